@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Sets up what is missing, then runs the project. See --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+    cat <<'TXT'
+usage: ./run_all.sh          regenerate everything the project can make so far
+       ./run_all.sh test     run every test: lint, tests/ and verification/
+       ./run_all.sh --help   this text
+
+Needs Python 3.11 or 3.12 with pip and venv. If the active environment already holds the versions of
+requirements.lock it is used as it is; otherwise they are installed into .venv, once.
+TXT
+}
+
+job=all
+for word in "$@"; do
+    case "$word" in
+        -h | --help) usage; exit 0 ;;
+        test) job=test ;;
+        *) echo "run_all.sh: unknown argument '$word'; allowed: test, --help" >&2; usage >&2; exit 2 ;;
+    esac
+done
+
+supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+
+satisfies_lock() {  # does the interpreter $1 hold exactly the versions of requirements.lock?
+    supported "$1" && "$1" - <<'PY' 2>/dev/null
+import sys
+from importlib.metadata import version
+for line in open("requirements.lock", encoding="utf-8"):
+    if "==" in line and not line.startswith("#"):
+        name, wanted = line.split("==")
+        if version(name.strip()).split("+")[0] != wanted.strip():
+            sys.exit(1)
+PY
+}
+
+make_venv() {
+    local python
+    for python in python3 python3.12 python3.11; do supported "$python" && break; python=; done
+    if [ -z "$python" ]; then
+        echo "run_all.sh: needs Python 3.11 or 3.12; found: $(python3 --version 2>&1 || echo none)" >&2
+        exit 1
+    fi
+    echo "Installing the versions of requirements.lock into .venv with $("$python" --version): once, a few minutes."
+    rm -rf .venv
+    "$python" -m venv .venv || {
+        echo "run_all.sh: '$python -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2
+        exit 1
+    }
+    .venv/bin/python -m pip install --disable-pip-version-check --requirement requirements.lock
+    sha256sum <requirements.lock >.venv/lock.sha256 # written last: a set-up cut short is made anew
+}
+
+if satisfies_lock python3; then
+    python=$(command -v python3)
+else
+    [ "$(cat .venv/lock.sha256 2>/dev/null)" = "$(sha256sum <requirements.lock)" ] && .venv/bin/python -c '' || make_venv
+    python=$PWD/.venv/bin/python
+fi
+export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+
+failed=()
+step() { # step TITLE COMMAND...: runs the command; a failure is kept for the end and does not stop the others
+    echo; echo "== $1"
+    "${@:2}" || failed+=("$1")
+}
+
+if [ "$job" = test ]; then
+    step "lint" "$python" -m ruff check .
+    step "format" "$python" -m ruff format --check .
+    step "tests and verification" "$python" -m pytest -n auto
+fi
+
+echo
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'FAILED: %s\n' "${failed[@]}" >&2
+    exit 1
+fi
