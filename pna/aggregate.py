@@ -1,0 +1,191 @@
+"""All aggregators of all neighbourhoods, without the [E, F] tensor of messages.
+
+A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part of the target i, one of the edge and one
+of the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by each
+aggregator's own law. The rest is aggregated a block of nodes at a time: the messages of one block exist, never those
+of the graph, and the backward pass makes them again.
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx
+
+from pna import aggregators as equations
+from pna.derivatives import derivative
+from pna.neighbourhoods import Neighbourhoods
+
+__all__ = ["aggregate"]
+
+BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
+
+
+def aggregate(
+    neighbourhoods: Neighbourhoods,
+    names: Sequence[str],
+    source: Tensor | None = None,
+    edge: Tensor | None = None,
+    target: Tensor | None = None,
+) -> Tensor:
+    """Aggregates the messages m_ij = target_i + edge_ij + source_j, any of the three being optional.
+
+    source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
+    """
+    ptr, column, _ = neighbourhoods
+    given = source if source is not None else edge
+    if given is None:
+        raise ValueError("aggregate needs messages: give source, edge or both")
+    F = given.shape[-1]
+    flat = [None if t is None else t.reshape(len(t), -1, F) for t in (source, edge)]  # [N or E, channels, F]
+    out = gather_aggregate(flat[0], flat[1], ptr, column, " ".join(names))  # [N, channels, A, F]
+    out = out.view(len(ptr) - 1, *given.shape[1:-1], len(names), F)
+    if target is None:
+        return out
+    return torch.addcmul(out, _shift(neighbourhoods, names, out), target.unsqueeze(-2))
+
+
+def _shift(neighbourhoods: Neighbourhoods, names: Sequence[str], out: Tensor) -> Tensor:
+    """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
+    d = neighbourhoods.degree.to(out.dtype)
+    times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
+    shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
+    return shift.view(len(d), *[1] * (out.dim() - 3), len(names), 1)
+
+
+# ---- the operator: messages of a block of nodes at a time ----
+
+
+@torch.library.custom_op("pna::gather_aggregate", mutates_args=())
+def gather_aggregate(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
+    """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
+    functions = [equations.resolve(name).function for name in names.split()]
+    given = source if source is not None else edge
+    out = given.new_empty(len(ptr) - 1, given.shape[1], len(functions), given.shape[2])
+    for nodes, messages, f in _blocks(ptr, given):
+        m = _messages(source, edge, column, messages, f)  # [e, C, f]
+        local = ptr[nodes.start : nodes.stop + 1] - messages.start
+        for a, function in enumerate(functions):
+            out[nodes, :, a, f] = function(m, local)
+    return out
+
+
+@gather_aggregate.register_fake
+def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
+    given = source if source is not None else edge
+    return given.new_empty(len(ptr) - 1, given.shape[1], len(names.split()), given.shape[2])
+
+
+@torch.library.custom_op("pna::gather_aggregate_backward", mutates_args=())
+def gather_aggregate_backward(
+    g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
+) -> tuple[Tensor, Tensor]:
+    """The gradients of source and edge (an empty tensor for the one that is not there)."""
+    given = source if source is not None else edge
+    grad_source = torch.zeros_like(source) if source is not None else given.new_empty(0)
+    grad_edge = torch.empty_like(edge) if edge is not None else given.new_empty(0)
+    for nodes, messages, f in _blocks(ptr, given):
+        m = _messages(source, edge, column, messages, f)
+        local = ptr[nodes.start : nodes.stop + 1] - messages.start
+        grad_m = _gradient(g[nodes, :, :, f], m, local, names)  # [e, C, f]
+        if edge is not None:
+            grad_edge[messages, :, f] = grad_m
+        if source is not None:
+            _add_rows(grad_source[:, :, f], column[messages], grad_m)
+    return grad_source, grad_edge
+
+
+@gather_aggregate_backward.register_fake
+def _(
+    g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
+) -> tuple[Tensor, Tensor]:
+    return tuple(g.new_empty(0) if t is None else torch.empty_like(t) for t in (source, edge))
+
+
+def _messages(source: Tensor | None, edge: Tensor | None, column: Tensor, messages: slice, f: slice) -> Tensor:
+    if source is None:
+        return edge[messages, :, f]
+    m = source[:, :, f].index_select(0, column[messages])
+    return m if edge is None else m + edge[messages, :, f]
+
+
+def _blocks(ptr: Tensor, given: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+    """Slices of nodes, of their messages and of the features that make about BLOCK numbers; a GPU takes all at once."""
+    N, C, F = len(ptr) - 1, given.shape[1], given.shape[2]
+    if not ptr.is_cpu:
+        yield slice(0, N), slice(0, None), slice(0, F)
+        return
+    E = int(ptr[-1])
+    step = max(1, BLOCK // max(1, C * F))  # messages of one block
+    starts = torch.arange(0, E, step)
+    nodes = [0, *torch.searchsorted(ptr, starts[1:]).unique().tolist(), N]
+    edges = ptr[torch.tensor(nodes)].tolist()
+    for i in range(len(nodes) - 1):
+        if nodes[i] == nodes[i + 1]:
+            continue
+        hub = edges[i + 1] - edges[i]
+        width = F if hub <= 4 * step else max(1, F * step // hub)  # a hub's own messages are split by features
+        for f in range(0, F, width):
+            yield slice(nodes[i], nodes[i + 1]), slice(edges[i], edges[i + 1]), slice(f, min(f + width, F))
+
+
+def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:
+    if out.is_cuda:
+        out.index_put_((rows,), values, accumulate=True)  # sorts, so that the order of the sum is fixed
+    else:
+        out.index_add_(0, rows, values)
+
+
+def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
+    """Σ_a g_a ∂a/∂m_j for every message: g [n, C, A, f], m [e, C, f] -> [e, C, f]."""
+    wide = torch.float32 if m.dtype in (torch.float16, torch.bfloat16) else m.dtype
+    g, m = g.to(wide), m.to(wide)
+    return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(names.split())))
+
+
+# ---- how the operator is differentiated, and lifted to many replicas ----
+
+
+def _save(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+    *tensors, ctx.names = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+    source, edge, ptr, column = ctx.saved_tensors
+    if torch.is_grad_enabled():  # a second derivative is wanted: by autograd through the equations, messages and all
+        grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
+    else:
+        grads = gather_aggregate_backward(g, source, edge, ptr, column, ctx.names)
+    return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
+
+
+def _differentiable_backward(
+    g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
+) -> tuple[Tensor | None, ...]:
+    m = _messages(source, edge, column, slice(None), slice(None))
+    grad_m = _gradient(g, m, ptr, names).to(m.dtype)
+    grad_source = None if source is None else torch.zeros_like(source).index_put((column,), grad_m, accumulate=True)
+    return grad_source, grad_m
+
+
+gather_aggregate.register_autograd(_backward, setup_context=_save)
+
+
+@gather_aggregate.register_vmap
+def _(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:  # noqa: ANN401
+    """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]."""
+    if any(dim is not None for dim in in_dims[2:]):
+        raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
+    R = info.batch_size
+
+    def as_channels(t: Tensor | None, dim: int | None) -> Tensor | None:
+        if t is None:
+            return None
+        t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
+        return t.flatten(1, 2)
+
+    out = gather_aggregate(as_channels(source, in_dims[0]), as_channels(edge, in_dims[1]), *rest)  # [N, R·C, A, F]
+    return out.unflatten(1, (R, -1)), 1

@@ -1,0 +1,168 @@
+"""The aggregators (section 2.1, equations 2 to 5, and the appendix): one equation, one function.
+
+Each takes the messages m, [E, ...], in CSR order: those of node i are the rows ptr[i] : ptr[i + 1]. It returns one
+value per node and channel, [N, ...]. An empty neighbourhood gives 0, with a zero gradient. float16 and bfloat16
+messages are accumulated in float32.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from pna import segments
+
+__all__ = ["AGGREGATORS", "EPSILON", "Aggregator", "max", "mean", "min", "moment", "resolve", "softmax", "softmin"]
+__all__ += ["std", "sum", "var"]
+
+EPSILON = 1e-5  # ε of equations 4 and 5
+
+Function = Callable[[Tensor, Tensor], Tensor]
+
+
+def _checked(function: Function) -> Function:
+    """Refuses what is not a neighbourhood in CSR order, and widens half precision to float32 inside."""
+
+    @functools.wraps(function)
+    def aggregator(m: Tensor, ptr: Tensor) -> Tensor:
+        _check(m, ptr)
+        wide = m.float() if m.dtype in (torch.float16, torch.bfloat16) else m
+        return function(wide, ptr).to(m.dtype)
+
+    return aggregator
+
+
+@_checked
+def sum(m: Tensor, ptr: Tensor) -> Tensor:
+    """Σ_j m_j: the mean with the linear scaler S(d) = d (section 2.2)."""
+    return segments.sum(m, ptr)
+
+
+@_checked
+def mean(m: Tensor, ptr: Tensor) -> Tensor:
+    """Equation 2: μ_i = 1/d_i Σ_j m_j."""
+    return expectation(m, ptr)
+
+
+@_checked
+def max(m: Tensor, ptr: Tensor) -> Tensor:
+    """Equation 3: max_j m_j; equal maxima share the gradient evenly."""
+    return segments.max(m, ptr)
+
+
+@_checked
+def min(m: Tensor, ptr: Tensor) -> Tensor:
+    """Equation 3: min_j m_j; equal minima share the gradient evenly."""
+    return -segments.max(-m, ptr)
+
+
+@_checked
+def var(m: Tensor, ptr: Tensor) -> Tensor:
+    """σ² = E[(X - μ)²], equal to equation 4's E[X²] - E[X]² but without its cancellation."""
+    return expectation(centred(m, ptr).square(), ptr)
+
+
+@_checked
+def std(m: Tensor, ptr: Tensor) -> Tensor:
+    """Equation 4: σ = √(ReLU(σ²) + ε). Centred squares are never negative, so the ReLU has nothing to do."""
+    variance = expectation(centred(m, ptr).square(), ptr)
+    return (variance + EPSILON).sqrt() * degree(m, ptr).clamp(max=1)
+
+
+def moment(n: int) -> Function:
+    """Equation 5: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr).
+
+    With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
+    of the expectation e. At e = 0 it is 0, unlike std, which is √ε there.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 2:
+        raise ValueError(f"n must be an integer of at least 2 (equation 5), got {n!r}")
+
+    @_checked
+    def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
+        e = expectation(centred(m, ptr) ** n, ptr)
+        return e.sign() * (e.abs() + EPSILON) ** (1 / n)
+
+    return normalised_moment
+
+
+@_checked
+def softmax(m: Tensor, ptr: Tensor) -> Tensor:
+    """Appendix: Σ_j m_j exp(m_j) / Σ_k exp(m_k), with the maximum subtracted in the exponents (departure D10)."""
+    top = segments.max(m.detach(), ptr)
+    weight = (m - segments.spread(top, ptr, len(m))).exp()  # 1 at the maximum, so that the sum below is at least 1
+    return segments.sum(weight * m, ptr) / segments.sum(weight, ptr).clamp(min=1)
+
+
+@_checked
+def softmin(m: Tensor, ptr: Tensor) -> Tensor:
+    """Appendix: softmin(X) = -softmax(-X)."""
+    return -softmax(-m, ptr)
+
+
+def expectation(m: Tensor, ptr: Tensor) -> Tensor:
+    """E[X] of each neighbourhood, as the paper defines it for a multiset; 0 for an empty one."""
+    return segments.sum(m, ptr) / degree(m, ptr).clamp(min=1)
+
+
+def centred(m: Tensor, ptr: Tensor) -> Tensor:
+    """X - μ, [E, ...], as exact as the messages: centring once more removes the rounding of the first mean."""
+    c = m - segments.spread(expectation(m, ptr), ptr, len(m))
+    return c - segments.spread(expectation(c.detach(), ptr), ptr, len(m))
+
+
+def degree(m: Tensor, ptr: Tensor) -> Tensor:
+    """d_i, in the dtype of the messages and shaped to broadcast over their channels, [N, 1, ...]."""
+    return ptr.diff().to(m.dtype).view(-1, *[1] * (m.dim() - 1))
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """An aggregator and its laws.
+
+    shift: what a constant c added to every message adds to the result: "one" c, "degree" d·c, "none" nothing.
+    power: the p in aggregate(λ·m) = λ^p aggregate(m) for λ > 0, up to ε; None where there is no such law.
+    """
+
+    function: Function
+    shift: Literal["one", "degree", "none"]
+    power: int | None
+    where: str
+
+
+AGGREGATORS: dict[str, Aggregator] = {
+    "mean": Aggregator(mean, "one", 1, "equation 2"),
+    "max": Aggregator(max, "one", 1, "equation 3"),
+    "min": Aggregator(min, "one", 1, "equation 3"),
+    "std": Aggregator(std, "none", 1, "equation 4"),
+    "var": Aggregator(var, "none", 2, "equation 4, squared"),
+    "sum": Aggregator(sum, "degree", 1, "section 2.2"),
+    "softmax": Aggregator(softmax, "one", None, "appendix, alternative aggregators"),
+    "softmin": Aggregator(softmin, "one", None, "appendix, alternative aggregators"),
+}
+
+
+def resolve(name: str) -> Aggregator:
+    """The aggregator of that name: one of AGGREGATORS, or "moment<n>" for M_n."""
+    if name in AGGREGATORS:
+        return AGGREGATORS[name]
+    order = name.removeprefix("moment") if isinstance(name, str) and name.startswith("moment") else ""
+    if order.isdecimal() and int(order) >= 2:
+        return Aggregator(moment(int(order)), "none", 1, "equation 5")
+    raise ValueError(f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n >= 2")
+
+
+def _check(m: Tensor, ptr: Tensor) -> None:
+    if not m.is_floating_point():
+        raise TypeError(f"m must have a floating dtype, got {m.dtype}")
+    if m.dim() == 0:
+        raise ValueError("m must be [E, ...], one message a row, got a tensor without dimensions")
+    if ptr.dtype not in (torch.int32, torch.int64) or ptr.dim() != 1 or len(ptr) == 0:
+        raise ValueError(f"ptr must be an integer tensor [N + 1], got {ptr.dtype} of shape {tuple(ptr.shape)}")
+    if ptr.device != m.device:
+        raise ValueError(f"ptr and m must be on one device, got {ptr.device} and {m.device}")
+    if ptr.is_cpu and not (ptr[0] == 0 and ptr[-1] == len(m) and bool((ptr.diff() >= 0).all())):
+        raise ValueError(f"ptr must rise from 0 to the number of messages, {len(m)}, got {ptr.tolist()[:8]}…")

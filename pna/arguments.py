@@ -1,0 +1,54 @@
+"""What the layers accept, and the words for what they do not: the argument, what came, what is allowed."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["choice", "divisible", "positive", "same_device", "same_dtype", "sequence"]
+
+
+def positive(name: str, value: int) -> int:
+    """An integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value}")
+    return value
+
+
+def divisible(name: str, value: int, towers: int) -> int:
+    """A number of channels that the towers can share out: the channels of one tower."""
+    if value % towers != 0:
+        raise ValueError(f"{name} must be divisible by the number of towers, got {name}={value} and towers={towers}")
+    return value // towers
+
+
+def choice(name: str, value: str, allowed: Sequence[str]) -> str:
+    """One of the words allowed."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    return value
+
+
+def sequence(name: str, values: Sequence) -> tuple:
+    """A list of at least one entry; a bare string would be read letter by letter."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"{name} must be a list, got {values!r}")
+    if len(values) == 0:
+        raise ValueError(f"{name} must name at least one, got an empty list")
+    return tuple(values)
+
+
+def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
+    """Two tensors of one device."""
+    if value.device != other.device:
+        raise ValueError(f"{name} and {other_name} must be on one device, got {value.device} and {other.device}")
+
+
+def same_dtype(name: str, value: Tensor, weight: Tensor) -> None:
+    """A floating tensor of the weights' dtype; autocast, where it is on, sees to that itself."""
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must have a floating dtype, got {value.dtype}")
+    if value.dtype != weight.dtype and not torch.is_autocast_enabled(value.device.type):
+        raise TypeError(f"{name} must have the dtype of the layer's weights, {weight.dtype}, got {value.dtype}")

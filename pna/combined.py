@@ -1,0 +1,92 @@
+"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 8), with the map that follows it.
+
+A scaler is one factor per node, so W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates: the factors are applied after the
+matrix product, and the concatenation of scalers × aggregators, 12F wide in the paper, is never made.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pna import aggregators as equations
+from pna.arguments import sequence
+from pna.scalers import SCALERS, DegreeStatistics, scale
+from pna.towers import product
+
+__all__ = ["CombinedAggregation"]
+
+
+class CombinedAggregation(nn.Module):
+    """Σ_s S_s(d) W_s · aggregates, with δ and the mean degree as buffers, or as parameters if they are learned."""
+
+    def __init__(
+        self,
+        aggregators: Sequence[str],
+        scalers: Sequence[str | float],
+        deg: Tensor | DegreeStatistics | None,
+        train_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.aggregators: tuple[str, ...] = sequence("aggregators", aggregators)
+        self.scalers: tuple[str | float, ...] = sequence("scalers", scalers)
+        for name in self.aggregators:
+            equations.resolve(name)
+        for scaler in self.scalers:
+            _check_scaler(scaler)
+        self.statistics = _statistics(self.scalers, deg)
+        self._add("delta", train_norm)
+        self._add("mean_degree", train_norm)
+        self.reset_parameters()
+
+    def _add(self, name: str, trained: bool) -> None:
+        if trained:
+            self.register_parameter(name, nn.Parameter(torch.empty(())))
+        else:
+            self.register_buffer(name, torch.empty(()))
+
+    def reset_parameters(self) -> None:
+        """δ and the mean degree as they are in the training set."""
+        with torch.no_grad():
+            self.delta.fill_(self.statistics.delta)
+            self.mean_degree.fill_(self.statistics.mean_degree)
+
+    @property
+    def width(self) -> int:
+        """A·S: how many scaled aggregates there are of each feature."""
+        return len(self.aggregators) * len(self.scalers)
+
+    def forward(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
+        """Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]."""
+        aggregates = aggregates.flatten(-2)  # [N, T, A·F]
+        weights = weight.unflatten(-1, (len(self.scalers), -1)).unbind(-2)  # S × [T, out, A·F]
+        terms = (self._scaled(product(aggregates, W), degree, s) for s, W in zip(self.scalers, weights, strict=True))
+        return sum(terms)
+
+    def _scaled(self, y: Tensor, degree: Tensor, scaler: str | float) -> Tensor:
+        if scaler == "identity":
+            return y
+        return y * scale(degree.to(self.delta.dtype), scaler, self.delta, self.mean_degree).to(y.dtype).view(-1, 1, 1)
+
+    def extra_repr(self) -> str:
+        """Aggregators and scalers."""
+        return f"aggregators={list(self.aggregators)}, scalers={list(self.scalers)}"
+
+
+def _check_scaler(scaler: str | float) -> None:
+    number = isinstance(scaler, int | float) and not isinstance(scaler, bool)
+    if not (number or (isinstance(scaler, str) and scaler in SCALERS)):
+        raise ValueError(f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a number, α of equation 7")
+
+
+def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:
+    if isinstance(deg, DegreeStatistics):
+        return deg
+    if deg is not None:
+        return DegreeStatistics.from_histogram(deg)
+    if any(scaler != "identity" for scaler in scalers):
+        raise ValueError(
+            f"deg is missing: the scalers {list(scalers)} need the histogram of the training set's degrees "
+            "(PNAConv.get_degree_histogram); only the identity does without"
+        )
+    return DegreeStatistics(delta=1.0, mean_degree=1.0)

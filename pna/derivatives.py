@@ -1,0 +1,84 @@
+"""The derivative of each aggregator with respect to one message, the formula beside its equation's name.
+
+Autograd finds the same from pna.aggregators, and the tests compare the two; written out, the backward pass can run on
+one block of messages after another, and on a GPU in one kernel. Each function takes the gradient g of its aggregate,
+[N, ...], and the messages m, [E, ...], in CSR order, and returns g_i ∂aggregate_i/∂m_j, [E, ...].
+"""
+
+import functools
+
+from torch import Tensor
+
+from pna.aggregators import EPSILON, Function, centred, degree, expectation
+from pna.segments import max as segment_max
+from pna.segments import spread
+from pna.segments import sum as segment_sum
+
+__all__ = ["derivative"]
+
+
+def _sum(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂Σ/∂m_j = 1."""
+    return spread(g, ptr, len(m))
+
+
+def _mean(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂μ/∂m_j = 1/d."""
+    return spread(g / degree(m, ptr).clamp(min=1), ptr, len(m))
+
+
+def _max(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂max/∂m_j = 1/ties where m_j is a maximum, else 0."""
+    is_top = (m == spread(segment_max(m, ptr), ptr, len(m))).to(m.dtype)
+    return spread(g / segment_sum(is_top, ptr).clamp(min=1), ptr, len(m)) * is_top
+
+
+def _min(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """min X = -max -X, and the two signs cancel."""
+    return _max(g, -m, ptr)
+
+
+def _var(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂σ²/∂m_j = 2 (m_j - μ) / d."""
+    return centred(m, ptr) * spread(2 * g / degree(m, ptr).clamp(min=1), ptr, len(m))
+
+
+def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂σ/∂m_j = (m_j - μ) / (d σ), σ with its ε."""
+    c = centred(m, ptr)
+    std = (expectation(c.square(), ptr) + EPSILON).sqrt()
+    return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, len(m))
+
+
+def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int) -> Tensor:
+    """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0."""
+    c = centred(m, ptr)
+    lower = c ** (n - 1)
+    e = expectation(lower * c, ptr)
+    root = e.sign().abs() * (e.abs() + EPSILON) ** (1 / n - 1)
+    lower = lower - spread(expectation(lower, ptr), ptr, len(m))
+    return lower * spread(g * root / degree(m, ptr).clamp(min=1), ptr, len(m))
+
+
+def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """∂softmax/∂m_j = w_j (1 + m_j - softmax), w the normalised weights."""
+    weight = (m - spread(segment_max(m, ptr), ptr, len(m))).exp()
+    total = segment_sum(weight, ptr).clamp(min=1)
+    softmax = segment_sum(weight * m, ptr) / total
+    return weight * spread(g / total, ptr, len(m)) * (1 + m - spread(softmax, ptr, len(m)))
+
+
+def _softmin(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
+    """softmin X = -softmax -X, and the two signs cancel."""
+    return _softmax(g, -m, ptr)
+
+
+_DERIVATIVES = {"sum": _sum, "mean": _mean, "max": _max, "min": _min, "var": _var, "std": _std}
+_DERIVATIVES |= {"softmax": _softmax, "softmin": _softmin}
+
+
+def derivative(name: str) -> Function:
+    """The derivative of the aggregator of that name, a function of (g, m, ptr)."""
+    if name in _DERIVATIVES:
+        return _DERIVATIVES[name]
+    return functools.partial(_moment, n=int(name.removeprefix("moment")))

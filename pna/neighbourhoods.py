@@ -1,0 +1,98 @@
+"""Who sends messages to whom: the graph in CSR order, made once and shared by the layers that use it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+
+__all__ = ["FLOWS", "Neighbourhoods"]
+
+FLOWS = ("source_to_target", "target_to_source")
+
+
+class Neighbourhoods(NamedTuple):
+    """The neighbourhoods N(i) of a graph: the messages of node i come from source[ptr[i] : ptr[i + 1]].
+
+    A message travels along each edge (j, i) from j to i, as in equation 9. Repeated edges are repeated neighbours.
+    """
+
+    ptr: Tensor  # [N + 1]
+    source: Tensor  # [E], the node j of each message, sorted by its receiver i
+    order: Tensor | None  # [E], the place of each message's edge in the caller's list; None if already in this order
+
+    @classmethod
+    def of(cls, edges: Tensor, num_nodes: int, flow: str = "source_to_target") -> "Neighbourhoods":
+        """From an edge_index [2, E] in any order, PyTorch Geometric's EdgeIndex, or a sparse transposed adjacency."""
+        if not isinstance(edges, Tensor):
+            raise TypeError(f"edge_index must be a tensor [2, E] or Neighbourhoods, got {type(edges).__name__}")
+        if edges.layout != torch.strided:
+            return cls._of_sparse(edges, num_nodes)
+        if isinstance(edges, EdgeIndex):
+            edges = edges.as_tensor()
+        if edges.dim() != 2 or edges.shape[0] != 2:
+            raise ValueError(f"edge_index must have the shape [2, E], got {tuple(edges.shape)}")
+        if edges.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"edge_index must be of integers (int64 or int32), got {edges.dtype}")
+        if flow == "target_to_source":
+            edges = edges.flip(0)
+        return cls(*sort_edges(edges, num_nodes))
+
+    @classmethod
+    def _of_sparse(cls, adj_t: Tensor, num_nodes: int) -> "Neighbourhoods":
+        if adj_t.shape != (num_nodes, num_nodes):
+            raise ValueError(f"a sparse edge_index must be [{num_nodes}, {num_nodes}], got {list(adj_t.shape)}")
+        adj_t = adj_t.to_sparse_csr()
+        return cls(adj_t.crow_indices().long(), adj_t.col_indices().long(), None)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.ptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return len(self.source)
+
+    @property
+    def degree(self) -> Tensor:
+        """d_i = |N(i)|, [N]."""
+        return self.ptr.diff()
+
+    @property
+    def target(self) -> Tensor:
+        """The node i of each message, [E]."""
+        return torch.repeat_interleave(self.degree, output_size=self.num_edges)
+
+    def sort(self, edge_attr: Tensor) -> Tensor:
+        """The caller's edge features [E, ...] in the order of the messages."""
+        return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
+
+
+# An operator of its own, so that a compiled graph does not break at the checks, which look at values.
+@torch.library.custom_op("pna::sort_edges", mutates_args=())
+def sort_edges(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """edges [2, E] of (source, target) -> ptr [N + 1], source [E] and order [E], sorted stably by target."""
+    _check_range(edges, num_nodes)
+    target, order = edges[1].long().sort(stable=True)
+    ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=edges.device))
+    return ptr, edges[0].long().index_select(0, order), order
+
+
+@sort_edges.register_fake
+def _(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    ptr = edges.new_empty(num_nodes + 1, dtype=torch.int64)
+    return ptr, edges.new_empty(edges.shape[1], dtype=torch.int64), edges.new_empty(edges.shape[1], dtype=torch.int64)
+
+
+def _check_range(edges: Tensor, num_nodes: int) -> None:
+    capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
+    if edges.numel() == 0 or capturing:
+        return
+    low, high = (int(v) for v in edges.aminmax())
+    if low < 0 or high >= num_nodes:
+        raise ValueError(
+            f"edge_index must hold node numbers from 0 to {num_nodes - 1} (x has {num_nodes} rows), "
+            f"got values from {low} to {high}"
+        )

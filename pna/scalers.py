@@ -1,0 +1,100 @@
+"""Degree scalers (section 2.2, equations 6 and 7).
+
+A scaler is one factor per node, a function of the node's degree d: it amplifies or attenuates what the
+neighbourhood's aggregators say. Equation 7 asks for d > 0. At d = 0 every aggregate is 0, so a scaler only has
+to be finite there: where the formula itself has a value it is kept (0 for amplification, 1 for identity), and
+where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "linear", "scale"]
+
+# The named scalers of equation 8 and the text: logarithmic ones by their α, linear ones by their power.
+SCALERS: dict[str, tuple[str, float]] = {
+    "identity": ("logarithmic", 0.0),
+    "amplification": ("logarithmic", 1.0),
+    "attenuation": ("logarithmic", -1.0),
+    "linear": ("linear", 1.0),
+    "inverse_linear": ("linear", -1.0),
+}
+
+
+def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
+    """Equation 7: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
+    return _power(torch.log1p(_without_pole(d, alpha)) / delta, alpha)
+
+
+def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
+    """The linear scaler (d / d̄)^power, of which the sum is the case mean · S(d) with S(d) = d.
+
+    There is one difference to the text: d is divided by the mean degree of the training set, as PyTorch
+    Geometric does; mean_degree = 1 gives the text's S(d) = d.
+    """
+    return _power(_without_pole(d, power) / mean_degree, power)
+
+
+def _power(base: Tensor, exponent: float) -> Tensor:
+    # The exponents that the paper uses need no pow, whose gradient at 0 and 0 ** 0 would be one more special case.
+    if exponent in (0.0, 1.0, -1.0):
+        return {0.0: torch.ones_like, 1.0: torch.clone, -1.0: torch.reciprocal}[exponent](base)
+    return base**exponent
+
+
+def _without_pole(d: Tensor, exponent: float) -> Tensor:
+    return d.clamp(min=1) if exponent < 0 else d
+
+
+def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
+    """The factor of each node, [N]: `scaler` is a name of SCALERS, or a number, which is α of equation 7."""
+    kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
+    return S(d, exponent, delta) if kind == "logarithmic" else linear(d, exponent, mean_degree)
+
+
+@dataclass(frozen=True)
+class DegreeStatistics:
+    """What the scalers know of the training set: δ of equation 6 and the mean degree, both averages over nodes."""
+
+    delta: float
+    mean_degree: float
+
+    @classmethod
+    def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
+        """From the degree of every node of the training set."""
+        _check_counts("degrees", degrees)
+        return cls.from_histogram(torch.bincount(degrees.flatten().long()))
+
+    @classmethod
+    def from_histogram(cls, histogram: Tensor) -> "DegreeStatistics":
+        """From the number of training nodes of each degree 0, 1, 2, …: an average over nodes, not over bins."""
+        _check_counts("histogram", histogram)
+        nodes = histogram.flatten().double()
+        d = torch.arange(nodes.numel(), dtype=torch.double, device=nodes.device)
+        if nodes[1:].sum() == 0:
+            raise ValueError("the degree histogram has no node of positive degree, so δ (equation 6) would be 0")
+        delta, mean_degree = (torch.log1p(d) @ nodes / nodes.sum()), (d @ nodes / nodes.sum())
+        return cls(delta=float(delta), mean_degree=float(mean_degree))
+
+
+def degree_histogram(graphs: Iterable) -> Tensor:
+    """The number of nodes of each in-degree over `graphs` (PyTorch Geometric Data or batches of them)."""
+    histogram = torch.zeros(1, dtype=torch.long)
+    for data in graphs:
+        degrees = torch.bincount(data.edge_index[1].cpu(), minlength=data.num_nodes)
+        counts = torch.bincount(degrees, minlength=histogram.numel())
+        counts[: histogram.numel()] += histogram
+        histogram = counts
+    return histogram
+
+
+def _check_counts(name: str, counts: Tensor) -> None:
+    if not isinstance(counts, Tensor):
+        raise TypeError(f"{name} must be a tensor of counts, got {type(counts).__name__}")
+    if counts.numel() == 0:
+        raise ValueError(f"{name} is empty, so δ (equation 6) is not defined")
+    if not bool(torch.isfinite(counts.double()).all()) or bool((counts < 0).any()):
+        raise ValueError(f"{name} must be finite and not negative, got values from {counts.min()} to {counts.max()}")

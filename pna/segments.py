@@ -1,0 +1,80 @@
+"""Sums, maxima and copies over neighbourhoods in CSR order.
+
+The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each
+is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+
+__all__ = ["max", "spread", "sum"]
+
+
+def sum(m: Tensor, ptr: Tensor) -> Tensor:
+    """[E, ...] -> [N, ...]: the sum over each neighbourhood, 0 for an empty one."""
+    return _Sum.apply(m, ptr)
+
+
+def spread(v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
+    """[N, ...] -> [E, ...]: the value of each node copied to all of its messages."""
+    return _Spread.apply(v, ptr, num_messages)
+
+
+def max(m: Tensor, ptr: Tensor) -> Tensor:
+    """[E, ...] -> [N, ...]: the maximum of each neighbourhood, 0 for an empty one; equal maxima share the gradient."""
+    return _Max.apply(m, ptr)
+
+
+def _target(ptr: Tensor, num_messages: int) -> Tensor:
+    return torch.repeat_interleave(ptr.diff(), output_size=num_messages)  # [E], the node of each message
+
+
+class _Sum(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, m: Tensor, ptr: Tensor) -> Tensor:
+        ctx.save_for_backward(ptr)
+        ctx.num_messages = len(m)
+        out = m.new_zeros(len(ptr) - 1, *m.shape[1:])
+        if m.numel() == 0:
+            return out
+        if m.is_cuda:  # index_add_ would use atomics there, in an order that changes from run to run
+            return torch.segment_reduce(m.contiguous(), "sum", offsets=ptr, axis=0, unsafe=True)
+        return out.index_add_(0, _target(ptr, len(m)), m)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
+        (ptr,) = ctx.saved_tensors
+        return _Spread.apply(g, ptr, ctx.num_messages), None
+
+
+class _Spread(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
+        ctx.save_for_backward(ptr)
+        return v.index_select(0, _target(ptr, num_messages))
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None, None]:
+        (ptr,) = ctx.saved_tensors
+        return _Sum.apply(g, ptr), None, None
+
+
+class _Max(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, m: Tensor, ptr: Tensor) -> Tensor:
+        flat = m.reshape(len(m), -1)  # [E, channels]
+        top = flat.new_zeros(len(ptr) - 1, flat.shape[1])
+        index = _target(ptr, len(m)).unsqueeze(1).expand_as(flat)
+        top.scatter_reduce_(0, index, flat, "amax", include_self=False)  # a maximum is exact in any order
+        top = top.view(-1, *m.shape[1:])
+        ctx.save_for_backward(m, top, ptr)
+        return top
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
+        m, top, ptr = ctx.saved_tensors
+        is_top = (m.detach() == spread(top.detach(), ptr, len(m))).to(m.dtype)
+        ties = sum(is_top, ptr).clamp(min=1)
+        return spread(g / ties, ptr, len(m)) * is_top, None
