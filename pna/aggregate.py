@@ -7,6 +7,7 @@ of the graph, and the backward pass makes them again.
 """
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -39,8 +40,9 @@ def aggregate(
     if given is None:
         raise ValueError("aggregate needs messages: give source, edge or both")
     F = given.shape[-1]
-    flat = [None if t is None else t.reshape(len(t), -1, F) for t in (source, edge)]  # [N or E, channels, F]
-    out = gather_aggregate(flat[0], flat[1], ptr, column, " ".join(names))  # [N, channels, A, F]
+    C = math.prod(given.shape[1:-1])
+    flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge)]  # [N or E, C, F]
+    out = gather_aggregate(flat[0], flat[1], ptr, column, " ".join(names))  # [N, C, A, F]
     out = out.view(len(ptr) - 1, *given.shape[1:-1], len(names), F)
     if target is None:
         return out
@@ -84,7 +86,7 @@ def gather_aggregate_backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of source and edge (an empty tensor for the one that is not there)."""
     given = source if source is not None else edge
-    grad_source = torch.zeros_like(source) if source is not None else given.new_empty(0)
+    grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else given.new_empty(0)
     grad_edge = torch.empty_like(edge) if edge is not None else given.new_empty(0)
     for nodes, messages, f in _blocks(ptr, given):
         m = _messages(source, edge, column, messages, f)
@@ -94,7 +96,7 @@ def gather_aggregate_backward(
             grad_edge[messages, :, f] = grad_m
         if source is not None:
             _add_rows(grad_source[:, :, f], column[messages], grad_m)
-    return grad_source, grad_edge
+    return grad_source.to(given.dtype), grad_edge
 
 
 @gather_aggregate_backward.register_fake
@@ -140,9 +142,12 @@ def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:
 
 def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
     """Σ_a g_a ∂a/∂m_j for every message: g [n, C, A, f], m [e, C, f] -> [e, C, f]."""
-    wide = torch.float32 if m.dtype in (torch.float16, torch.bfloat16) else m.dtype
-    g, m = g.to(wide), m.to(wide)
+    g, m = g.to(_wide(m)), m.to(_wide(m))
     return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(names.split())))
+
+
+def _wide(t: Tensor) -> torch.dtype:
+    return torch.float32 if t.dtype in (torch.float16, torch.bfloat16) else t.dtype
 
 
 # ---- how the operator is differentiated, and lifted to many replicas ----

@@ -149,7 +149,9 @@ class PNAConv(_Layer):
         """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels]."""
         neighbourhoods = self._take(x, edge_index, self.mix.weight)
         edge_attr = self._take_edges(edge_attr, neighbourhoods, x)
-        x = x.reshape(len(x), -1, self.F_in)  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
+        x = x.reshape(
+            len(x), self.in_channels // self.F_in, self.F_in
+        )  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
         aggregates = self._aggregate(x, edge_attr, neighbourhoods)  # [N, T, A, F_in]
         first, *rest = self.U
         own, combined = first.weight[..., : self.F_in], first.weight[..., self.F_in :]

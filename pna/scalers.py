@@ -26,7 +26,7 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
     """Equation 7: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
-    return _power(torch.log1p(_without_pole(d, alpha)) / delta, alpha)
+    return torch.log1p(_without_pole(d, alpha)) ** alpha / delta**alpha
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
@@ -35,14 +35,7 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     There is one difference to the text: d is divided by the mean degree of the training set, as PyTorch
     Geometric does; mean_degree = 1 gives the text's S(d) = d.
     """
-    return _power(_without_pole(d, power) / mean_degree, power)
-
-
-def _power(base: Tensor, exponent: float) -> Tensor:
-    # The exponents that the paper uses need no pow, whose gradient at 0 and 0 ** 0 would be one more special case.
-    if exponent in (0.0, 1.0, -1.0):
-        return {0.0: torch.ones_like, 1.0: torch.clone, -1.0: torch.reciprocal}[exponent](base)
-    return base**exponent
+    return _without_pole(d, power) ** power / mean_degree**power
 
 
 def _without_pole(d: Tensor, exponent: float) -> Tensor:

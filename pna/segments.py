@@ -4,6 +4,8 @@ The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread`
 is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics.
 """
 
+import math
+
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -64,7 +66,7 @@ class _Spread(Function):
 class _Max(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, m: Tensor, ptr: Tensor) -> Tensor:
-        flat = m.reshape(len(m), -1)  # [E, channels]
+        flat = m.reshape(len(m), math.prod(m.shape[1:]))  # [E, channels]
         top = flat.new_zeros(len(ptr) - 1, flat.shape[1])
         index = _target(ptr, len(m)).unsqueeze(1).expand_as(flat)
         top.scatter_reduce_(0, index, flat, "amax", include_self=False)  # a maximum is exact in any order

@@ -1,0 +1,43 @@
+"""`python -m pna COMMAND ...`: the commands of the package, each imported only when it is called."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+__all__ = ["COMMANDS", "Command", "main"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: its module has a function main(arguments) that returns the exit code."""
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("multitask", "pna.multitask.command", "the multi-task graph benchmark: make, show, baseline"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Hand the arguments to the subcommand that they name; the exit code is 2 if they name none."""
+    name, *rest = arguments or [""]
+    for command in COMMANDS:
+        if command.name == name:
+            return import_module(command.module).main(rest)
+    asked_for_help = name in ("-h", "--help")
+    stream = sys.stdout if asked_for_help else sys.stderr
+    if name and not asked_for_help:
+        print(f"pna: unknown command {name!r}", file=stream)
+    width = max(len(command.name) for command in COMMANDS)
+    print("usage: python -m pna COMMAND ...\n\ncommands:", file=stream)
+    for command in COMMANDS:
+        print(f"  {command.name:<{width}}  {command.summary}", file=stream)
+    return 0 if asked_for_help else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,418 @@
+"""The PNA layer against PyTorch Geometric, a dense oracle of equation 9, and what users do with layers."""
+
+import copy
+import itertools
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric import EdgeIndex
+
+from pna import DegreeStatistics, Neighbourhoods, PNAConv, PNASimpleConv
+from pna.aggregators import resolve
+
+AGGREGATORS = ["mean", "std", "max", "min"]
+SCALERS = ["identity", "amplification", "attenuation"]
+ALL_SCALERS = [*SCALERS, "linear", "inverse_linear"]
+DEG = torch.tensor([1, 5, 8, 4, 2])
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+GRAPHS = {
+    "random, isolated nodes": (torch.randint(0, 25, (2, 90), generator=torch.Generator().manual_seed(1)), 30),
+    "self-loops": (torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, 1, 0]]), 3),
+    "repeated edges": (torch.tensor([[0, 0, 0, 1, 1], [1, 1, 1, 0, 0]]), 4),
+    "one node": (torch.tensor([[0], [0]]), 1),
+    "no edges": (torch.empty(2, 0, dtype=torch.long), 5),
+}
+
+
+def layer(*args, **kwargs):
+    kwargs = {"aggregators": AGGREGATORS, "scalers": SCALERS, "deg": DEG} | kwargs
+    return PNAConv(*(args or (8, 6)), **kwargs)
+
+
+def close(out, expected, dtype):
+    scale = max(1.0, float(expected.detach().abs().max())) if expected.numel() else 1.0
+    torch.testing.assert_close(out, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("aggregator", ["mean", "max", "min", "sum", "var", "softmax"])
+@pytest.mark.parametrize("scaler", ALL_SCALERS)
+def test_from_pyg_equals_its_layer(aggregator, scaler, graph, dtype):
+    edge_index, N = GRAPHS[graph]
+    theirs = pyg.PNAConv(8, 6, [aggregator], [scaler], DEG, towers=2).to(dtype)
+    mine = PNAConv.from_pyg(theirs)
+    x = torch.randn(N, 8, dtype=dtype)
+    close(mine(x, edge_index), theirs(x, edge_index), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("towers", "divide_input", "edge_dim", "pre_layers", "post_layers"),
+    list(itertools.product((1, 2), (False, True), (None, 3), (1, 2, 3), (1, 2))),
+)
+def test_from_pyg_equals_its_layer_in_every_shape(towers, divide_input, edge_dim, pre_layers, post_layers, dtype):
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    theirs = pyg.PNAConv(
+        8, 6, ["mean", "max", "min", "sum", "var", "softmax"], ALL_SCALERS, DEG, edge_dim, towers,
+        pre_layers, post_layers, divide_input, act="elu", train_norm=True,
+    ).to(dtype)  # fmt: skip
+    mine = PNAConv.from_pyg(theirs)
+    x = torch.randn(N, 8, dtype=dtype, requires_grad=True)
+    edge_attr = None if edge_dim is None else torch.randn(edge_index.shape[1], edge_dim, dtype=dtype)
+    out, expected = mine(x, edge_index, edge_attr), theirs(x, edge_index, edge_attr)
+    close(out, expected, dtype)
+    grads = [torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)]
+    close(*grads, dtype)
+    assert sum(p.numel() for p in mine.parameters()) == sum(p.numel() for p in theirs.parameters())
+
+
+def test_from_pyg_takes_flow_training_mode_and_learned_delta_over():
+    theirs = pyg.PNAConv(4, 4, ["mean"], ["amplification"], DEG, train_norm=True, flow="target_to_source").eval()
+    with torch.no_grad():
+        theirs.aggr_module.avg_deg_log.fill_(3.0)
+    mine = PNAConv.from_pyg(theirs)
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    x = torch.randn(N, 4)
+    close(mine(x, edge_index), theirs(x, edge_index), torch.float32)
+    assert not mine.training
+    mine.reset_parameters()
+    assert mine.combined.delta.item() == pytest.approx(DegreeStatistics.from_histogram(DEG).delta)
+
+
+def test_std_of_pytorch_geometric_departs_from_equation_4():
+    """Theirs is 0 wherever σ² <= 1e-5 and has no ε above; equation 4 is √(σ² + ε) everywhere."""
+    edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 6, 6]])
+    x = torch.tensor([[0.0], [1.0], [2.0], [3.0], [1.0], [1.001], [0.0]], dtype=torch.double)
+    theirs = pyg.aggr.StdAggregation()(x[edge_index[0]], edge_index[1], dim_size=7).squeeze()
+    mine = resolve("std").function(x[edge_index[0]], Neighbourhoods.of(edge_index, 7).ptr).squeeze()
+    wide, narrow = 2 / 3, 0.0005**2
+    assert mine[0].item() == pytest.approx((wide + 1e-5) ** 0.5, rel=1e-9)
+    assert mine[6].item() == pytest.approx((narrow + 1e-5) ** 0.5, rel=1e-6)
+    assert theirs[0].item() == pytest.approx(wide**0.5, rel=1e-9)
+    assert theirs[6].item() == 0
+    assert mine[1].item() == theirs[1].item() == 0  # an empty neighbourhood is 0 for both
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_from_pyg_with_std_differs_by_epsilon_alone_where_the_neighbours_differ(dtype):
+    N = 12
+    edge_index = torch.stack([torch.arange(N * 4) % N, torch.arange(N * 4) // 4])  # every node has four other senders
+    theirs = pyg.PNAConv(8, 6, AGGREGATORS, SCALERS, DEG).to(dtype)
+    x = 100 * torch.randn(N, 8, dtype=dtype)  # so that ε = 1e-5 is small against σ²
+    close(PNAConv.from_pyg(theirs)(x, edge_index), theirs(x, edge_index), torch.float32)
+
+
+def dense_oracle(conv, x, adjacency):
+    """Equation 9 written densely, with every pair's message; adjacency[i, j] = 1 for an edge from j to i."""
+    N, T, F = len(x), conv.towers, conv.F_in
+    parts = x.view(N, T, F) if conv.divide_input else x.view(N, 1, F).expand(N, T, F)
+    pair = torch.cat([parts[:, None].expand(N, N, T, F), parts[None].expand(N, N, T, F)], -1)  # [i, j] = (x_i, x_j)
+    M = torch.einsum("ijtf,tgf->ijtg", pair, conv.M[0].weight) + conv.M[0].bias
+    degree = adjacency.sum(1)
+    delta = conv.combined.delta
+    rows = []
+    for i in range(N):
+        neighbours = adjacency[i].nonzero().flatten()
+        aggregates = []
+        for name in conv.combined.aggregators:
+            swap = conv.swap_extremes and name in ("max", "min")
+            m = M[neighbours, i] if swap else M[i, neighbours]
+            aggregates.append(resolve(name).function(m, torch.tensor([0, len(m)]))[0])
+        aggregates = torch.cat(aggregates, -1)  # [T, A·F]
+        amplification = torch.log(degree[i] + 1) / delta
+        combined = torch.cat([aggregates, aggregates * amplification, aggregates / amplification], -1)
+        y = torch.einsum("tf,tgf->tg", torch.cat([parts[i], combined], -1), conv.U[0].weight) + conv.U[0].bias
+        rows.append(conv.mix(y.flatten()))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("swap_extremes", [False, True])
+@pytest.mark.parametrize("divide_input", [False, True])
+def test_equals_equation_9_written_densely(divide_input, swap_extremes):
+    adjacency = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]]).double()
+    conv = layer(8, 6, towers=2, divide_input=divide_input, swap_extremes=swap_extremes).double()
+    x = torch.randn(4, 8, dtype=torch.double)
+    target, source = adjacency.nonzero().t()
+    out = conv(x, torch.stack([source, target]))
+    torch.testing.assert_close(out, dense_oracle(conv, x, adjacency), rtol=1e-10, atol=1e-10)
+
+
+def test_swapped_extremes_are_another_function():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    described = layer(8, 6)
+    released = layer(8, 6, swap_extremes=True)
+    released.load_state_dict(described.state_dict())
+    x = torch.randn(N, 8)
+    assert not torch.allclose(described(x, edge_index), released(x, edge_index), atol=1e-3)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_permutation_of_nodes_and_edges(seed):
+    generator = torch.Generator().manual_seed(seed)
+    N, E = 7, 18
+    edge_index = torch.randint(0, N, (2, E), generator=generator)
+    x = torch.randn(N, 8, generator=generator, dtype=torch.double)
+    edge_attr = torch.randn(E, 3, generator=generator, dtype=torch.double)
+    nodes, edges = torch.randperm(N, generator=generator), torch.randperm(E, generator=generator)
+    conv = layer(8, 6, towers=2, edge_dim=3).double()
+    expected = conv(x, edge_index, edge_attr)[nodes]
+    place = nodes.argsort()
+    out = conv(x[nodes], place[edge_index[:, edges]], edge_attr[edges])
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
+@pytest.mark.parametrize("names", [AGGREGATORS, ["sum", "var", "softmax", "softmin", "moment3", "moment4"]])
+def test_gradcheck_of_a_whole_layer(kind, names):
+    conv = kind(2, 2, names, [*ALL_SCALERS, 0.5], DEG, train_norm=True).double()
+    edge_index = torch.tensor([[0, 1, 2, 3, 0], [1, 0, 0, 0, 3]])
+    x = torch.randn(2, 5, dtype=torch.double).t().requires_grad_()  # not contiguous
+
+    def run(x, *parameters):
+        return torch.func.functional_call(
+            conv, dict(zip(dict(conv.named_parameters()), parameters, strict=True)), (x, edge_index)
+        )
+
+    assert torch.autograd.gradcheck(run, (x, *(p.detach().clone().requires_grad_() for p in conv.parameters())))
+
+
+def test_simple_layer_is_u_of_the_scaled_aggregates():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv = PNASimpleConv(3, 5, AGGREGATORS, SCALERS, DEG, post_layers=2).double()
+    x = torch.randn(N, 3, dtype=torch.double)
+    neighbourhoods = Neighbourhoods.of(edge_index, N)
+    aggregates = torch.cat([resolve(n).function(x[neighbourhoods.source], neighbourhoods.ptr) for n in AGGREGATORS], -1)
+    s = (torch.log1p(neighbourhoods.degree.double()) / conv.combined.delta).unsqueeze(1)
+    combined = torch.cat([aggregates, s * aggregates, aggregates / s.masked_fill(s == 0, 1)], -1)
+    torch.testing.assert_close(conv(x, edge_index), conv.U(combined.unsqueeze(1)).squeeze(1))
+
+
+# ---- what users do with layers ----
+
+
+@pytest.mark.parametrize("edge_dim", [None, 3])
+@pytest.mark.parametrize("pre_layers", [1, 2])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*")
+def test_compiles_without_graph_breaks(edge_dim, pre_layers):
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv = layer(8, 6, edge_dim=edge_dim, pre_layers=pre_layers, towers=2)
+    x = torch.randn(N, 8, requires_grad=True)
+    edge_attr = None if edge_dim is None else torch.randn(edge_index.shape[1], edge_dim)
+    compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
+    out, expected = compiled(x, edge_index, edge_attr), conv(x, edge_index, edge_attr)
+    close(out, expected, torch.float32)
+    close(*(torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)), torch.float32)
+    with pytest.raises(ValueError, match="edge_index must hold node numbers"):
+        compiled(x, edge_index + 20, edge_attr)
+
+
+def test_compiles_with_the_default_backend_and_changing_sizes():
+    conv = layer(8, 6)
+    compiled = torch.compile(conv, fullgraph=True, dynamic=True)
+    for graph in ("random, isolated nodes", "self-loops", "repeated edges"):
+        edge_index, N = GRAPHS[graph]
+        x = torch.randn(N, 8)
+        close(compiled(x, edge_index), conv(x, edge_index), torch.float32)
+
+
+def test_autocast():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv = layer(8, 6, edge_dim=3, towers=2)
+    x, edge_attr = torch.randn(N, 8, requires_grad=True), torch.randn(edge_index.shape[1], 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = conv(x, edge_index, edge_attr)
+        half = conv(x.bfloat16(), edge_index, edge_attr)
+    assert out.dtype == half.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), conv(x, edge_index, edge_attr), rtol=0.05, atol=0.1)
+    out.float().sum().backward()
+    assert x.grad.isfinite().all()
+
+
+def test_functional_call_deepcopy_and_state_dict():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv, other = layer(8, 6, towers=2, post_layers=2), layer(8, 6, towers=2, post_layers=2)
+    x = torch.randn(N, 8)
+    assert not torch.equal(conv(x, edge_index), other(x, edge_index))
+    expected = conv(x, edge_index)
+    assert torch.equal(torch.func.functional_call(other, conv.state_dict(), (x, edge_index)), expected)
+    assert torch.equal(copy.deepcopy(conv)(x, edge_index), expected)
+    other.load_state_dict(conv.state_dict())
+    assert torch.equal(other(x, edge_index), expected)
+    assert set(conv.state_dict()) >= {"combined.delta", "combined.mean_degree", "M.0.weight", "U.2.bias", "mix.weight"}
+
+
+def test_many_layers_at_once_with_vmap():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    layers = [layer(8, 6, towers=2).double() for _ in range(3)]
+    parameters, buffers = torch.func.stack_module_state(layers)
+    x = torch.randn(3, N, 8, dtype=torch.double)
+    out = torch.func.vmap(lambda p, b, x: torch.func.functional_call(layers[0], (p, b), (x, edge_index)))(
+        parameters, buffers, x
+    )
+    for r in range(3):
+        torch.testing.assert_close(out[r], layers[r](x[r], edge_index))
+    out.sum().backward()
+    assert parameters["M.0.weight"].grad.abs().sum() > 0
+
+
+def test_in_a_pytorch_geometric_sequential():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    model = pyg.Sequential(
+        "x, edge_index",
+        [
+            (layer(8, 6), "x, edge_index -> x"),
+            torch.nn.ReLU(),
+            (PNASimpleConv(6, 2, ["mean"], ["identity"]), "x, edge_index -> x"),
+        ],
+    )
+    assert model(torch.randn(N, 8), edge_index).shape == (N, 2)
+
+
+def test_edge_index_in_any_order_and_form_with_edge_features():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv = layer(8, 6, edge_dim=3).double()
+    x, edge_attr = torch.randn(N, 8).double(), torch.randn(edge_index.shape[1], 3).double()
+    expected = conv(x, edge_index, edge_attr)
+    by_source = edge_index[0].argsort()
+    torch.testing.assert_close(conv(x, edge_index[:, by_source], edge_attr[by_source]), expected)
+    torch.testing.assert_close(conv(x, EdgeIndex(edge_index, sparse_size=(N, N)), edge_attr), expected)
+    torch.testing.assert_close(conv(x, Neighbourhoods.of(edge_index, N), edge_attr), expected)
+
+
+def test_a_cached_graph_is_sorted_once(monkeypatch):
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    calls = []
+    original = Neighbourhoods.of
+    monkeypatch.setattr(Neighbourhoods, "of", lambda *args: calls.append(1) or original(*args))
+    x = torch.randn(N, 8)
+    for cached, expected in ((False, 3), (True, 1)):
+        calls.clear()
+        conv = layer(8, 6, cached=cached)
+        outs = [conv(x, edge_index) for _ in range(3)]
+        assert len(calls) == expected
+        assert torch.equal(outs[0], outs[2])
+    with pytest.raises(ValueError, match=r"row for each of 30 nodes, got 29; cached=True keeps the first graph"):
+        conv(x[1:], edge_index)
+    conv.reset_parameters()
+    assert conv(x[1:], edge_index[:, :0]).shape == (29, 6)
+
+
+def test_reset_parameters_draws_as_pytorch_geometric():
+    torch.manual_seed(3)
+    conv = layer(64, 64, towers=4)
+    first = conv.M[0].weight.clone()
+    conv.reset_parameters()
+    assert not torch.equal(first, conv.M[0].weight)
+    theirs = pyg.PNAConv(64, 64, AGGREGATORS, SCALERS, DEG, towers=4)
+    assert conv.M[0].weight.std().item() == pytest.approx(theirs.pre_nns[0][0].weight.std().item(), rel=0.03)
+    assert conv.U[0].weight.std().item() == pytest.approx(theirs.post_nns[0][0].weight.std().item(), rel=0.03)
+
+
+def test_repr():
+    assert repr(layer(8, 6, towers=2)) == (
+        "PNAConv(8, 6, aggregators=['mean', 'std', 'max', 'min'], "
+        "scalers=['identity', 'amplification', 'attenuation'], towers=2, edge_dim=None)"
+    )
+    assert repr(PNASimpleConv(8, 6, ["mean"], [0.5], DEG)) == "PNASimpleConv(8, 6, aggregators=['mean'], scalers=[0.5])"
+
+
+def test_same_bits_every_time():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv = layer(8, 6, towers=2)
+    x = torch.randn(N, 8, requires_grad=True)
+    runs = []
+    for _ in range(3):
+        out = conv(x, edge_index)
+        runs.append((out, *torch.autograd.grad(out.square().sum(), [x, *conv.parameters()])))
+    for run in runs[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(runs[0], run, strict=True))
+
+
+# ---- wrong arguments ----
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"aggregators": ["mean", "median"]}, ValueError, "unknown aggregator 'median'; allowed: mean, max, min"),
+        ({"aggregators": "mean"}, TypeError, "aggregators must be a list, got 'mean'"),
+        ({"aggregators": []}, ValueError, "aggregators must name at least one"),
+        ({"scalers": ["log"]}, ValueError, "unknown scaler 'log'; allowed: identity, amplification, attenuation"),
+        ({"scalers": [None]}, ValueError, "unknown scaler None"),
+        ({"deg": None}, ValueError, "deg is missing: the scalers .* need the histogram"),
+        ({"deg": [1, 2]}, TypeError, "must be a tensor of counts, got list"),
+        ({"towers": 4}, ValueError, "out_channels must be divisible .* got out_channels=6 and towers=4"),
+        (
+            {"towers": 3, "divide_input": True},
+            ValueError,
+            "in_channels must be divisible .* in_channels=8 and towers=3",
+        ),
+        ({"towers": 0}, ValueError, "towers must be an integer of at least 1, got 0"),
+        ({"towers": 2.0}, TypeError, "towers must be an integer of at least 1, got 2.0"),
+        ({"edge_dim": 0}, ValueError, "edge_dim must be an integer of at least 1, got 0"),
+        ({"pre_layers": 0}, ValueError, "pre_layers must be an integer of at least 1, got 0"),
+        ({"post_layers": -1}, ValueError, "post_layers must be an integer of at least 1, got -1"),
+        ({"flow": "sideways"}, ValueError, "flow must be one of source_to_target, target_to_source, got 'sideways'"),
+        ({"swap_extremes": True, "edge_dim": 3}, ValueError, "swap_extremes .* without edge features"),
+    ],
+)
+def test_wrong_constructor_arguments(change, error, words):
+    with pytest.raises(error, match=words):
+        layer(8, 6, **change)
+
+
+def test_only_the_identity_does_without_degrees():
+    assert layer(8, 6, scalers=["identity"], deg=None)(torch.randn(2, 8), torch.tensor([[0], [1]])).shape == (2, 6)
+
+
+GOOD = {"x": torch.randn(3, 8), "edge_index": torch.tensor([[0, 1], [1, 2]]), "edge_attr": torch.randn(2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("edge_dim", "change", "error", "words"),
+    [
+        (None, {}, ValueError, r"edge_attr \(2, 3\) was given, but the layer was made without edge_dim"),
+        (3, {"edge_attr": None}, ValueError, "edge_attr is missing: the layer was made with edge_dim=3"),
+        (3, {"edge_attr": torch.randn(3, 3)}, ValueError, r"\[E, edge_dim\] = \(2, 3\), got \(3, 3\)"),
+        (3, {"edge_attr": torch.randn(2)}, ValueError, r"got \(2,\)"),
+        (3, {"edge_attr": torch.randn(2, 3).double()}, TypeError, "edge_attr must have the dtype .* got torch.float64"),
+        (3, {"edge_attr": torch.ones(2, 3).long()}, TypeError, "edge_attr must have a floating dtype"),
+        (3, {"x": torch.randn(3, 7)}, ValueError, r"\[N, in_channels = 8\], got \(3, 7\)"),
+        (3, {"x": torch.randn(3, 8, 1)}, ValueError, r"got \(3, 8, 1\)"),
+        (3, {"x": torch.randn(3, 8).double()}, TypeError, "x must have the dtype .* got torch.float64"),
+        (3, {"x": torch.ones(3, 8).long()}, TypeError, "x must have a floating dtype, got torch.int64"),
+        (3, {"x": torch.randn(3, 8, device="meta")}, ValueError, "x and the layer's weights must be on one device"),
+        (3, {"edge_index": torch.tensor([[0, 1], [1, 3]])}, ValueError, "from 0 to 2"),
+        (3, {"edge_index": torch.tensor([[0, -1], [1, 2]])}, ValueError, "got values from -1 to 2"),
+        (3, {"edge_index": torch.tensor([[0.0, 1.0], [1.0, 2.0]])}, TypeError, "integers .* got torch.float32"),
+        (3, {"edge_index": torch.tensor([0, 1])}, ValueError, r"shape \[2, E\]"),
+        (3, {"edge_index": [[0, 1], [1, 2]]}, TypeError, "got list"),
+        (3, {"edge_index": torch.ones(2, 2, dtype=torch.long, device="meta")}, ValueError, "edge_index and x must be"),
+        (3, {"edge_attr": torch.randn(2, 3, device="meta")}, ValueError, "edge_attr and x must be on one device"),
+    ],
+)
+def test_wrong_inputs(edge_dim, change, error, words):
+    with pytest.raises(error, match=words):
+        layer(8, 6, edge_dim=edge_dim)(**(GOOD | change))
+
+
+@pytest.mark.parametrize("conv", [torch.nn.Linear(2, 2), None])
+def test_from_pyg_of_something_else(conv):
+    with pytest.raises(TypeError, match=r"conv must be a torch_geometric\.nn\.PNAConv, got"):
+        PNAConv.from_pyg(conv)
+
+
+@pytest.mark.parametrize("aggregator", ["median", pyg.SoftmaxAggregation(t=2.0), pyg.SoftmaxAggregation(learn=True)])
+def test_from_pyg_with_an_aggregator_that_is_not_ours(aggregator):
+    with pytest.raises(ValueError, match=r"conv has the aggregator .* those taken over are mean, max"):
+        PNAConv.from_pyg(pyg.PNAConv(4, 4, [aggregator], ["identity"], DEG))
+
+
+def test_from_pyg_with_learned_activations():
+    with pytest.raises(ValueError, match="activation with parameters"):
+        PNAConv.from_pyg(pyg.PNAConv(4, 4, ["mean"], ["identity"], DEG, pre_layers=2, act="prelu"))

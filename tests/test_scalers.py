@@ -1,0 +1,94 @@
+"""The scalers against equations 6 and 7."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import PNAConv as PyGConv
+
+from pna import scalers
+from pna.scalers import SCALERS, DegreeStatistics
+
+
+@given(alpha=st.floats(-3, 3), delta=st.floats(0.1, 5))
+def test_equation_7_for_any_alpha(alpha, delta):
+    d = torch.arange(1, 50, dtype=torch.double)
+    expected = [(math.log(k + 1) / delta) ** alpha for k in range(1, 50)]
+    torch.testing.assert_close(scalers.S(d, alpha, delta), torch.tensor(expected, dtype=torch.double))
+
+
+@given(alpha=st.floats(-1, 1).filter(lambda a: abs(a) > 1e-3))
+def test_injective_for_positive_degrees(alpha):
+    s = scalers.S(torch.arange(1, 1000, dtype=torch.double), alpha, 1.0)
+    assert (s.diff().sign() == math.copysign(1, alpha)).all()
+
+
+@pytest.mark.parametrize("scaler", [*SCALERS, 0.5, -0.5, 0.0, 1])
+def test_degree_zero_is_finite_with_a_finite_gradient(scaler):
+    delta = torch.tensor(1.3, requires_grad=True)
+    mean_degree = torch.tensor(2.5, requires_grad=True)
+    factor = scalers.scale(torch.tensor([0.0, 1.0, 2.0]), scaler, delta, mean_degree)
+    assert factor.isfinite().all()
+    if factor.requires_grad:
+        for grad in torch.autograd.grad(factor.sum(), (delta, mean_degree), allow_unused=True):
+            assert grad is None or grad.isfinite().all()
+
+
+def test_degree_zero_is_as_documented():
+    d = torch.tensor([0.0, 1.0])
+    value = {name: scalers.scale(d, name, 2.0, 4.0).tolist() for name in SCALERS}
+    log2 = math.log(2)
+    assert value["identity"] == [1, 1]
+    assert value["amplification"] == pytest.approx([0, log2 / 2])
+    assert value["attenuation"] == pytest.approx([2 / log2, 2 / log2])
+    assert value["linear"] == [0, 0.25]
+    assert value["inverse_linear"] == [4, 4]
+
+
+def test_a_number_is_alpha():
+    d = torch.arange(5.0)
+    assert torch.equal(scalers.scale(d, 1, 2.0, 4.0), scalers.scale(d, "amplification", 2.0, 4.0))
+    assert torch.equal(scalers.scale(d, -1.0, 2.0, 4.0), scalers.scale(d, "attenuation", 2.0, 4.0))
+    assert torch.equal(scalers.scale(d, 0, 2.0, 4.0), torch.ones(5))
+
+
+def test_delta_is_an_average_over_nodes_not_over_bins():
+    degrees = torch.tensor([1, 1, 1, 3])
+    expected = (3 * math.log(2) + math.log(4)) / 4
+    assert DegreeStatistics.from_degrees(degrees) == DegreeStatistics.from_histogram(torch.tensor([0, 3, 0, 1]))
+    assert DegreeStatistics.from_degrees(degrees).delta == pytest.approx(expected, rel=1e-12)
+    assert DegreeStatistics.from_degrees(degrees).mean_degree == 1.5
+    over_bins = (math.log(2) + math.log(4)) / 2
+    assert expected != pytest.approx(over_bins, rel=0.05)
+
+
+def test_delta_counts_isolated_nodes():
+    assert DegreeStatistics.from_degrees(torch.tensor([0, 1])).delta == pytest.approx(math.log(2) / 2)
+
+
+def test_degree_histogram_equals_pytorch_geometrics():
+    graphs = [
+        Data(edge_index=torch.randint(0, n, (2, 3 * n)), num_nodes=n + isolated)
+        for n, isolated in ((5, 0), (20, 3), (2, 1))
+    ]
+    for loader in (graphs, [Batch.from_data_list(graphs)], graphs[::-1]):
+        assert torch.equal(scalers.degree_histogram(loader), PyGConv.get_degree_histogram(loader))
+
+
+@pytest.mark.parametrize(
+    ("histogram", "error", "words"),
+    [
+        (None, TypeError, "histogram must be a tensor of counts, got NoneType"),
+        ([1, 2], TypeError, "histogram must be a tensor of counts, got list"),
+        (torch.tensor([]), ValueError, "histogram is empty"),
+        (torch.tensor([3, 0, 0]), ValueError, "no node of positive degree"),
+        (torch.tensor([0, -1]), ValueError, "not negative, got values from -1 to 0"),
+        (torch.tensor([0.0, float("nan")]), ValueError, "must be finite"),
+    ],
+)
+def test_bad_histograms(histogram, error, words):
+    with pytest.raises(error, match=words):
+        DegreeStatistics.from_histogram(histogram)
