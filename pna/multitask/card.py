@@ -1,0 +1,69 @@
+"""What a data set holds, as text: sizes, families, label statistics, how many graphs are connected."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pna.multitask.dataset import MultiTask
+from pna.multitask.families import FAMILIES
+from pna.multitask.labels import GRAPH_TASKS, TASKS
+
+__all__ = ["card", "table"]
+
+
+def card(data: MultiTask) -> str:
+    """The card of a data set."""
+    return "\n\n".join(
+        (
+            f"Multi-task benchmark, spec {data.spec}, seed {data.seed}\n"
+            f"training set: δ = {data.degrees.delta:.4f}, mean degree {data.degrees.mean_degree:.3f}",
+            _splits(data),
+            "Graphs per family\n" + _families(data),
+            "Labels of the training set, not yet divided by their maxima\n" + _labels(data),
+        )
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns under their headers, the first one to the left and the others to the right."""
+    cells = [list(map(str, row)) for row in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def _splits(data: MultiTask) -> str:
+    header = ("split", "graphs", "sizes", "nodes", "edges", "labelled connected", "connected")
+    connected = [task.name for task in GRAPH_TASKS].index("connected")
+    rows = (
+        (
+            name,
+            len(graphs),
+            f"{graphs.sizes.min()}-{graphs.sizes.max()}",
+            len(graphs.x),
+            len(graphs.neighbour) // 2,
+            f"{graphs.graph_labels[:, connected].mean():.1%}",
+            f"{graphs.truly_connected().mean():.1%}",
+        )
+        for name, graphs in data.sets.items()
+    )
+    return table(header, rows)
+
+
+def _families(data: MultiTask) -> str:
+    counts = [np.bincount(graphs.family, minlength=len(FAMILIES)) for graphs in data.sets.values()]
+    rows = ((row.name, f"{row.share:.0%}", *(count[place] for count in counts)) for place, row in enumerate(FAMILIES))
+    return table(("family", "share", *data.sets), rows)
+
+
+def _labels(data: MultiTask) -> str:
+    train = data["train"]
+    columns = [*train.node_labels.T, *train.graph_labels.T]
+    rows = (
+        (
+            task.name,
+            *(f"{value:.4f}" for value in (y.min(), y.mean(dtype=np.float64), y.std(dtype=np.float64), y.max())),
+        )
+        for task, y in zip(TASKS, columns, strict=True)
+    )
+    return table(("task", "min", "mean", "std", "max"), rows)

@@ -1,0 +1,105 @@
+"""`python -m pna multitask`: make a data set, show what it holds, print its baseline."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pna.multitask.card import card, table
+from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
+from pna.multitask.gallery import draw_gallery
+from pna.multitask.labels import TASKS
+from pna.multitask.specification import DEPARTURES, RELEASED, Spec
+from pna.multitask.splits import COLLECTIONS, Split
+from pna.multitask.storage import cached, path_of
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the commands make, show and baseline; the exit code is 2 for bad arguments."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.spec = Spec.parse(options.spec)
+        options.run(options)
+    except (ValueError, OSError, ImportError) as error:
+        print(f"pna multitask {options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _make(options: argparse.Namespace) -> None:
+    data = cached(options.collection, options.spec, options.seed, options.data, progress=True)
+    path = path_of(options.collection, options.spec, options.seed, options.data)
+    print(f"{path}: {sum(map(len, data.sets.values()))} graphs in {len(data.sets)} splits")
+
+
+def _show(options: argparse.Namespace) -> None:
+    print(card(cached(options.collection, options.spec, options.seed, options.data, progress=True)))
+    if options.gallery:
+        draw_gallery(options.gallery, options.spec, options.seed)
+        print(f"\ngallery: {options.gallery}")
+
+
+def _baseline(options: argparse.Namespace) -> None:
+    data = cached("multitask", options.spec, options.seed, options.data, progress=not options.json)
+    graphs = data["test"]
+    if options.sizes:
+        graphs = make_split(options.spec, Split("test", "test", _sizes(options.sizes), 256), options.seed)
+    units = options.units or ("released" if options.spec == RELEASED else "own")
+    row = data.baseline(graphs, units=RELEASED_MAXIMA if units == "released" else None)
+    if options.json:
+        print(json.dumps(row))
+        return
+    sizes = f"{graphs.sizes.min()}-{graphs.sizes.max()}"
+    print(f"log10 MSE of predicting the training mean: spec {options.spec}, seed {options.seed}, test sizes {sizes},")
+    print(f"labels in units of {'the released' if units == 'released' else 'this'} training set's maxima")
+    titles = {task.name: task.title for task in TASKS}
+    print(table(("task", "log10 MSE"), ((titles.get(name, "Average"), f"{value:.3f}") for name, value in row.items())))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pna multitask", description="The multi-task graph benchmark.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = _command(commands, "make", _make, "draw and label the graphs of a data set, and keep them in a file")
+    show = _command(commands, "show", _show, "print what a data set holds (it is made if need be)")
+    for command in (make, show):
+        command.add_argument(
+            "--collection", choices=COLLECTIONS, default="multitask", help="which data set (default: multitask)"
+        )
+    show.add_argument("--gallery", type=Path, metavar="PNG", help="draw one graph of each family (needs matplotlib)")
+    baseline = _command(commands, "baseline", _baseline, "print the log10 MSE of predicting the training mean")
+    baseline.add_argument(
+        "--sizes", help="test on 256 graphs of each of these sizes, as in 15-24 (default: the test set)"
+    )
+    baseline.add_argument(
+        "--units",
+        choices=("own", "released"),
+        help="divide labels by this training set's maxima, or by those of the released code's set, as the published "
+        "errors are (default for the spec released)",
+    )
+    baseline.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, help: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help, description=help)
+    command.set_defaults(run=run)
+    departures = "; ".join(f"{departure.id}: {departure.released}" for departure in DEPARTURES)
+    command.add_argument(
+        "--spec",
+        default="described",
+        help=f"described (default), released, or single departures of the released code, as in D1+D3: {departures}",
+    )
+    command.add_argument("--seed", type=int, default=SEED, help=f"default: {SEED}")
+    command.add_argument("--data", type=Path, help="folder of data sets (default: $PNA_DATA, or else ~/.cache/pna)")
+    return command
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """The sizes of "15-24", both ends included, or of "15"."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise ValueError(f"--sizes must be a number of nodes or a range as in 15-24, got {text!r}")
+    return tuple(range(int(first), int(last or first) + 1))

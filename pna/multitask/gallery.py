@@ -1,0 +1,74 @@
+"""A picture of the ten families: one graph of each, its nodes coloured by the distance from the source."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pna.multitask.dataset import SEED
+from pna.multitask.families import FAMILIES
+from pna.multitask.generate import Graphs, generate
+from pna.multitask.specification import Spec
+
+if TYPE_CHECKING:  # matplotlib is needed for drawing only
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+
+__all__ = ["draw_gallery"]
+
+_N = 16
+
+
+def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
+    """Draw one graph of every family, with 16 nodes, after toggling, to a PNG file."""
+    import matplotlib.pyplot as plt
+
+    drawn = [generate(spec, seed, "test", _N, np.array([0]), family.name) for family in FAMILIES]
+    farthest = max(graphs.paths.from_source.max() for graphs in drawn)
+    figure, axes = plt.subplots(2, 5, figsize=(13, 6), layout="constrained")
+    for family, graphs, axis in zip(FAMILIES, drawn, axes.flat, strict=True):
+        dots = _draw(axis, graphs, farthest)
+        axis.set_title(f"{family.title} ({family.share:.0%})")
+    figure.colorbar(dots, ax=axes, shrink=0.6, label="distance from the source (star); white: not reached")
+    figure.suptitle(f"The ten families of random graphs after toggling: N = {_N}, spec {spec}, seed {seed}")
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.tmp")
+    figure.savefig(unfinished, format="png", dpi=150)
+    plt.close(figure)
+    os.replace(unfinished, path)
+
+
+def _draw(axis: "Axes", graphs: Graphs, farthest: int) -> "PathCollection":
+    """Draw the only graph of `graphs`; the dots it returns know the colours."""
+    distance, source = graphs.paths.from_source[0].astype(float), graphs.source[0]
+    distance[(distance == 0) & (np.arange(_N) != source)] = np.nan  # not reached
+    place = _layout(graphs.adjacency[0])
+    for i, j in np.argwhere(np.triu(graphs.adjacency[0])):
+        axis.plot(*place[[i, j]].T, color="0.55", linewidth=0.9, zorder=1)
+    # Viridis is told apart by colour-blind eyes, and in grey as well.
+    style = {"s": 70, "edgecolors": "black", "linewidths": 0.8, "cmap": "viridis_r", "vmin": 0, "vmax": farthest}
+    dots = axis.scatter(*place.T, c=distance, plotnonfinite=True, zorder=2, **style)
+    dots.set_cmap(dots.cmap.with_extremes(bad="white"))
+    axis.scatter(*place[source], marker="*", s=260, color="white", edgecolors="black", zorder=3)
+    axis.set_axis_off()
+    axis.margins(0.12)
+    return dots
+
+
+def _layout(adjacency: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Places of the nodes, [N, 2]: each component laid out by itself, side by side."""
+    import networkx as nx
+
+    graph = nx.from_numpy_array(adjacency)
+    components = sorted(nx.connected_components(graph), key=len, reverse=True)
+    columns = int(np.ceil(np.sqrt(len(components))))
+    place = np.empty((len(graph), 2))
+    for number, component in enumerate(components):
+        centre = 2.6 * np.array([number % columns, number // columns])
+        scale = np.sqrt(len(component) / len(components[0]))
+        for node, at in nx.kamada_kawai_layout(graph.subgraph(component), scale=scale).items():
+            place[node] = centre + at
+    return place

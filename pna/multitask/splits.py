@@ -1,0 +1,92 @@
+"""Which graphs make up the paper's data sets: sizes, counts and families, as a function of the specification.
+
+Sections 4 and 5.1 of the paper, its appendix H, and departures D3 and D4.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pna.multitask.families import FAMILIES, family_named
+from pna.multitask.generate import ROLES, check_size
+from pna.multitask.specification import Spec
+
+__all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """`per_size` graphs of each of `sizes`, ordered by size, of one family or, with None, of the mixture.
+
+    Splits of different roles share no graph. Two of the same role agree in the graphs of a size, as far as the
+    shorter one goes.
+    """
+
+    name: str
+    role: str
+    sizes: tuple[int, ...]
+    per_size: int
+    family: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"role must be one of {', '.join(ROLES)}; got {self.role!r}")
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        if not self.sizes:
+            raise ValueError("sizes must name at least one number of nodes, got none")
+        if len(set(self.sizes)) < len(self.sizes):
+            raise ValueError(f"sizes must differ from each other, got {self.sizes}")
+        if isinstance(self.per_size, bool) or not isinstance(self.per_size, int) or self.per_size < 1:
+            raise ValueError(f"per_size must be a positive integer, got {self.per_size!r}")
+        for N in self.sizes:
+            check_size(N)
+            for family in [family_named(self.family)] if self.family is not None else FAMILIES:
+                family.check_size(N)
+        object.__setattr__(self, "sizes", tuple(map(int, self.sizes)))  # numpy's integers are not JSON's
+
+    def __len__(self) -> int:
+        return len(self.sizes) * self.per_size
+
+    def locate(self, index: int) -> tuple[int, int]:
+        """The size of the index-th graph and its number among the graphs of that size."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"index must be from 0 to {len(self) - 1}, got {index}")
+        return self.sizes[index // self.per_size], index % self.per_size
+
+
+_TRAIN = Split("train", "train", tuple(range(15, 25)), 512)
+
+
+def _evaluation(spec: Spec, role: str, graphs: int, family: str | None = None) -> Split:
+    """D3: `graphs` graphs of the training sizes, or of the first five of them."""
+    sizes = _TRAIN.sizes if spec.evaluation_sizes == "described" else _TRAIN.sizes[:5]
+    return Split(family or role, role, sizes, graphs // len(sizes), family)
+
+
+def multitask(spec: Spec) -> tuple[Split, ...]:
+    """Section 5.1: 5,120 training graphs, 640 to validate on and 1,280 to test on."""
+    return _TRAIN, _evaluation(spec, "validation", 640), _evaluation(spec, "test", 1280)
+
+
+def extrapolation(spec: Spec) -> tuple[Split, ...]:
+    """Section 5.1, last paragraph: validated on sizes 25-30 (D4), tested on ever larger graphs.
+
+    The paper shows the tests from 20 to 50 nodes; the three larger ones are the released code's.
+    """
+    first = 25 if spec.extrapolation_validation == "described" else 15
+    validation = Split("validation", "validation", tuple(range(first, first + 5)), 128)
+    starts = (20, 25, 30, 35, 40, 45, 60, 75, 95)
+    tests = (Split(f"test_{start}_{start + 5}", "test", tuple(range(start, start + 5)), 256) for start in starts)
+    return _TRAIN, validation, *tests
+
+
+def families(spec: Spec) -> tuple[Split, ...]:
+    """Appendix H, "Graph type experiments": trained on the mixture, tested on each family alone."""
+    tests = (_evaluation(spec, "test", 1280, family.name) for family in FAMILIES)
+    return _TRAIN, _evaluation(spec, "validation", 640), *tests
+
+
+COLLECTIONS: dict[str, Callable[[Spec], tuple[Split, ...]]] = {
+    "multitask": multitask,
+    "extrapolation": extrapolation,
+    "families": families,
+}

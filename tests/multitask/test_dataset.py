@@ -1,0 +1,154 @@
+"""Data sets: graphs again alone, units and averages of the training set, the baseline."""
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from pna.multitask import (
+    DESCRIBED,
+    RELEASED,
+    RELEASED_MAXIMA,
+    TASKS,
+    Split,
+    make,
+    make_graph,
+    make_split,
+    multitask,
+)
+from pna.multitask import dataset as module
+
+SMALL = [Split("train", "train", (8, 9), 40), Split("test", "test", (8, 9), 10)]
+
+# What the released code gives (SSSP, eccentricity, Laplacian, connected, diameter, spectral radius).
+RELEASED_BASELINE = {
+    "15-24": (-1.873, -1.504, -1.577, -0.615, -1.303, -1.389),
+    "15-19": (-1.967, -1.621, -1.684, -0.619, -1.427, -1.507),
+}
+
+
+@pytest.fixture(scope="module")
+def released():
+    return make(RELEASED, multitask(RELEASED))
+
+
+def identical(one, other):
+    return all(np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
+
+
+@pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=str)
+def test_a_graph_made_again_alone_is_the_same(spec):
+    split = SMALL[0]
+    data = make(spec, SMALL)
+    for index in (0, 39, 40, 79):
+        alone = make_graph(spec, split, index, data.seed)[0]
+        graph = data["train"][index]
+        assert torch.equal(alone.edge_index, graph.edge_index)
+        assert torch.equal(alone.x, graph.x)
+        np.testing.assert_array_equal(alone.y_node.numpy() / data.maxima[:3], graph.y_node)
+        np.testing.assert_array_equal(alone.y_graph.numpy() / data.maxima[3:], graph.y_graph)
+
+
+def test_one_seed_fixes_every_bit_whatever_the_batch(monkeypatch):
+    whole = make_split(DESCRIBED, SMALL[0], 5)
+    assert identical(whole, make_split(DESCRIBED, SMALL[0], 5))
+    monkeypatch.setattr(module, "_CELLS", 300)
+    assert identical(whole, make_split(DESCRIBED, SMALL[0], 5))
+    assert not identical(whole, make_split(DESCRIBED, SMALL[0], 6))
+
+
+def test_a_shorter_split_is_the_start_of_a_longer_one():
+    short, long = (make_split(RELEASED, Split("test", "test", (9,), count)) for count in (5, 20))
+    np.testing.assert_array_equal(short.x, long.x[: len(short.x)])
+    np.testing.assert_array_equal(short.neighbour, long.neighbour[: len(short.neighbour)])
+
+
+def test_labels_are_divided_by_the_training_maxima():
+    data = make(RELEASED, SMALL)
+    train = next(data["train"].batches(1000, mixed=True))
+    np.testing.assert_allclose(torch.cat([train.y_node.amax(0), train.y_graph.amax(0)]), np.ones(6))
+    test = next(data["test"].batches(1000, mixed=True))
+    np.testing.assert_allclose(
+        test.y_node.numpy() * data.maxima[:3], data["test"].node_labels[_interleaved()], rtol=1e-6
+    )
+
+
+def _interleaved():
+    """Nodes of SMALL's test split in the order of a mixed batch: graph 0 of size 8, graph 0 of size 9, graph 1 ..."""
+    eights, nines = np.arange(80).reshape(10, 8), 80 + np.arange(90).reshape(10, 9)
+    return np.concatenate([np.concatenate(pair) for pair in zip(eights, nines, strict=True)])
+
+
+def test_delta_is_equation_6s():
+    data = make(RELEASED, SMALL)
+    degrees = np.concatenate([graph.edge_index[1].bincount().numpy() for graph in data["train"]])
+    assert data.degrees.delta == pytest.approx(np.log(degrees + 1).mean())
+    assert data.degrees.mean_degree == pytest.approx(degrees.mean())
+
+
+def test_baseline_by_hand():
+    """Mean over the sizes of the mean squared distance to the training mean."""
+    data = make(RELEASED, SMALL)
+    train, test = data["train"], data["test"]
+    mean = train.node_labels[:, 0].mean() / data.maxima[0]
+    squares = (test.node_labels[:, 0] / data.maxima[0] - mean) ** 2
+    row = data.baseline(test)
+    assert row["sssp"] == pytest.approx(math.log10((squares[:80].mean() + squares[80:].mean()) / 2), abs=1e-6)
+    assert list(row) == [*(task.name for task in TASKS), "average"]
+    assert row["average"] == pytest.approx(np.mean([row[task.name] for task in TASKS]))
+
+
+# -- the released code's data, which this must agree with --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(15, 24), (15, 19)], ids=RELEASED_BASELINE)
+def test_released_baseline(released, sizes):
+    """Within 0.03 of the released code's row, in the units of its own training maxima, for seed 1234."""
+    graphs = make_split(RELEASED, Split("test", "test", tuple(range(sizes[0], sizes[1] + 1)), 256))
+    row = released.baseline(graphs, units=RELEASED_MAXIMA)
+    expected = RELEASED_BASELINE[f"{sizes[0]}-{sizes[1]}"]
+    np.testing.assert_allclose([row[task.name] for task in TASKS], expected, atol=0.03)
+
+
+def test_released_baseline_over_seeds():
+    """The mean over five seeds is within 0.015: what is left in the test above is chance."""
+    test = Split("test", "test", tuple(range(15, 25)), 256)
+    rows = [make(RELEASED, [*multitask(RELEASED)[:1], test], seed) for seed in range(5)]
+    rows = [list(data.baseline(data["test"], units=RELEASED_MAXIMA).values())[:6] for data in rows]
+    np.testing.assert_allclose(np.mean(rows, axis=0), RELEASED_BASELINE["15-24"], atol=0.015)
+
+
+def test_released_maxima(released):
+    """Path lengths as in the released set, exactly; Laplacian features and spectral radius vary with the seed."""
+    np.testing.assert_array_equal(released.maxima[[0, 1, 3, 4]], RELEASED_MAXIMA[[0, 1, 3, 4]])
+    np.testing.assert_allclose(released.maxima[[2, 5]], RELEASED_MAXIMA[[2, 5]], rtol=0.1)
+
+
+def test_fraction_connected(released):
+    train = released["train"]
+    labelled, true = train.graph_labels[:, 0].mean(), train.truly_connected().mean()
+    assert labelled == pytest.approx(0.41, abs=0.02)
+    assert true == pytest.approx(0.90, abs=0.02)
+    assert (train.truly_connected() >= train.graph_labels[:, 0]).all()
+
+
+def test_sizes_and_order_of_the_training_set(released):
+    np.testing.assert_array_equal(released["train"].sizes, np.repeat(np.arange(15, 25), 512))
+    batches = list(released["train"].batches(512))
+    assert [int(batch.sizes[0]) for batch in batches] == list(range(15, 25))
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("splits", [[], SMALL[1:], [SMALL[0], SMALL[0]]])
+def test_splits_need_names_and_a_training_set(splits):
+    with pytest.raises(ValueError, match="splits must have names that differ, 'train' among them"):
+        make(DESCRIBED, splits)
+
+
+def test_unknown_split():
+    with pytest.raises(KeyError, match="split must be one of train, test; got 'dev'"):
+        make(DESCRIBED, SMALL)["dev"]
