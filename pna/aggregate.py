@@ -180,7 +180,7 @@ gather_aggregate.register_autograd(_backward, setup_context=_save)
 
 
 @gather_aggregate.register_vmap
-def _(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:  # noqa: ANN401
+def _(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
     """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]."""
     if any(dim is not None for dim in in_dims[2:]):
         raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")

@@ -5,6 +5,7 @@ is the other's gradient: every derivative, of any order, is again a deterministi
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,11 +34,14 @@ def _target(ptr: Tensor, num_messages: int) -> Tensor:
     return torch.repeat_interleave(ptr.diff(), output_size=num_messages)  # [E], the node of each message
 
 
+def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
+    """What torch.func.vmap batches becomes one channel more: [rows, replicas, ...]."""
+    return t.unsqueeze(1).expand(-1, replicas, *t.shape[1:]) if dim is None else t.movedim(dim, 1)
+
+
 class _Sum(Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, m: Tensor, ptr: Tensor) -> Tensor:
-        ctx.save_for_backward(ptr)
-        ctx.num_messages = len(m)
+    def forward(m: Tensor, ptr: Tensor) -> Tensor:
         out = m.new_zeros(len(ptr) - 1, *m.shape[1:])
         if m.numel() == 0:
             return out
@@ -46,33 +50,53 @@ class _Sum(Function):
         return out.index_add_(0, _target(ptr, len(m)), m)
 
     @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        m, ptr = inputs
+        ctx.save_for_backward(ptr)
+        ctx.num_messages = len(m)
+
+    @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
         (ptr,) = ctx.saved_tensors
         return _Spread.apply(g, ptr, ctx.num_messages), None
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
+        return _Sum.apply(_replicas_as_channels(m, in_dims[0], info.batch_size), ptr), 1
+
 
 class _Spread(Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
-        ctx.save_for_backward(ptr)
+    def forward(v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
         return v.index_select(0, _target(ptr, num_messages))
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None, None]:
         (ptr,) = ctx.saved_tensors
         return _Sum.apply(g, ptr), None, None
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, v: Tensor, ptr: Tensor, num_messages: int) -> tuple[Tensor, int]:
+        return _Spread.apply(_replicas_as_channels(v, in_dims[0], info.batch_size), ptr, num_messages), 1
+
 
 class _Max(Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, m: Tensor, ptr: Tensor) -> Tensor:
+    def forward(m: Tensor, ptr: Tensor) -> Tensor:
         flat = m.reshape(len(m), math.prod(m.shape[1:]))  # [E, channels]
         top = flat.new_zeros(len(ptr) - 1, flat.shape[1])
         index = _target(ptr, len(m)).unsqueeze(1).expand_as(flat)
         top.scatter_reduce_(0, index, flat, "amax", include_self=False)  # a maximum is exact in any order
-        top = top.view(-1, *m.shape[1:])
-        ctx.save_for_backward(m, top, ptr)
-        return top
+        return top.view(-1, *m.shape[1:])
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        m, ptr = inputs
+        ctx.save_for_backward(m, output, ptr)
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
@@ -80,3 +104,7 @@ class _Max(Function):
         is_top = (m.detach() == spread(top.detach(), ptr, len(m))).to(m.dtype)
         ties = sum(is_top, ptr).clamp(min=1)
         return spread(g / ties, ptr, len(m)) * is_top, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
+        return _Max.apply(_replicas_as_channels(m, in_dims[0], info.batch_size), ptr), 1

@@ -1,0 +1,114 @@
+"""The repository as a stranger finds it: set-up, pins, README."""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(lines):
+    return {normal(name): version for name, version in (line.split("==") for line in lines if "==" in line)}
+
+
+LOCK = pins(line.strip() for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DIRECT = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
+
+
+def test_environment_yml_has_the_pins_of_the_lock():
+    dependencies = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    (pip,) = (entry["pip"] for entry in dependencies if isinstance(entry, dict))
+    assert pip[0] == "-c requirements.lock"
+    conda = pins(pip)
+    assert conda == {name: LOCK[name] for name in conda}
+    assert set(conda) == {normal(re.match(r"[\w.-]+", requirement)[0]) for requirement in DIRECT}
+
+
+@pytest.mark.parametrize("requirement", DIRECT)
+def test_the_lock_lies_within_the_ranges(requirement):
+    from packaging.requirements import Requirement
+
+    requirement = Requirement(requirement)
+    assert requirement.specifier.contains(LOCK[normal(requirement.name)])
+
+
+def test_torch_is_pinned_without_a_local_version():
+    assert LOCK["torch"] == "2.13.0"
+    assert not any("+" in version for version in LOCK.values())
+    assert not any(name.startswith("nvidia") for name in LOCK)
+
+
+def test_import_needs_four_packages_only():
+    """With everything else that the lock names hidden, bar what those four need themselves."""
+    script = """
+import sys
+import torch, torch_geometric, numpy, networkx
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"matplotlib", "sympy", "flint", "papermill", "snakemake", "rdkit", "ogb", "scipy",
+                                  "pandas", "hypothesis", "pytest", "IPython", "jupyter", "sklearn", "tqdm", "yaml"}:
+            raise ImportError(f"pna must not import {name}")
+for name in [name for name in sys.modules if name.split(".")[0] in {"scipy", "pandas", "matplotlib", "tqdm", "yaml"}]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Hidden())
+import pna, pna.conv, pna.aggregators, pna.multitask
+print("imported", pna.PNAConv.__name__)
+"""
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert run.stdout.strip() == "imported PNAConv", run.stderr
+
+
+def test_the_readmes_example_runs():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) >= 1
+    for block in blocks:
+        run = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+
+
+def run_all(*words):
+    return subprocess.run(["./run_all.sh", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_help():
+    run = run_all("--help")
+    assert run.returncode == 0
+    assert "./run_all.sh test" in run.stdout
+
+
+@pytest.mark.parametrize("word", ["--fast", "tests", "--help=1"])
+def test_an_unknown_argument_is_named_with_exit_code_2(word):
+    run = run_all(word)
+    assert run.returncode == 2
+    assert f"unknown argument '{word}'" in run.stderr
+    assert run.stdout == ""
+
+
+@pytest.mark.parametrize("script", ["run_all.sh", ".ci/run"])
+def test_scripts_can_be_run(script):
+    assert os.access(ROOT / script, os.X_OK)
+    assert subprocess.run(["bash", "-n", script], cwd=ROOT).returncode == 0
+
+
+def test_ci_calls_the_readmes_test_command():
+    assert "./run_all.sh test" in (ROOT / ".ci" / "run").read_text()
+    assert "./run_all.sh test" in (ROOT / "README.md").read_text()
+
+
+def test_citation_names_the_paper_and_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["version"]
+    assert citation["preferred-citation"]["title"] == "Principal Neighbourhood Aggregation for Graph Nets"
+    assert len(citation["preferred-citation"]["authors"]) == 5
