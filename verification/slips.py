@@ -1,0 +1,323 @@
+"""Slips in the published proofs and text: each stated, shown by an instance that fails, repaired, and checked again.
+
+A *slip* is a sentence of the proofs that is false as printed; a *loose end* is true, or meant rightly, but says
+less or asks for more than it seems. No theorem of the paper falls by them: Theorem 1, Proposition 1 and Theorem 2
+hold as repaired. What falls is the note after Proposition 1 (`mean_is_zero`, `extra_aggregator`) and the absolute
+value inside M_n (`absolute_value`).
+
+Established for each entry of SLIPS: `fails()` is true, that is, the printed version fails on the instance given;
+and `holds()` is true, that is, the repaired version holds on the instances that it states. Where the repair is a
+general statement, the module named in the text checks it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+import sympy
+
+from verification import moments, proposition_1, scalers, theorem_1, theorem_2
+
+__all__ = ["SLIPS", "Slip", "absolute_moments", "embed_up_to", "printed_gamma", "unembed"]
+
+
+@dataclass(frozen=True)
+class Slip:
+    """A sentence of the paper, the instance that it fails on, and its repair."""
+
+    name: str
+    kind: str
+    where: str
+    printed: str
+    instance: str
+    repair: str
+    fails: Callable[[], bool]
+    holds: Callable[[], bool]
+
+
+def printed_gamma(s: theorem_2.Scaler) -> Fraction:
+    """γ as printed, over s(i) ≥ s(j)."""
+    return min(a / b for a in s.values() for b in s.values() if a >= b)
+
+
+def _digits_beyond_N() -> bool:
+    code = theorem_2.Encoding.of(theorem_2.linear(2))
+    X = tuple(sorted(theorem_2.integers_to_naturals(x) for x in (7, -7)))
+    return max(X) > code.N and code.decode(code.encode(X)) == X
+
+
+def _printed_coefficients(e: Sequence[Fraction]) -> list[Fraction]:
+    """a_i = (-1)^(n+i) e_(n+i), as printed; e_k of n elements is 0 for k > n."""
+    n = len(e) - 1
+    return [(-1) ** (n + i) * (e[n + i] if i == 0 else Fraction(0)) for i in range(n)] + [Fraction(1)]
+
+
+_TWO = [Fraction(1), Fraction(3), Fraction(2)]  # e_0, e_1, e_2 of {1, 2}: the polynomial is x² - 3x + 2
+_POLYNOMIAL = [Fraction(2), Fraction(-3), Fraction(1)]
+
+_SMALL = (Fraction(-1), Fraction(1))
+_DOUBLED = (Fraction(-1), Fraction(-1), Fraction(1), Fraction(1))
+
+
+def _same_moments_and_scaled_mean(x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+    """Whether both means are 0, so that s(|X|) · mean is 0 for every scaler s, and E[X^k] is the same for k up to 8."""
+    moments_x, moments_y = ([sum(y**k for y in z) / len(z) for k in range(1, 9)] for z in (x, y))
+    return moments_x == moments_y and moments_x[0] == 0
+
+
+def _size_from_scaled_one(x: Sequence[Fraction]) -> bool:
+    s = theorem_2.linear(4)
+    n = proposition_1.size_from(s[len(x)] * 1, Fraction(1), s)
+    return proposition_1.from_moments_and_size(*proposition_1.central_moments(x), n) == tuple(x)
+
+
+def embed_up_to(x: Sequence[Fraction], n: int) -> list[Fraction]:
+    """n aggregators that discriminate between all multisets of at most n reals: g_k = 3|X| + y/(1 + |y|), y "
+        "the k-th smallest.
+
+    Each is continuous for each size; the second term lies in (-1, 1), so the first is known. Beyond |X| the last is
+    repeated.
+    """
+    ordered = sorted(x)
+    chosen = [ordered[min(k, len(x) - 1)] for k in range(n)]
+    return [3 * len(x) + y / (1 + abs(y)) for y in chosen]
+
+
+def unembed(values: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The multiset from its n aggregates."""
+    size = round(values[0] / 3)
+    squeezed = [v - 3 * size for v in values[:size]]
+    return tuple(q / (1 - abs(q)) for q in squeezed)
+
+
+def _embeds() -> bool:
+    multisets = [x for size in (1, 2, 3) for x in combinations_with_replacement(map(Fraction, range(-2, 3)), size)]
+    return all(unembed(embed_up_to(x, 3)) == x for x in multisets)
+
+
+def absolute_moments(x: Sequence[Fraction]) -> tuple[Fraction, list[Fraction]]:
+    """μ and |E[(X - μ)^k]|, what is left of the moments when the root is taken of the absolute value."""
+    mu, signed = proposition_1.central_moments(x)
+    return mu, [abs(m) for m in signed]
+
+
+_SKEWED = (Fraction(0), Fraction(0), Fraction(3))
+_MIRRORED = (Fraction(-1), Fraction(2), Fraction(2))
+
+
+def _root_limits(subtract: bool) -> tuple[sympy.Expr, sympy.Expr]:
+    """The limits of sign(e)(|e| + ε)^(1/3) at e = 0 from both sides, with ε^(1/3) subtracted inside or not."""
+    epsilon, e = sympy.symbols("epsilon e", positive=True)
+    root = sympy.cbrt(e + epsilon) - (sympy.cbrt(epsilon) if subtract else 0)
+    return sympy.limit(root, e, 0), sympy.limit(-root, e, 0)
+
+
+def _sum_is_covered() -> bool:
+    code = theorem_2.Encoding.of(theorem_2.linear(4))
+    X = (1, 2, 2)
+    total = sum(Fraction(1, code.N**z) + code.K for z in X)
+    return code.encode(X) == total and code.decode(total) == X
+
+
+def _unshifted_collides() -> bool:
+    code = theorem_2.Encoding({d: Fraction(d - 3) for d in range(1, 5)}, 6, Fraction(100))
+    return code.encode((1, 1, 1)) == code.encode((1, 2, 3)) == 0
+
+
+def _shifted_decodes() -> bool:
+    code = theorem_2.Encoding.of({d: Fraction(d - 3) + Fraction(5, 2) for d in range(1, 5)})
+    return code.decode(code.encode((1, 2, 3))) == (1, 2, 3) and code.decode(code.encode((1, 1, 1))) == (1, 1, 1)
+
+
+def _injective(N: int, K: Fraction, sizes: int) -> bool:
+    """Whether h with s(d) = d is injective on all multisets of at most `sizes` elements with Z ≤ 3, by exhaustion."""
+    code = theorem_2.Encoding(theorem_2.linear(sizes), N, K)
+    multisets = [X for d in range(1, sizes + 1) for X in combinations_with_replacement((1, 2, 3), d)]
+    return len({code.encode(X) for X in multisets}) == len(multisets)
+
+
+def _smaller_constants() -> bool:
+    sizes = 4
+    N = sizes + 1  # |X| < N instead of |X| + 1 < N
+    return _injective(N, 1 / (N * (theorem_2.gamma(theorem_2.linear(sizes)) - 1)), sizes)
+
+
+def _first_moment_vanishes() -> bool:
+    x = sympy.symbols("x1:5")
+    mu = sympy.Add(*x) / 4
+    return sympy.expand(sum(y - mu for y in x)) == 0
+
+
+def _log_growth() -> bool:
+    """Whether 10 layers at degree 8, normalised at degree 3, amplify logarithmically by (log 9/log 4)^10 > 90."""
+    growth = scalers.amplification_on_regular_graph(8, 3, 10, "logarithmic")
+    return bool((growth > 90).all())
+
+
+SLIPS: list[Slip] = [
+    Slip(
+        name="gamma",
+        kind="slip",
+        where="proof of Theorem 2",
+        printed="γ = min { s(i)/s(j) : s(i) ≥ s(j) } > 1",
+        instance="i = j is allowed, so γ = 1 and K > 1/(γ - 1) has no solution",
+        repair="s(i) > s(j)",
+        fails=lambda: printed_gamma(theorem_2.linear(5)) == 1,
+        holds=lambda: theorem_2.gamma(theorem_2.linear(5)) == Fraction(5, 4),
+    ),
+    Slip(
+        name="Z",
+        kind="slip",
+        where="proof of Theorem 2",
+        printed="∀ x ∈ χ, Z(x) ∈ [1, N]",
+        instance="χ = ℤ with Z(7) = 14 > N = 4: no injection of an infinite χ has values in [1, N]",
+        repair="only N^-Z(x) ∈ (0, 1] is needed, which Z(x) ≥ 1 gives; {7, -7} decodes",
+        fails=lambda: theorem_2.integers_to_naturals(7) > theorem_2.Encoding.of(theorem_2.linear(2)).N,
+        holds=_digits_beyond_N,
+    ),
+    Slip(
+        name="index",
+        kind="slip",
+        where="proof of Proposition 1",
+        printed="a_i = (-1)^(n+i) e_(n+i), letting k = n + i",
+        instance="{1, 2}: a_1 would be -e_3 = 0, but (x - 1)(x - 2) = x² - 3x + 2",
+        repair="k = n - i: a_i = (-1)^(n-i) e_(n-i)",
+        fails=lambda: _printed_coefficients(_TWO) != _POLYNOMIAL,
+        holds=lambda: proposition_1.coefficients(_TWO) == _POLYNOMIAL,
+    ),
+    Slip(
+        name="mean_is_zero",
+        kind="slip",
+        where="note after Proposition 1",
+        printed="mean times an injective scaler allows the degree to be inferred",
+        instance="{-1, 1} and {-1, -1, 1, 1}: all moments agree, and s(d) · 0 = 0. Even all of PNA's aggregates "
+        "with all scalers agree on {0} and {0, 0}, but for the ε in σ",
+        repair="take s(d) · E[1] = s(d), the scaled mean of a constant (or of f(x) = x + K where x > -K)",
+        fails=lambda: _same_moments_and_scaled_mean(_SMALL, _DOUBLED),
+        holds=lambda: _size_from_scaled_one(_SMALL) and _size_from_scaled_one(_DOUBLED),
+    ),
+    Slip(
+        name="extra_aggregator",
+        kind="slip",
+        where="note after Proposition 1",
+        printed="for multisets of up to n elements, an extra aggregator will be needed",
+        instance="g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest element, are n continuous aggregators that "
+        "discriminate them all",
+        repair="an extra aggregator is needed beside the moments, which do not see the size; in general n suffice",
+        fails=_embeds,
+        holds=lambda: _same_moments_and_scaled_mean(_SMALL, _DOUBLED),
+    ),
+    Slip(
+        name="absolute_value",
+        kind="slip",
+        where="section 2.1, M_n",
+        printed="the n-th root is taken of the absolute value of the expectation (plus ε)",
+        instance="{0, 0, 3} and {-1, 2, 2}: one mean, and moments that differ in the signs of the odd ones only. "
+        "Every multiset collides so with its mirror image about the mean, and Proposition 1 is false",
+        repair="take the signed root for odd n, as the released code does",
+        fails=lambda: absolute_moments(_SKEWED) == absolute_moments(_MIRRORED),
+        holds=lambda: (
+            proposition_1.from_central_moments(*proposition_1.central_moments(_SKEWED)) == _SKEWED
+            and proposition_1.from_central_moments(*proposition_1.central_moments(_MIRRORED)) == _MIRRORED
+        ),
+    ),
+    Slip(
+        name="signed_root",
+        kind="loose end",
+        where="released code, M_n",
+        printed="sign(e) (|e| + ε)^(1/n)",
+        instance="it jumps at e = 0 from -ε^(1/n) to ε^(1/n), so it is no continuous aggregator, and Theorem 1 "
+        "does not speak of it",
+        repair="sign(e) ((|e| + ε)^(1/n) - ε^(1/n)) is continuous, odd and injective, with the same gradient",
+        fails=lambda: sympy.simplify(_root_limits(False)[0] - _root_limits(False)[1]) != 0,
+        holds=lambda: _root_limits(True) == (0, 0),
+    ),
+    Slip(
+        name="s(0)",
+        kind="slip",
+        where="proof of Theorem 2",
+        printed="without loss of generality s(0), …, s(N) > 0",
+        instance="s(d) = d and s(d) = log(d + 1) are 0 at 0, and attenuation has a pole there: the proof would "
+        "shift them, and GIN's sum would not be a case of it. The empty multiset has no mean, so s(0) is "
+        "not used",
+        repair="let sizes begin at 1: then s(d) = d needs no shift, h(X) = Σ f(x), and sum is a special case",
+        fails=lambda: not (sympy.log(sympy.Integer(0) + 1) > 0),
+        holds=_sum_is_covered,
+    ),
+    Slip(
+        name="shift",
+        kind="loose end",
+        where="proof of Theorem 2",
+        printed="otherwise consider s' = s - min s + ε",
+        instance="s' is another scaler: s(d) = d - 3 is injective, and h is 0 on every multiset of size 3",
+        repair="the theorem is about some a·s + b, which is how its 'linear to' has to be read",
+        fails=_unshifted_collides,
+        holds=_shifted_decodes,
+    ),
+    Slip(
+        name="constants",
+        kind="loose end",
+        where="proof of Theorem 2",
+        printed="K > 1/(γ - 1) and |X| + 1 < N",
+        instance="both are more than needed: for sizes up to 4, N = 5 and K = 1/(N (γ - 1)), which is less than "
+        "1/(γ - 1), are injective",
+        repair="K ≥ 1/(N (γ - 1)), as E[N^-Z] ≤ 1/N, and |X| < N; below that K there are collisions "
+        "(theorem_2.below_the_bound)",
+        fails=_smaller_constants,
+        holds=lambda: not _injective(5, theorem_2.below_the_bound(theorem_2.linear(4), 5, 3)[0], 4),
+    ),
+    Slip(
+        name="first_moment",
+        kind="loose end",
+        where="section 2.1",
+        printed="the mean is the first normalised moment (n = 1)",
+        instance="the formula gives E[X - μ] = 0 for n = 1",
+        repair="the formula is for n > 1, and the mean is the first aggregator beside it",
+        fails=_first_moment_vanishes,
+        holds=lambda: proposition_1.central_moments(_SKEWED) == (1, [2, 2]),
+    ),
+    Slip(
+        name="odd_uniform",
+        kind="loose end",
+        where="appendix on moments",
+        printed="M_n scales linearly with L for U[0, L]",
+        instance="for odd n it is 0, as are the other two forms",
+        repair="for every multiset, E[(λX - λμ)^n] = λ^n E[(X - μ)^n], odd n included",
+        fails=lambda: all(form == 0 for form in moments.uniform_moment(3).values()),
+        holds=lambda: moments.homogeneous(3, 4),
+    ),
+    Slip(
+        name="alpha",
+        kind="loose end",
+        where="section 2.2",
+        printed="S(d, α) with -1 ≤ α ≤ 1 … injective for d > 0",
+        instance="α = 0 is in the range and S(d, 0) = 1",
+        repair="α ≠ 0; the sign of the derivative is that of α (scalers)",
+        fails=lambda: theorem_2.not_injective({d: Fraction(1) for d in (1, 2)}) == ((1,), (1, 1)),
+        holds=lambda: bool(scalers.logarithmic_derivative().is_positive),
+    ),
+    Slip(
+        name="cone",
+        kind="loose end",
+        where="proof of Theorem 1",
+        printed="S is an n-dimensional subspace …; the points are non-zero and antipodal",
+        instance="S is a cone, not a subspace: (1, 2) ∈ S, (-1, -2) ∉ S, so no sphere around 0 lies in it; "
+        "antipodal means about c",
+        repair="S has inner points; the sphere around (1, …, n) of radius 1/2 lies inside (theorem_1.Sphere)",
+        fails=lambda: not theorem_1.Sphere((Fraction(0), Fraction(0)), Fraction(1)).fits_in_the_cone(),
+        holds=lambda: theorem_1.Sphere(tuple(map(Fraction, range(1, 7))), Fraction(1, 2)).fits_in_the_cone(),
+    ),
+    Slip(
+        name="depth",
+        kind="loose end",
+        where="section 2.2",
+        printed="a linear amplification is exponential over the layers; the logarithm reduces this",
+        instance="the logarithmic one is exponential over the layers as well: (log 9/log 4)^10 > 90 at degree 8, "
+        "normalised at degree 3",
+        repair="it has the smaller base, log(d + 1)/log(d_0 + 1) < d/d_0 for d > d_0 (scalers.ratio_decreases)",
+        fails=_log_growth,
+        holds=lambda: bool((scalers.amplification_on_regular_graph(8, 3, 10, "linear") > 18_000).all()),
+    ),
+]
+"""Every slip and loose end found, in the order of weight within each proof."""

@@ -1,0 +1,77 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from verification import checks, figures, report, slips
+from verification.checks import CHECKS, Check
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.statement)
+def test_every_row_of_the_report_holds(check):
+    assert check.evidence()
+
+
+def test_the_report_says_what_fails(tmp_path, monkeypatch):
+    def broken() -> str:
+        checks._require(False, "1 = 2")
+
+    rows = [CHECKS[0], Check("1 = 2", "exact", "all", "a|b", broken)]
+    monkeypatch.setattr(report, "CHECKS", rows)
+    assert not report.write_report(tmp_path)
+    markdown, html = ((tmp_path / f"report.{kind}").read_text(encoding="utf-8") for kind in ("md", "html"))
+    assert "| FAILS | a\\|b |" in markdown
+    assert "1 = 2 does not hold" in markdown
+    assert '<td class="fails">FAILS</td>' in html
+    assert "Something fails" in html
+
+
+def test_a_slip_that_is_not_repaired_fails_the_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "CHECKS", CHECKS[:1])
+    assert report.write_report(tmp_path)
+    broken = slips.Slip("x", "slip", "", "", "", "", lambda: True, lambda: False)
+    monkeypatch.setattr(slips, "SLIPS", [broken])
+    assert not report.write_report(tmp_path)
+
+
+def test_the_stored_report_is_complete():
+    text = (HERE / "report.md").read_text(encoding="utf-8")
+    assert "FAILS" not in text
+    for check in CHECKS:
+        assert f"| {check.statement} |" in text
+    assert text.count("| repaired |") == len(slips.SLIPS)
+    for name in re.findall(r"\.\./figures/(\w+)\.png", text):
+        assert (figures.FIGURES / f"{name}.png").exists()
+        assert (figures.FIGURES / f"{name}.pdf").exists()
+
+
+def test_the_stored_page_is_well_formed():
+    opened = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            if tag not in ("meta", "img"):
+                opened.append(tag)
+
+        def handle_endtag(self, tag):
+            assert opened.pop() == tag
+
+    Reader().feed((HERE / "report.html").read_text(encoding="utf-8"))
+    assert opened == []
+
+
+def test_values_in_figure_1_are_exact():
+    assert [figures._shown("std", x) for x in ((0, 2), (0, 0, 2, 2), (0, 1), (0, 1, 4))] == ["1", "1", "1/2", "√(26/9)"]
+    assert figures._shown("std", (1, 1, 4)) == "√2"
+    assert figures._shown("mean", (0, 1)) == "1/2"
+    assert figures._shown("sum", (1, 2)) == "3"
+
+
+def test_figures_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "float_error", lambda n, kind: 1.0 / n)
+    paths = figures.draw_all(tmp_path)
+    assert len(paths) == 10
+    assert all(path.stat().st_size > 5000 for path in paths)

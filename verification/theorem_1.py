@@ -1,0 +1,220 @@
+"""Theorem 1: to discriminate between multisets of size n over ℝ, at least n aggregators are needed.
+
+An aggregator is a continuous function on S = {x_1 ≤ … ≤ x_n}. The paper's proof puts a sphere of centre c and radius r
+inside S and lets Borsuk–Ulam find a direction u with g_k(c + r u) = g_k(c - r u) for all n - 1 aggregators g_k.
+
+Established here:
+- for n - 1 given smooth aggregators, an exact collision: `collide` finds the direction numerically and Krawczyk's
+  test proves, in ball arithmetic, that the square system
+      g_k(c + r u) - g_k(c - r u) = 0  (k = 1 … n-1),   |u|² - 1 = 0
+  has one zero in a stated box. The two multisets c ± r u are ordered and different, so the collision is real;
+- for smooth aggregators whose Jacobian at c has rank n - 1, why `collide` finds one: divided by 2r the system is
+  J(c) u + O(r²), so for small r its zero continues the null direction of J(c) (implicit function theorem);
+- n = 2, for every continuous aggregator (`intermediate_value`);
+- integer collisions of the first n - 1 power sums, exactly (PROUHET_TARRY_ESCOTT);
+- the bound is sharp: `order_statistics` are n aggregators that discriminate.
+
+Not established: Borsuk–Ulam itself. The theorem for all continuous aggregators and n > 2 rests on it, as cited by the
+paper. Continuity cannot be dropped: the reals being as many as the n-tuples of reals, one discontinuous function
+discriminates everything.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import arb, arb_mat, ctx
+
+from verification.smooth import Exact, Real, ball, variables
+
+__all__ = [
+    "PROUHET_TARRY_ESCOTT",
+    "Aggregator",
+    "Collision",
+    "NoCollisionError",
+    "Sphere",
+    "collide",
+    "krawczyk",
+    "order_statistics",
+]
+
+Aggregator = Callable[[list[Real]], Real | Exact]
+
+PRECISION = 320
+"""Bits of the working precision: n = 16 loses about 100 of them to the condition of the system."""
+
+RADIUS_HALVINGS = 12
+NEWTON_STEPS = 40
+
+
+class NoCollisionError(ArithmeticError):
+    """No collision was certified, which does not say that there is none."""
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """The sphere of the proof: all of c + r u with |u| = 1 lies strictly inside S if `fits_in_the_cone`."""
+
+    centre: tuple[Fraction, ...]
+    radius: Fraction
+
+    @classmethod
+    def between(cls, low: Fraction, high: Fraction, n: int) -> "Sphere":
+        """Centre equally spaced from low to high, radius half the spacing."""
+        spacing = (high - low) / (n - 1)
+        return cls(tuple(low + i * spacing for i in range(n)), spacing / 2)
+
+    def halved(self) -> "Sphere":
+        """The sphere of half the radius around the same centre."""
+        return Sphere(self.centre, self.radius / 2)
+
+    def fits_in_the_cone(self) -> bool:
+        """Neighbours stay ordered: r |u_(i+1) - u_i| ≤ r √2 < c_(i+1) - c_i for every |u| = 1."""
+        gaps = (b - a for a, b in zip(self.centre, self.centre[1:], strict=False))
+        return self.radius > 0 and all(gap > 0 and gap**2 > 2 * self.radius**2 for gap in gaps)
+
+    def at(self, u: Sequence[arb], sign: int) -> list[arb]:
+        """The point c + sign · r u."""
+        return [ball(c) + sign * ball(self.radius) * x for c, x in zip(self.centre, u, strict=True)]
+
+
+@dataclass(frozen=True)
+class Collision:
+    """The box that holds a direction u with g_k(c + r u) = g_k(c - r u) for all k, exactly."""
+
+    sphere: Sphere
+    midpoints: tuple[Fraction, ...]
+    radii: tuple[Fraction, ...]
+    precision: int
+
+    def multisets(self) -> tuple[list[arb], list[arb]]:
+        """The two multisets, each element as the ball that contains it."""
+        with ctx.workprec(self.precision):
+            u = [arb(ball(m), ball(r)) for m, r in zip(self.midpoints, self.radii, strict=True)]
+            return self.sphere.at(u, 1), self.sphere.at(u, -1)
+
+
+def collide(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int = PRECISION) -> Collision:
+    """A certified collision of the n - 1 smooth aggregators, on the sphere or a smaller one of the same centre.
+
+    Fewer than n - 1 aggregators are filled up with order statistics, so that the collision found shares those too.
+    """
+    n = len(sphere.centre)
+    if len(aggregators) >= n:
+        raise ValueError(f"Theorem 1 says nothing about {len(aggregators)} aggregators and multisets of size {n}")
+    if not sphere.fits_in_the_cone():
+        raise ValueError("the sphere leaves the cone x_1 ≤ … ≤ x_n: its points would not be different multisets")
+    aggregators = [*aggregators, *order_statistics(n)[len(aggregators) + 1 :]]
+    with ctx.workprec(precision):
+        for _ in range(RADIUS_HALVINGS):
+            collision = _collision_on(aggregators, sphere, precision)
+            if collision is not None:
+                return collision
+            sphere = sphere.halved()
+    raise NoCollisionError(
+        "no collision certified: at the centre of the sphere the aggregators are dependent, or nearly so "
+        "(one is constant, or a function of the others), or they are not defined there"
+    )
+
+
+def order_statistics(n: int) -> list[Aggregator]:
+    """The paper's n aggregators that discriminate: g_k is the k-th smallest element."""
+    return [lambda x, k=k: x[k] for k in range(n)]
+
+
+def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    try:
+        direction = _newton(aggregators, sphere, _null_direction(aggregators, sphere))
+        if direction is None:
+            return None
+        for bits in (precision // 2, precision // 3):
+            radius = arb(2) ** -bits
+            if krawczyk(aggregators, sphere, [arb(x, radius) for x in direction]):
+                midpoints = tuple(_fraction(x) for x in direction)
+                return Collision(sphere, midpoints, (_fraction(radius),) * len(direction), precision)
+    except ZeroDivisionError:  # a singular Jacobian
+        pass
+    return None
+
+
+def _system(aggregators: Sequence[Aggregator], sphere: Sphere, u: Sequence[arb]) -> tuple[arb_mat, arb_mat]:
+    """The n equations at u and their Jacobian."""
+    n, r = len(u), ball(sphere.radius)
+    values, rows = [], []
+    plus, minus = (variables(sphere.at(u, sign), differentiate=True) for sign in (1, -1))
+    zero = Real(arb(0), {})
+    for g in aggregators:
+        above, below = zero + g(plus), zero + g(minus)
+        values.append(above.value - below.value)
+        rows.append([r * (above.gradient.get(i, arb(0)) + below.gradient.get(i, arb(0))) for i in range(n)])
+    values.append(sum((x * x for x in u), arb(-1)))
+    rows.append([2 * x for x in u])
+    return arb_mat([[value] for value in values]), arb_mat(rows)
+
+
+def _null_direction(aggregators: Sequence[Aggregator], sphere: Sphere) -> list[arb]:
+    """The unit u with J(c) u = 0, which is the collision's direction in the limit r -> 0."""
+    n = len(sphere.centre)
+    _, jacobian = _system(aggregators, sphere, [arb(0)] * n)
+    # The last row would be 2u = 0; any normalisation does in its place that the null direction is not orthogonal to.
+    rows = [*jacobian.tolist()[:-1], [arb((-1) ** i) for i in range(n)]]
+    u = arb_mat(rows).mid().inv() * arb_mat([[arb(0)]] * (n - 1) + [[arb(1)]])
+    length = sum((x * x for x in u.entries()), arb(0)).sqrt()
+    return [(x / length).mid() for x in u.entries()]
+
+
+def _newton(aggregators: Sequence[Aggregator], sphere: Sphere, u: list[arb]) -> list[arb] | None:
+    """Newton's iteration on midpoints; nothing is claimed of its result, which is why it may be this simple."""
+    for _ in range(NEWTON_STEPS):
+        values, jacobian = _system(aggregators, sphere, u)
+        step = (jacobian.mid().inv() * values.mid()).entries()
+        u = [(x - dx).mid() for x, dx in zip(u, step, strict=True)]
+        size = max(abs(float(dx.mid())) for dx in step)
+        if not size < 10:
+            return None
+        if size < 2.0 ** (-ctx.prec // 2):
+            return u
+    return None
+
+
+def krawczyk(aggregators: Sequence[Aggregator], sphere: Sphere, box: Sequence[arb]) -> bool:
+    """Whether Krawczyk's test proves that the system has exactly one zero in the box.
+
+    With m the box's midpoint and Y ≈ F'(m)⁻¹, the operator is  m - Y F(m) + (I - Y F'(box)) (box - m);  if its value
+    lies in the box's interior, F has exactly one zero in the box.
+    """
+    n = len(box)
+    middle = [x.mid() for x in box]
+    values, jacobian_at_middle = _system(aggregators, sphere, middle)
+    _, jacobian = _system(aggregators, sphere, box)
+    Y = jacobian_at_middle.mid().inv().mid()
+    identity = arb_mat([[arb(int(i == j)) for j in range(n)] for i in range(n)])
+    offsets = arb_mat([[x - m] for x, m in zip(box, middle, strict=True)])
+    image = (arb_mat([[m] for m in middle]) - Y * values + (identity - Y * jacobian) * offsets).entries()
+    return all(x.contains_interior(y) for x, y in zip(box, image, strict=True))
+
+
+def _fraction(x: arb) -> Fraction:
+    q = x.mid().fmpq()
+    return Fraction(int(q.p), int(q.q))
+
+
+PROUHET_TARRY_ESCOTT: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    2: ((0, 3), (1, 2)),
+    3: ((0, 4, 5), (1, 2, 6)),
+    4: ((0, 4, 7, 11), (1, 2, 9, 10)),
+    5: ((0, 4, 8, 16, 17), (1, 2, 10, 14, 18)),
+    6: ((0, 4, 9, 17, 22, 26), (1, 2, 12, 14, 24, 25)),
+    7: ((0, 18, 27, 58, 64, 89, 101), (1, 13, 38, 44, 75, 84, 102)),
+    8: ((0, 4, 9, 23, 27, 41, 46, 50), (1, 2, 11, 20, 30, 39, 48, 49)),
+    9: ((0, 24, 30, 83, 86, 133, 157, 181, 197), (1, 17, 41, 65, 112, 115, 168, 174, 198)),
+    10: (
+        (-23738, -20885, -20231, -11881, -12, 12, 11881, 20231, 20885, 23738),
+        (-23750, -20667, -20449, -11857, -436, 436, 11857, 20449, 20667, 23750),
+    ),
+    12: (
+        (-151, -140, -127, -86, -61, -22, 22, 61, 86, 127, 140, 151),
+        (-148, -146, -121, -94, -47, -35, 35, 47, 94, 121, 146, 148),
+    ),
+}
+"""Multisets of n integers with equal sums of k-th powers for every k < n (Prouhet–Tarry–Escott solutions)."""
