@@ -10,15 +10,20 @@ __all__ = ["COMMANDS", "Command", "main"]
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: its module has a function main(arguments) that returns the exit code."""
+    """A subcommand: its module has a function of (arguments) that returns the exit code."""
 
     name: str
     module: str
+    function: str
     summary: str
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("multitask", "pna.multitask.command", "the multi-task graph benchmark: make, show, baseline"),
+    Command("multitask", "pna.multitask.command", "main", "the multi-task graph benchmark: make, show, baseline"),
+    Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
+    Command("train", "pna.training.command", "train", "train all seeds of a cell together"),
+    Command("evaluate", "pna.training.command", "evaluate", "test the saved weights of a cell on other graphs"),
+    Command("results", "pna.training.command", "results", "what is recorded, partial and missing for each figure"),
 )
 
 
@@ -27,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     name, *rest = arguments or [""]
     for command in COMMANDS:
         if command.name == name:
-            return import_module(command.module).main(rest)
+            return getattr(import_module(command.module), command.function)(rest)
     asked_for_help = name in ("-h", "--help")
     stream = sys.stdout if asked_for_help else sys.stderr
     if name and not asked_for_help:

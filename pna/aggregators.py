@@ -1,4 +1,4 @@
-"""The aggregators (section 2.1, equations 2 to 5, and the appendix): one equation, one function.
+"""The aggregators (section 2.1, equations 1 to 4, and the appendix): one equation, one function.
 
 Each takes the messages m, [E, ...], in CSR order: those of node i are the rows ptr[i] : ptr[i + 1]. It returns one
 value per node and channel, [N, ...]. An empty neighbourhood gives 0, with a zero gradient. float16 and bfloat16
@@ -18,7 +18,7 @@ from pna import segments
 __all__ = ["AGGREGATORS", "EPSILON", "Aggregator", "max", "mean", "min", "moment", "resolve", "softmax", "softmin"]
 __all__ += ["std", "sum", "var"]
 
-EPSILON = 1e-5  # ε of equations 4 and 5
+EPSILON = 1e-5  # ε of equations 3 and 4
 
 Function = Callable[[Tensor, Tensor], Tensor]
 
@@ -43,44 +43,44 @@ def sum(m: Tensor, ptr: Tensor) -> Tensor:
 
 @_checked
 def mean(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 2: μ_i = 1/d_i Σ_j m_j."""
+    """Equation 1: μ_i = 1/d_i Σ_j m_j."""
     return expectation(m, ptr)
 
 
 @_checked
 def max(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 3: max_j m_j; equal maxima share the gradient evenly."""
+    """Equation 2: max_j m_j; equal maxima share the gradient evenly."""
     return segments.max(m, ptr)
 
 
 @_checked
 def min(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 3: min_j m_j; equal minima share the gradient evenly."""
+    """Equation 2: min_j m_j; equal minima share the gradient evenly."""
     return -segments.max(-m, ptr)
 
 
 @_checked
 def var(m: Tensor, ptr: Tensor) -> Tensor:
-    """σ² = E[(X - μ)²], equal to equation 4's E[X²] - E[X]² but without its cancellation."""
+    """σ² = E[(X - μ)²], equal to equation 3's E[X²] - E[X]² but without its cancellation."""
     return expectation(centred(m, ptr).square(), ptr)
 
 
 @_checked
 def std(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 4: σ = √(ReLU(σ²) + ε). Centred squares are never negative, so the ReLU has nothing to do."""
+    """Equation 3: σ = √(ReLU(σ²) + ε). Centred squares are never negative, so the ReLU has nothing to do."""
     variance = expectation(centred(m, ptr).square(), ptr)
     return (variance + EPSILON).sqrt() * degree(m, ptr).clamp(max=1)
 
 
 def moment(n: int) -> Function:
-    """Equation 5: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr).
+    """Equation 4: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr).
 
     With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
     of the expectation e. At e = 0 it is 0, unlike std, which is √ε there, and it jumps to ±ε^(1/n) beside it: an odd
     moment of two messages, 0 but for rounding, comes out as one of the three.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-        raise ValueError(f"n must be an integer of at least 2 (equation 5), got {n!r}")
+        raise ValueError(f"n must be an integer of at least 2 (equation 4), got {n!r}")
 
     @_checked
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ def moment(n: int) -> Function:
 
 @_checked
 def softmax(m: Tensor, ptr: Tensor) -> Tensor:
-    """Appendix: Σ_j m_j exp(m_j) / Σ_k exp(m_k), with the maximum subtracted in the exponents (departure D10)."""
+    """Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), with the maximum subtracted in the exponents (not so in D10)."""
     top = segments.max(m.detach(), ptr)
     weight = (m - segments.spread(top, ptr, len(m))).exp()  # 1 at the maximum, so that the sum below is at least 1
     return segments.sum(weight * m, ptr) / segments.sum(weight, ptr).clamp(min=1)
@@ -100,7 +100,7 @@ def softmax(m: Tensor, ptr: Tensor) -> Tensor:
 
 @_checked
 def softmin(m: Tensor, ptr: Tensor) -> Tensor:
-    """Appendix: softmin(X) = -softmax(-X)."""
+    """Equation 10: softmin(X) = -softmax(-X)."""
     return -softmax(-m, ptr)
 
 
@@ -135,14 +135,14 @@ class Aggregator:
 
 
 AGGREGATORS: dict[str, Aggregator] = {
-    "mean": Aggregator(mean, "one", 1, "equation 2"),
-    "max": Aggregator(max, "one", 1, "equation 3"),
-    "min": Aggregator(min, "one", 1, "equation 3"),
-    "std": Aggregator(std, "none", 1, "equation 4"),
-    "var": Aggregator(var, "none", 2, "equation 4, squared"),
+    "mean": Aggregator(mean, "one", 1, "equation 1"),
+    "max": Aggregator(max, "one", 1, "equation 2"),
+    "min": Aggregator(min, "one", 1, "equation 2"),
+    "std": Aggregator(std, "none", 1, "equation 3"),
+    "var": Aggregator(var, "none", 2, "equation 3, squared"),
     "sum": Aggregator(sum, "degree", 1, "section 2.2"),
-    "softmax": Aggregator(softmax, "one", None, "appendix, alternative aggregators"),
-    "softmin": Aggregator(softmin, "one", None, "appendix, alternative aggregators"),
+    "softmax": Aggregator(softmax, "one", None, "equation 10, appendix E"),
+    "softmin": Aggregator(softmin, "one", None, "equation 10, appendix E"),
 }
 
 
@@ -152,7 +152,7 @@ def resolve(name: str) -> Aggregator:
         return AGGREGATORS[name]
     order = name.removeprefix("moment") if isinstance(name, str) and name.startswith("moment") else ""
     if order.isdecimal() and int(order) >= 2:
-        return Aggregator(moment(int(order)), "none", 1, "equation 5")
+        return Aggregator(moment(int(order)), "none", 1, "equation 4")
     raise ValueError(f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n >= 2")
 
 

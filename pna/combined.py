@@ -1,4 +1,4 @@
-"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 8), with the map that follows it.
+"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), with the map that follows it.
 
 A scaler is one factor per node, so W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates: the factors are applied after the
 matrix product, and the concatenation of scalers × aggregators, 12F wide in the paper, is never made.
@@ -76,7 +76,7 @@ class CombinedAggregation(nn.Module):
 def _check_scaler(scaler: str | float) -> None:
     number = isinstance(scaler, int | float) and not isinstance(scaler, bool)
     if not (number or (isinstance(scaler, str) and scaler in SCALERS)):
-        raise ValueError(f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a number, α of equation 7")
+        raise ValueError(f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a number, α of equation 6")
 
 
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:

@@ -1,4 +1,4 @@
-"""The PNA layer (section 2.3, equations 8 and 9).
+"""The PNA layer (section 2.3, equations 7 and 8).
 
 X_i' = U( X_i, ⊕_{(j,i) ∈ E} M(X_i, E_{j→i}, X_j) )
 """
@@ -63,11 +63,11 @@ class _Layer(nn.Module):
 class PNAConv(_Layer):
     """Principal Neighbourhood Aggregation, with the constructor of torch_geometric.nn.PNAConv.
 
-    Every tower t combines its aggregators and scalers as in equation 8, for instance
+    Every tower t combines its aggregators and scalers as in equation 7, for instance
 
         ⊕_t = [identity, amplification, attenuation] ⊗ [mean, std, max, min],
 
-    computes equation 9 with its own M and U, and a mixing layer takes the towers together.
+    computes equation 8 with its own M and U, and a mixing layer takes the towers together.
 
     A linear M is split into its parts for the receiver, the edge and the sender, M = W1 x_i + W3 e_ij + W2 x_j + b, so
     that only the sender's part is aggregated and no tensor of messages exists without edge features.
@@ -76,7 +76,7 @@ class PNAConv(_Layer):
         in_channels: size of x.
         out_channels: size of the output, shared out among the towers.
         aggregators: names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, moment<n>.
-        scalers: identity, amplification, attenuation, linear, inverse_linear, or a number: α of equation 7.
+        scalers: identity, amplification, attenuation, linear, inverse_linear, or a number: α of equation 6.
         deg: how many nodes of the training set have degree 0, 1, 2, …, or DegreeStatistics; the identity needs none.
         edge_dim: size of the edge features, if there are any.
         towers: number of towers.
@@ -90,7 +90,7 @@ class PNAConv(_Layer):
         flow: which end of an edge receives, as in torch_geometric.
         swap_extremes: departure D5 of the released code: max and min take M(x_j, x_i), the two roles swapped.
 
-    There are two differences to PyTorch Geometric's layer: std is the paper's (equation 4), where theirs is 0 for
+    There are two differences to PyTorch Geometric's layer: std is the paper's (equation 3), where theirs is 0 for
     σ² <= ε; and where no messages exist, there are no hooks on them.
     """
 

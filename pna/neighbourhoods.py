@@ -14,7 +14,7 @@ FLOWS = ("source_to_target", "target_to_source")
 class Neighbourhoods(NamedTuple):
     """The neighbourhoods N(i) of a graph: the messages of node i come from source[ptr[i] : ptr[i + 1]].
 
-    A message travels along each edge (j, i) from j to i, as in equation 9. Repeated edges are repeated neighbours.
+    A message travels along each edge (j, i) from j to i, as in equation 8. Repeated edges are repeated neighbours.
     """
 
     ptr: Tensor  # [N + 1]

@@ -1,7 +1,7 @@
-"""Degree scalers (section 2.2, equations 6 and 7).
+"""Degree scalers (section 2.2, equations 5 and 6).
 
 A scaler is one factor per node, a function of the node's degree d: it amplifies or attenuates what the
-neighbourhood's aggregators say. Equation 7 asks for d > 0. At d = 0 every aggregate is 0, so a scaler only has
+neighbourhood's aggregators say. Equation 6 asks for d > 0. At d = 0 every aggregate is 0, so a scaler only has
 to be finite there: where the formula itself has a value it is kept (0 for amplification, 1 for identity), and
 where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 __all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "linear", "scale"]
 
-# The named scalers of equation 8 and the text: logarithmic ones by their α, linear ones by their power.
+# The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
     "identity": ("logarithmic", 0.0),
     "amplification": ("logarithmic", 1.0),
@@ -25,7 +25,7 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
-    """Equation 7: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
+    """Equation 6: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
     return torch.log1p(_without_pole(d, alpha)) ** alpha / delta**alpha
 
 
@@ -43,14 +43,14 @@ def _without_pole(d: Tensor, exponent: float) -> Tensor:
 
 
 def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
-    """The factor of each node, [N]: `scaler` is a name of SCALERS, or a number, which is α of equation 7."""
+    """The factor of each node, [N]: `scaler` is a name of SCALERS, or a number, which is α of equation 6."""
     kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
     return S(d, exponent, delta) if kind == "logarithmic" else linear(d, exponent, mean_degree)
 
 
 @dataclass(frozen=True)
 class DegreeStatistics:
-    """What the scalers know of the training set: δ of equation 6 and the mean degree, both averages over nodes."""
+    """What the scalers know of the training set: δ of equation 5 and the mean degree, both averages over nodes."""
 
     delta: float
     mean_degree: float
@@ -68,7 +68,7 @@ class DegreeStatistics:
         nodes = histogram.flatten().double()
         d = torch.arange(nodes.numel(), dtype=torch.double, device=nodes.device)
         if nodes[1:].sum() == 0:
-            raise ValueError("the degree histogram has no node of positive degree, so δ (equation 6) would be 0")
+            raise ValueError("the degree histogram has no node of positive degree, so δ (equation 5) would be 0")
         delta, mean_degree = (torch.log1p(d) @ nodes / nodes.sum()), (d @ nodes / nodes.sum())
         return cls(delta=float(delta), mean_degree=float(mean_degree))
 
@@ -88,6 +88,6 @@ def _check_counts(name: str, counts: Tensor) -> None:
     if not isinstance(counts, Tensor):
         raise TypeError(f"{name} must be a tensor of counts, got {type(counts).__name__}")
     if counts.numel() == 0:
-        raise ValueError(f"{name} is empty, so δ (equation 6) is not defined")
+        raise ValueError(f"{name} is empty, so δ (equation 5) is not defined")
     if not bool(torch.isfinite(counts.double()).all()) or bool((counts < 0).any()):
         raise ValueError(f"{name} must be finite and not negative, got values from {counts.min()} to {counts.max()}")

@@ -50,7 +50,7 @@ class TowerLinear(nn.Module):
 def mlp(
     name: str, layers: int, towers: int, sizes: tuple[int, int], act: Activation, act_kwargs: dict[str, Any] | None
 ) -> nn.Sequential:
-    """`layers` linear maps with activations between them: the networks M and U of equation 9."""
+    """`layers` linear maps with activations between them: the networks M and U of equation 8."""
     modules: list[nn.Module] = [TowerLinear(towers, *sizes)]
     for _ in range(positive(name, layers) - 1):
         modules += [activation_resolver(act, **(act_kwargs or {})) or nn.Identity()]

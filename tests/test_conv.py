@@ -1,4 +1,4 @@
-"""The PNA layer against PyTorch Geometric, a dense oracle of equation 9, and what users do with layers."""
+"""The PNA layer against PyTorch Geometric, a dense oracle of equation 8, and what users do with layers."""
 
 import copy
 import itertools
@@ -84,8 +84,8 @@ def test_from_pyg_takes_flow_training_mode_and_learned_delta_over():
     assert mine.combined.delta.item() == pytest.approx(DegreeStatistics.from_histogram(DEG).delta)
 
 
-def test_std_of_pytorch_geometric_departs_from_equation_4():
-    """Theirs is 0 wherever σ² <= 1e-5 and has no ε above; equation 4 is √(σ² + ε) everywhere."""
+def test_std_of_pytorch_geometric_departs_from_equation_3():
+    """Theirs is 0 wherever σ² <= 1e-5 and has no ε above; equation 3 is √(σ² + ε) everywhere."""
     edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 6, 6]])
     x = torch.tensor([[0.0], [1.0], [2.0], [3.0], [1.0], [1.001], [0.0]], dtype=torch.double)
     theirs = pyg.aggr.StdAggregation()(x[edge_index[0]], edge_index[1], dim_size=7).squeeze()
@@ -108,7 +108,7 @@ def test_from_pyg_with_std_differs_by_epsilon_alone_where_the_neighbours_differ(
 
 
 def dense_oracle(conv, x, adjacency):
-    """Equation 9 written densely, with every pair's message; adjacency[i, j] = 1 for an edge from j to i."""
+    """Equation 8 written densely, with every pair's message; adjacency[i, j] = 1 for an edge from j to i."""
     N, T, F = len(x), conv.towers, conv.F_in
     parts = x.view(N, T, F) if conv.divide_input else x.view(N, 1, F).expand(N, T, F)
     pair = torch.cat([parts[:, None].expand(N, N, T, F), parts[None].expand(N, N, T, F)], -1)  # [i, j] = (x_i, x_j)
@@ -133,7 +133,7 @@ def dense_oracle(conv, x, adjacency):
 
 @pytest.mark.parametrize("swap_extremes", [False, True])
 @pytest.mark.parametrize("divide_input", [False, True])
-def test_equals_equation_9_written_densely(divide_input, swap_extremes):
+def test_equals_equation_8_written_densely(divide_input, swap_extremes):
     adjacency = torch.tensor([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]]).double()
     conv = layer(8, 6, towers=2, divide_input=divide_input, swap_extremes=swap_extremes).double()
     x = torch.randn(4, 8, dtype=torch.double)

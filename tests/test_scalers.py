@@ -1,4 +1,4 @@
-"""The scalers against equations 6 and 7."""
+"""The scalers against equations 5 and 6."""
 
 import math
 
@@ -14,7 +14,7 @@ from pna.scalers import SCALERS, DegreeStatistics
 
 
 @given(alpha=st.floats(-3, 3), delta=st.floats(0.1, 5))
-def test_equation_7_for_any_alpha(alpha, delta):
+def test_equation_6_for_any_alpha(alpha, delta):
     d = torch.arange(1, 50, dtype=torch.double)
     expected = [(math.log(k + 1) / delta) ** alpha for k in range(1, 50)]
     torch.testing.assert_close(scalers.S(d, alpha, delta), torch.tensor(expected, dtype=torch.double))

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pna.atomic import write_whole
 from pna.multitask.dataset import SEED, MultiTask, make
 from pna.multitask.graphset import GraphSet
 from pna.multitask.specification import Spec
@@ -61,17 +61,7 @@ def save(data: MultiTask, path: Path | str) -> None:
     arrays = {f"{name}/{field}": getattr(graphs, field) for name, graphs in data.sets.items() for field in _ARRAYS}
     arrays["metadata"] = _text(json.dumps(metadata))
     arrays["sha256"] = _text(_checksum(arrays))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
-            np.savez_compressed(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    write_whole(path, lambda file: np.savez_compressed(file, **arrays))
 
 
 def load(path: Path | str) -> MultiTask:

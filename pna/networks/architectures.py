@@ -1,0 +1,79 @@
+"""The two architectures: recurrent (section 3, figure 3) and standard (appendix "Standard architecture").
+
+A network maps a batch to the predictions of the three node labels, [V, 3], and of the three graph labels, [G, 3].
+"""
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pna.networks.batch import GraphBatch
+from pna.networks.layers import GRU, MLP, Set2Set
+from pna.networks.specification import NetworkSpec
+
+__all__ = ["ARCHITECTURES", "DEPTHS", "Recurrent", "Standard"]
+
+INPUTS = 2  # one-hot source, random feature
+OUTPUTS = 3  # node labels, and graph labels
+
+Convolution = Callable[[tuple[int, int]], nn.Module]
+Depth = Callable[[GraphBatch], int | Tensor]
+
+# The number of convolutions M = f(graph), one for all graphs or one for each, [G]; the paper settled with ⌊N/2⌋.
+DEPTHS: dict[str, Depth] = {
+    "N/2": lambda batch: batch.N // 2,
+    "N": lambda batch: batch.N,
+    "diameter": lambda batch: batch.diameter,
+    "8": lambda batch: 8,
+}
+
+
+class Recurrent(nn.Module):
+    """GC_1, then GC_m again and again, a GRU after each; three layers for the node labels, S2S for the graph's."""
+
+    def __init__(self, convolution: Convolution, hidden: int, spec: NetworkSpec, depth: Depth = DEPTHS["N/2"]) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.depth = depth
+        self.GC_1 = convolution((INPUTS, hidden))
+        self.GC_m = convolution((hidden, hidden))
+        self.gru = GRU(hidden)
+        self.nodes = MLP([hidden, hidden, hidden, OUTPUTS], spec)
+        self.readout = Set2Set(hidden)
+        self.graphs = MLP([2 * hidden, hidden, hidden, OUTPUTS], spec, norm=True)
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Node predictions [V, 3] and graph predictions [G, 3]."""
+        x = self.gru(functional.pad(batch.x, (0, self.hidden - INPUTS)), self.GC_1(batch.x, batch))
+        depth = self.depth(batch)
+        for m in range(1, depth if isinstance(depth, int) else int(depth.max())):
+            new = self.gru(x, self.GC_m(x, batch))
+            x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
+        return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
+
+
+class Standard(nn.Module):
+    """Eight convolutions without GRU; the input and every layer go to the heads; mean readout."""
+
+    LAYERS = 8
+
+    def __init__(self, convolution: Convolution, hidden: int, spec: NetworkSpec) -> None:
+        super().__init__()
+        sizes = [INPUTS, *[hidden] * self.LAYERS]
+        self.convolutions = nn.ModuleList(convolution(pair) for pair in itertools.pairwise(sizes))
+        self.nodes = MLP([sum(sizes), hidden, hidden, OUTPUTS], spec)
+        self.graphs = MLP([sum(sizes), hidden, hidden, OUTPUTS], spec, norm=True)
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Node predictions [V, 3] and graph predictions [G, 3]."""
+        layers = [batch.x]
+        for convolution in self.convolutions:
+            layers.append(convolution(layers[-1], batch))
+        x = torch.cat(layers, dim=-1)
+        return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
+
+
+ARCHITECTURES: dict[str, type[nn.Module]] = {"recurrent": Recurrent, "standard": Standard}

@@ -1,0 +1,68 @@
+"""A batch as the networks take it: graphs of one size, end to end."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from pna.multitask import Batch
+from pna.neighbourhoods import Neighbourhoods
+
+__all__ = ["GraphBatch"]
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """G undirected graphs of N nodes each, V = G·N nodes in all: node n of graph g is row g·N + n."""
+
+    G: int
+    N: int
+    x: Tensor  # [V, 2]
+    neighbourhoods: Neighbourhoods
+    reverse: Tensor  # [E], for each message from j to i the place of the one from i to j
+    y_node: Tensor  # [V, 3]
+    y_graph: Tensor  # [G, 3]
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Self:
+        """From a batch of the benchmark whose graphs have one size, as GraphSet.batches gives them."""
+        sizes = batch.sizes.unique().tolist()
+        if len(sizes) != 1:
+            raise ValueError(f"a batch must hold graphs of one size, got the sizes {sizes}")
+        neighbourhoods = Neighbourhoods(batch.ptr, batch.source, None)
+        source, target, V = batch.source, neighbourhoods.target, len(batch.x)
+        reverse = torch.empty_like(source)
+        reverse[(target * V + source).argsort()] = (source * V + target).argsort()
+        return cls(
+            G=len(batch.sizes),
+            N=sizes[0],
+            x=batch.x.to(device, dtype),
+            neighbourhoods=Neighbourhoods(batch.ptr.to(device), batch.source.to(device), None),
+            reverse=reverse.to(device),
+            y_node=batch.y_node.to(device, dtype),
+            y_graph=batch.y_graph.to(device, dtype),
+        )
+
+    def by_graph(self, x: Tensor) -> Tensor:
+        """[V, F] -> [G, N, F]."""
+        return x.view(self.G, self.N, -1)
+
+    def to_nodes(self, v: Tensor) -> Tensor:
+        """One value per graph, [G], given to each of its nodes, [V, 1]."""
+        return v.repeat_interleave(self.N, output_size=len(self.x)).unsqueeze(1)
+
+    @cached_property
+    def diameter(self) -> Tensor:
+        """The largest finite distance between two nodes of each graph, [G]."""
+        first = self.neighbourhoods.target // self.N * self.N
+        reach = torch.eye(self.N, device=self.x.device).expand(self.G, -1, -1)
+        step = reach.clone()  # adjacency with self-loops, [G, N, N]
+        step[first // self.N, self.neighbourhoods.target - first, self.neighbourhoods.source - first] = 1
+        diameter = torch.zeros(self.G, dtype=torch.long, device=self.x.device)
+        for distance in range(1, self.N):
+            further = ((reach @ step) > 0).to(reach.dtype)
+            diameter[(further != reach).flatten(1).any(1)] = distance
+            reach = further
+        return diameter

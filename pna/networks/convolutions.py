@@ -1,0 +1,141 @@
+"""The graph convolutions that the paper compares (section 2.3 and the appendix "Alternative graph convolutions").
+
+Each maps the nodes of a batch, [V, in], to [V, out], its activation included.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pna import segments
+from pna.aggregate import aggregate
+from pna.conv import PNAConv
+from pna.networks.batch import GraphBatch
+from pna.networks.layers import MLP, initialise
+from pna.networks.specification import NetworkSpec
+from pna.scalers import DegreeStatistics
+
+__all__ = ["GAT", "GCN", "GIN", "PNA"]
+
+TOWERS = 4
+HEADS = 4
+
+
+class PNA(nn.Module):
+    """Equations 7 and 8 with a linear M and U, four towers, and a mixing layer with LeakyReLU.
+
+    With one aggregator and no scaler it is the MPNN of the appendix. The first convolution gives each tower all
+    input features, the later ones share them out.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        spec: NetworkSpec,
+        degrees: DegreeStatistics,
+        aggregators: Sequence[str],
+        scalers: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self.conv = PNAConv(
+            *sizes,
+            aggregators,
+            scalers,
+            degrees,
+            towers=TOWERS,
+            divide_input=sizes[0] == sizes[1],
+            swap_extremes=spec.swapped_extremes,
+        )
+        for layer in (self.conv.M[0], self.conv.U[0], self.conv.mix):
+            initialise(layer.weight, spec, layer.bias)
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """[V, in] -> [V, out]."""
+        return functional.leaky_relu(self.conv(x, batch.neighbourhoods))
+
+
+class GCN(nn.Module):
+    """σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
+
+    def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(sizes))
+        self.bias = nn.Parameter(torch.empty(sizes[1]))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -1 / math.sqrt(sizes[1]), 1 / math.sqrt(sizes[1]))
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """[V, in] -> [V, out]."""
+        norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
+        h = norm * (x @ self.weight)
+        neighbours = aggregate(batch.neighbourhoods, ["sum"], source=h).squeeze(1)  # [V, 1, out] -> [V, out]
+        return functional.leaky_relu(norm * (neighbours + h) + self.bias)
+
+
+class GIN(nn.Module):
+    """U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
+
+    def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.tensor([0.1]))
+        self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, activation="relu", norm=True)
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """[V, in] -> [V, out]."""
+        neighbours = aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
+        return self.U((1 + self.epsilon) * x + neighbours, nodes_per_graph=batch.N)
+
+
+class GAT(nn.Module):
+    """Σ_j a(x_i, x_j) W x_j with four heads of attention (Veličković et al.), ELU after it.
+
+    D6: the released code pairs other nodes than i and j in the logits, and takes the softmax over the receivers i of a
+    sender j instead of the senders of a receiver.
+    """
+
+    def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
+        super().__init__()
+        self.mispaired = spec.mispaired_attention
+        F = sizes[1] // HEADS
+        self.weight = nn.Parameter(torch.empty(HEADS, F, sizes[0]))
+        self.attention = nn.Parameter(torch.empty(HEADS, 2 * F))  # of the receiver's features, then the sender's
+        for parameter, fans in ((self.weight, sizes[0] + F), (self.attention, 2 * F + 1)):
+            bound = 0.1414 * math.sqrt(6 / fans)
+            nn.init.uniform_(parameter, -bound, bound)
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """[V, in] -> [V, out]."""
+        ptr, source, _ = batch.neighbourhoods
+        h = (x @ self.weight.flatten(0, 1).t()).unflatten(1, (HEADS, -1))  # [V, heads, F]
+        weights = self._mispaired(h, batch) if self.mispaired else self._weights(h, batch)  # [E, heads]
+        out = segments.sum(weights.unsqueeze(-1) * h[source], ptr)  # [V, heads, F]
+        return functional.elu(out.flatten(1))
+
+    def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
+        first, second = self.attention.chunk(2, dim=1)
+        left, right = (h * first).sum(-1), (h * second).sum(-1)  # [V, heads]
+        return functional.leaky_relu(left[receiver] + right[sender], 0.2)
+
+    def _weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        logits = self._logits(h, batch.neighbourhoods.target, batch.neighbourhoods.source)
+        return _softmax(logits, batch.neighbourhoods.ptr)
+
+    def _mispaired(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """D6. The list [h_0 N times, h_1 N times, …; h_0, h_1, …, h_0, …] of 2N² rows is read two rows at a time."""
+        N = batch.N
+        first = batch.neighbourhoods.target // N * N  # the first node of each message's graph
+        j, i = batch.neighbourhoods.target - first, batch.neighbourhoods.source - first  # row j lists its receivers i
+        row = 2 * (i * N + j)
+        pair = (torch.where(r < N * N, r // N, (r - N * N) % N) + first for r in (row, row + 1))
+        over_receivers = _softmax(self._logits(h, *pair), batch.neighbourhoods.ptr)  # the weight from j to i, at (j, i)
+        return over_receivers[batch.reverse]
+
+
+def _softmax(logits: Tensor, ptr: Tensor) -> Tensor:
+    """Softmax over each neighbourhood, [E, heads]."""
+    top = segments.max(logits.detach(), ptr)
+    weight = (logits - segments.spread(top, ptr, len(logits))).exp()
+    return weight / segments.spread(segments.sum(weight, ptr), ptr, len(logits))

@@ -1,0 +1,75 @@
+"""The models of the paper as one frozen table, and the network of each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from pna.networks.architectures import ARCHITECTURES, DEPTHS
+from pna.networks.convolutions import GAT, GCN, GIN, PNA
+from pna.networks.specification import NetworkSpec
+from pna.scalers import DegreeStatistics
+
+__all__ = ["MODELS", "Model", "build", "count_parameters"]
+
+SCALERS = ("identity", "amplification", "attenuation")
+NONE = ("identity",)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A graph convolution under its name in the paper."""
+
+    title: str
+    convolution: Callable[..., nn.Module]
+    where: str
+
+
+def _pna(title: str, aggregators: tuple[str, ...], scalers: tuple[str, ...], where: str) -> Model:
+    return Model(title, partial(PNA, aggregators=aggregators, scalers=scalers), where)
+
+
+_MOMENTS = ("mean", "std", "moment3", "moment4", "moment5")
+
+MODELS: dict[str, Model] = {
+    "pna": _pna("PNA", ("mean", "std", "max", "min"), SCALERS, "equations 7 and 8"),
+    "pna-no-scalers": _pna("PNA (no scalers)", ("mean", "std", "max", "min"), NONE, "figure 4"),
+    "mpnn-max": _pna("MPNN (max)", ("max",), NONE, "appendix F, equation 14"),
+    "mpnn-sum": _pna("MPNN (sum)", ("sum",), NONE, "appendix F, equation 14"),
+    "gat": Model("GAT", GAT, "appendix F, equation 12"),
+    "gcn": Model("GCN", GCN, "appendix F, equation 11"),
+    "gin": Model("GIN", GIN, "appendix F, equation 13"),
+    "mean-max-min": _pna("mean, max & min", ("mean", "max", "min"), NONE, "appendix, standard architecture"),
+    **{
+        f"moments-{n}": _pna(f"{n} moment{'s' * (n > 1)}", _MOMENTS[:n], SCALERS, "appendix, normalised moments")
+        for n in range(1, 6)
+    },
+}
+
+
+def build(
+    model: str,
+    hidden: int = 16,
+    spec: NetworkSpec = NetworkSpec(),  # noqa: B008 (frozen)
+    degrees: DegreeStatistics = DegreeStatistics(1.0, 1.0),  # noqa: B008 (frozen)
+    architecture: str = "recurrent",
+    depth: str = "N/2",
+) -> nn.Module:
+    """The network of one model, freshly drawn from torch's random generator; depth is for the recurrent one."""
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"architecture must be one of {', '.join(ARCHITECTURES)}; got {architecture!r}")
+    if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 4 or hidden % 4:
+        raise ValueError(f"hidden must be a positive multiple of 4 (towers and heads), got {hidden!r}")
+    convolution = partial(MODELS[model].convolution, spec=spec, degrees=degrees)
+    if depth not in DEPTHS:
+        raise ValueError(f"depth must be one of {', '.join(DEPTHS)}; got {depth!r}")
+    options = {"depth": DEPTHS[depth]} if architecture == "recurrent" else {}
+    return ARCHITECTURES[architecture](lambda sizes: convolution(sizes), hidden, spec, **options)
+
+
+def count_parameters(network: nn.Module) -> int:
+    """How many numbers are learned."""
+    return sum(parameter.numel() for parameter in network.parameters())

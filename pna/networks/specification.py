@@ -1,0 +1,19 @@
+"""Two specifications of the networks: as the paper describes them, and as the authors' released code makes them."""
+
+from dataclasses import dataclass
+
+__all__ = ["DESCRIBED", "RELEASED", "NetworkSpec"]
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Which of the released code's departures a network has; any mix is a specification."""
+
+    swapped_extremes: bool = False  # D5: max and min aggregate M(x_j, x_i), the two roles swapped
+    mispaired_attention: bool = False  # D6: GAT's logits pair the wrong nodes and are normalised over receivers
+    position_norm: bool = False  # D7: batch normalisation over node positions where N equals the number of features
+    small_initialisation: bool = False  # every fully-connected layer starts Xavier-uniform with gain 1/in, zero bias
+
+
+DESCRIBED = NetworkSpec()
+RELEASED = NetworkSpec(swapped_extremes=True, mispaired_attention=True, position_norm=True, small_initialisation=True)

@@ -1,0 +1,25 @@
+"""Adam for many replicas at once (Kingma and Ba, 2015), weight decay as an L2 penalty, as torch.optim.Adam has it."""
+
+import torch
+from torch import Tensor
+
+__all__ = ["adam_step"]
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+
+
+def adam_step(
+    theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: float
+) -> None:
+    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
+    grad = grad.add(theta, alpha=weight_decay)
+    m.lerp_(grad, 1 - BETA_1)
+    v.mul_(BETA_2).addcmul_(grad, grad, value=1 - BETA_2)
+    correction_1, correction_2 = 1 - BETA_1**step, 1 - BETA_2**step
+    denominator = (v / correction_2).sqrt_().add_(EPSILON)
+    theta.sub_(learning_rate / correction_1 * m / denominator)
+
+
+def zero_moments(theta: Tensor) -> tuple[Tensor, Tensor]:
+    """m and v before the first step."""
+    return torch.zeros_like(theta), torch.zeros_like(theta)

@@ -1,0 +1,196 @@
+"""A cell trained from its name: data, networks of all seeds, checkpoints, and its result."""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pna.experiments import TRAININGS, Cell, Profile
+from pna.multitask import TASKS, MultiTask, make
+from pna.multitask.splits import COLLECTIONS
+from pna.multitask.storage import cached, data_folder
+from pna.networks import GraphBatch, build
+from pna.training.files import read_tensors, write_tensors
+from pna.training.trainer import Replicas, Settings, Trainer
+
+__all__ = ["CellRun", "Progress"]
+
+GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
+CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a cell is, after each epoch."""
+
+    epoch: int
+    epochs: int
+    running: int
+    replicas: int
+    best: float
+
+
+class CellRun:
+    """One cell under one profile on one device."""
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
+        self.training = TRAININGS[cell.training]
+        self.settings = Settings(epochs=profile.epochs, patience=profile.patience)
+        self.seeds = list(range(profile.seeds))
+        self.tasks = range(len(TASKS)) if self.training.single_task else [None]  # a replica per seed and task
+        self.replicas: Replicas | None = None
+        self.curves: list[Tensor] = []  # an [R, 2] of training and validation loss per epoch
+        self.seconds = 0.0
+
+    @property
+    def configuration(self) -> dict:
+        """All that decides the result, as JSON."""
+        return {
+            "cell": str(self.cell),
+            "departures": list(self.cell.departures),
+            "profile": asdict(self.profile),
+            "settings": asdict(self.settings),
+            "seeds": self.seeds,
+            "graphs_per_batch": GRAPHS_PER_BATCH,
+            "dtype": str(self.dtype),
+        }
+
+    @property
+    def hash(self) -> str:
+        """Of the configuration."""
+        return hashlib.sha256(json.dumps(self.configuration, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where an unfinished training is kept."""
+        return data_folder() / "runs" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
+
+    @property
+    def weights(self) -> Path:
+        """Where the best weights of a finished training are kept."""
+        return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
+
+    # ---- data and networks ----
+
+    def data(self, collection: str) -> MultiTask:
+        """A collection of graphs, thinned to the profile."""
+        spec, divisor = self.cell.data_spec, self.profile.divisor
+        if divisor == 1:
+            return cached(collection, spec)
+        splits = COLLECTIONS[collection](spec)
+        return make(spec, [replace(split, per_size=max(2, split.per_size // divisor)) for split in splits])
+
+    @cached_property
+    def own_data(self) -> MultiTask:
+        """The collection that the cell is trained on."""
+        return self.data(self.training.collection)
+
+    def batches(self, data: MultiTask, split: str) -> list[GraphBatch]:
+        """A split as the networks take it, in the units of the training set."""
+        graphs = replace(data[split], maxima=self.own_data.maxima)
+        return [GraphBatch.of(batch, self.device, self.dtype) for batch in graphs.batches(GRAPHS_PER_BATCH)]
+
+    def _networks(self) -> list[torch.nn.Module]:
+        networks = []
+        for seed in self.seeds:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                network = build(
+                    self.cell.model,
+                    self.cell.hidden,
+                    self.cell.network_spec,
+                    self.own_data.degrees,
+                    self.training.architecture,
+                )
+            networks.append(network.to(self.dtype))
+        return networks
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """The trainer of all replicas."""
+        train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
+        return Trainer(self._networks()[0].to(self.device), train, validation, self.settings)
+
+    def _fresh(self) -> Replicas:
+        theta, state = self.trainer.lifted.stack(self._networks())
+        rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
+        masks = torch.stack([_mask(task) for _ in self.seeds for task in self.tasks])
+        theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
+        return Replicas.fresh(theta, state, masks, self.settings.learning_rate)
+
+    # ---- training ----
+
+    def train(self, deadline: float | None = None, report: Callable[[Progress], None] = lambda progress: None) -> bool:
+        """Trains on from the checkpoint, if there is one, until all is finished (True) or the deadline is past."""
+        if self.checkpoint.exists():
+            self._load()
+        else:
+            self.replicas = self._fresh()
+        start = saved = time.monotonic()
+        before = self.seconds
+        for took_part in self.trainer.epochs(self.replicas):
+            self.curves.append(self._curve_point(took_part))
+            now = time.monotonic()
+            self.seconds = before + now - start
+            report(self._progress(len(took_part)))
+            if deadline is not None and now >= deadline:
+                self.save()
+                return len(self.trainer.running(self.replicas)) == 0
+            if now - saved >= CHECKPOINT_SECONDS:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+        return True
+
+    def _curve_point(self, took_part: Tensor) -> Tensor:
+        point = torch.full((len(self.replicas.train), 2), torch.nan)
+        losses = torch.stack([self.replicas.train, self.replicas.validation], dim=1)
+        point[took_part.cpu()] = losses[took_part].float().cpu()
+        return point
+
+    def _progress(self, running: int) -> Progress:
+        best = self.replicas.best.min().item()
+        return Progress(len(self.curves), self.settings.epochs, running, len(self.replicas.best), best)
+
+    def save(self) -> None:
+        """Writes the checkpoint."""
+        tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves)}
+        write_tensors(self.checkpoint, tensors, {"hash": self.hash, "cell": str(self.cell), "seconds": self.seconds})
+
+    def _load(self) -> None:
+        tensors, facts = read_tensors(self.checkpoint)
+        if facts.get("hash") != self.hash:
+            raise ValueError(
+                f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
+                "remove it to start anew, or ask for what it was started with"
+            )
+        self.curves = list(tensors.pop("curves"))
+        self.seconds = facts["seconds"]
+        self.replicas = Replicas(**{name: t.to(self.device) for name, t in tensors.items()})
+
+    # ---- tests ----
+
+    @torch.no_grad()
+    def test(self, collection: str) -> dict[str, Tensor]:
+        """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name."""
+        data = self.data(collection)
+        best = self.replicas.best_theta, self.replicas.best_state
+        return {
+            split.name: self.trainer.lifted.set_errors(*best, self.batches(data, split.name)).cpu()
+            for split in data.splits
+            if split.role == "test"
+        }
+
+
+def _mask(task: int | None) -> Tensor:
+    """The tasks that count in a replica's loss: all six, or one."""
+    if task is None:
+        return torch.ones(len(TASKS))
+    return torch.nn.functional.one_hot(torch.tensor(task), len(TASKS)).float()

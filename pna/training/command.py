@@ -1,0 +1,209 @@
+"""`python -m pna train`, `results` and `evaluate`."""
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, all_cells
+from pna.multitask import TASKS
+from pna.multitask.card import table
+from pna.multitask.splits import COLLECTIONS
+from pna.training.cells import CellRun, Progress
+from pna.training.files import read_tensors
+from pna.training.store import five_best, load, record, result_path
+from pna.training.trainer import Replicas
+
+__all__ = ["evaluate", "results", "train"]
+
+UNFINISHED = 3  # exit code of a training that its time budget stopped
+
+
+def train(arguments: Sequence[str]) -> int:
+    """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds."""
+    parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
+    parser.add_argument("cell", nargs="?", metavar="CELL", help="training/spec/model/hidden; --list shows all")
+    parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
+    parser.add_argument("--profile", choices=PROFILES, default="paper", help="the budget (default: paper)")
+    parser.add_argument("--seeds", type=_positive, help="other than the profile's")
+    parser.add_argument("--epochs", type=_positive, help="other than the profile's")
+    parser.add_argument(
+        "--device", type=_device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
+    )
+    parser.add_argument(
+        "--time-budget",
+        type=float,
+        metavar="SECONDS",
+        help=f"stop after this time with a checkpoint and exit code {UNFINISHED}, to be continued with --resume",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(map(str, all_cells())))
+        return 0
+    if options.cell is None:
+        parser.error("a CELL is needed; --list shows all")
+    return _told("train", lambda: _train(options))
+
+
+def _train(options: argparse.Namespace) -> int:
+    start = time.monotonic()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
+    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
+    run = CellRun(Cell.parse(options.cell), profile, options.device)
+    path = result_path(run.cell, profile)
+    if path.exists() and load(path)["hash"] == run.hash:
+        print(f"{path} is there already")
+        return 0
+    if run.checkpoint.exists() and not options.resume:
+        raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
+    with _Report() as report:
+        deadline = None if options.time_budget is None else start + options.time_budget
+        finished = run.train(deadline, report)
+    if not finished:
+        print(f"{run.cell}: stopped after {len(run.curves)} epochs by the time budget; go on with --resume")
+        return UNFINISHED
+    print(f"{record(run)} written")
+    _print_errors(load(path))
+    return 0
+
+
+def results(arguments: Sequence[str]) -> int:
+    """List what is recorded, partial and missing for each figure."""
+    parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
+    parser.add_argument("--profile", choices=PROFILES, default="paper")
+    parser.add_argument("--epochs", type=_positive, help="of a training with other epochs than the profile's")
+    parser.add_argument("--seeds", type=_positive, help="of a training with other seeds than the profile's")
+    options = parser.parse_args(arguments)
+    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
+    return _told("results", lambda: _results(profile))
+
+
+def _results(profile: Profile) -> int:
+    print(f"profile {profile.name}: {profile.seeds} seeds, at most {profile.epochs} epochs")
+    rows = []
+    for experiment in EXPERIMENTS.values():
+        for spec in SPECS:
+            states = {cell: _state(CellRun(cell, profile)) for cell in experiment.cells(spec)}
+            for state in ("recorded", "partial", "missing"):
+                cells = [
+                    f"{cell.training}/{cell.model}/{cell.hidden}" for cell, found in states.items() if found == state
+                ]
+                rows += (
+                    [(experiment.where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells))]
+                    if cells
+                    else []
+                )
+    width = [max(len(row[k]) for row in rows) for k in range(4)]
+    for row in rows:
+        print("  ".join(text.ljust(w) for text, w in zip(row, [*width, 0], strict=True)).rstrip())
+    return 0
+
+
+def _state(run: CellRun) -> str:
+    path = result_path(run.cell, run.profile)
+    if path.exists() and load(path)["hash"] == run.hash:
+        return "recorded"
+    return "partial" if run.checkpoint.exists() else "missing"
+
+
+def evaluate(arguments: Sequence[str]) -> int:
+    """Test the saved weights of a cell on any collection of graphs."""
+    parser = argparse.ArgumentParser(prog="pna evaluate", description=evaluate.__doc__)
+    parser.add_argument("cell", metavar="CELL", help="training/spec/model/hidden")
+    parser.add_argument("--on", choices=COLLECTIONS, required=True, help="the collection whose test sets are used")
+    parser.add_argument("--profile", choices=PROFILES, default="paper")
+    parser.add_argument("--seeds", type=_positive)
+    parser.add_argument("--epochs", type=_positive)
+    parser.add_argument("--device", type=_device, default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+    return _told("evaluate", lambda: _evaluate(options))
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
+    run = CellRun(Cell.parse(options.cell), profile, options.device)
+    if not run.weights.exists():
+        wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
+        how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
+        raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
+    tensors, facts = read_tensors(run.weights)
+    if facts.get("hash") != run.hash:
+        raise ValueError(f"{run.weights} holds the weights of another configuration ({facts.get('cell')})")
+    theta, state = (tensors[name].to(options.device) for name in ("theta", "state"))
+    run.replicas = Replicas.fresh(theta, state, torch.ones(len(theta), len(TASKS), device=options.device), 0.0)
+    best = tensors["validation"].argsort()[: min(5, int(tensors["validation"].isfinite().sum()))]
+    errors = {split: e[best].log10().mean(0) for split, e in run.test(options.on).items()}
+    print(f"{run.cell}, {profile.name}: mean log10 MSE of the five best of {len(theta)} replicas by validation")
+    rows = [(split, *(f"{v:.3f}" for v in e.tolist()), f"{e.mean():.3f}") for split, e in errors.items()]
+    print(table(("test set", *(task.name for task in TASKS), "average"), rows))
+    return 0
+
+
+def _print_errors(facts: dict) -> None:
+    best = five_best(facts)
+    rows = []
+    for split in best[0]["test"] if best else ():
+        errors = [[math.inf if e is None else e for e in replica["test"][split]] for replica in best]  # null: overflow
+        if best[0]["task"] is not None:  # trained alone: the replica's own task
+            continue
+        mean = torch.tensor(errors, dtype=torch.double).log10().mean(0).tolist()
+        rows.append((split, *(f"{value:.3f}" for value in mean), f"{sum(mean) / len(mean):.3f}"))
+    if rows:
+        print(table(("log10 MSE, five best", *facts["tasks"], "average"), rows))
+
+
+class _Report:
+    """A progress bar on a terminal, a plain line every ten seconds elsewhere."""
+
+    def __enter__(self) -> "_Report":
+        self.bar, self.said, self.start, self.first = None, 0.0, time.monotonic(), None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def __call__(self, progress: Progress) -> None:
+        text = f"best validation {progress.best:.5f}, {progress.running} of {progress.replicas} replicas running"
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = self.bar or tqdm(total=progress.epochs, initial=progress.epoch - 1, unit="epoch")
+            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.update()
+            return
+        now = time.monotonic()
+        self.first = self.first or (progress.epoch, now)
+        if now - self.said >= 10 or progress.epoch == progress.epochs:
+            pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
+            left = pace * (progress.epochs - progress.epoch)
+            print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+            self.said = now
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def _device(text: str) -> str:
+    try:
+        torch.empty(0, device=text)
+    except (RuntimeError, AssertionError) as error:  # torch raises either
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be used here: {str(error).splitlines()[0]}") from error
+    return text
+
+
+def _told(name: str, run: Callable[[], int]) -> int:
+    """An error in words instead of a traceback, with exit code 1."""
+    try:
+        return run()
+    except (ValueError, OSError, ImportError) as error:
+        print(f"pna {name}: {error}", file=sys.stderr)
+        return 1

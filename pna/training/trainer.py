@@ -1,0 +1,164 @@
+"""Training of many replicas together, to the end or to a deadline, and on from where it stopped.
+
+Every replica has its own weights, Adam moments, learning rate, tasks, early stopping and best weights. One that
+is finished, by patience or because its loss is no longer finite, leaves, and costs nothing more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from pna.networks import GraphBatch
+from pna.training.adam import adam_step, zero_moments
+from pna.training.replicas import Lifted
+
+__all__ = ["Replicas", "Settings", "Trainer"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Section 4, "Model training", and the released code's values where the paper gives none."""
+
+    learning_rate: float = 0.003
+    weight_decay: float = 1e-6
+    epochs: int = 10_000
+    patience: int = 1_000
+
+
+@dataclass
+class Replicas:
+    """All that changes while R replicas train: every tensor has R rows. What a checkpoint holds, and no more."""
+
+    theta: Tensor  # [R, P] weights
+    state: Tensor  # [R, Q] running statistics
+    m: Tensor  # [R, P] Adam's moments
+    v: Tensor  # [R, P]
+    step: Tensor  # [R, 1] Adam's steps
+    learning_rate: Tensor  # [R, 1]
+    tasks: Tensor  # [R, 6] weight of each task in the loss, summing to 1
+    epoch: Tensor  # [R] epochs trained
+    train: Tensor  # [R] loss of the last epoch
+    validation: Tensor  # [R]
+    best: Tensor  # [R] least validation loss
+    best_epoch: Tensor  # [R]
+    best_theta: Tensor  # [R, P]
+    best_state: Tensor  # [R, Q]
+    diverged: Tensor  # [R] whether the loss was not finite
+
+    @classmethod
+    def fresh(cls, theta: Tensor, state: Tensor, tasks: Tensor, learning_rate: float) -> "Replicas":
+        """Before the first epoch."""
+        R = len(theta)
+        m, v = zero_moments(theta)
+        column, count = theta.new_zeros(R, 1), torch.zeros(R, dtype=torch.long, device=theta.device)
+        infinite = theta.new_full((R,), torch.inf)
+        return cls(
+            theta.clone(),
+            state.clone(),
+            m,
+            v,
+            column.clone(),
+            column + learning_rate,
+            tasks / tasks.sum(1, keepdim=True),
+            count.clone(),
+            infinite.clone(),
+            infinite.clone(),
+            infinite.clone(),
+            count.clone(),
+            theta.clone(),
+            state.clone(),
+            torch.zeros(R, dtype=torch.bool, device=theta.device),
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def rows(self, index: Tensor) -> "Replicas":
+        """Some of the replicas, copied."""
+        return Replicas(**{name: t[index] for name, t in self.tensors().items()})
+
+    def put(self, index: Tensor, other: "Replicas") -> None:
+        """Overwrites some of the replicas."""
+        for name, t in self.tensors().items():
+            t[index] = getattr(other, name)
+
+
+class Trainer:
+    """Replicas of one network on one training and one validation set."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        train: Sequence[GraphBatch],
+        validation: Sequence[GraphBatch],
+        settings: Settings,
+    ) -> None:
+        self.lifted = Lifted(network)
+        self.train, self.validation, self.settings = train, validation, settings
+
+    def epochs(self, replicas: Replicas) -> Iterator[Tensor]:
+        """Trains epoch after epoch, in place, until every replica is finished; yields which of them took part.
+
+        The caller may stop at any time between two epochs and go on later from the same `replicas`.
+        """
+        index = self.running(replicas)
+        while len(index):
+            working = replicas.rows(index)
+            epoch = self._epoch(working)
+            remaining = index
+            while len(remaining) == len(index):
+                epoch()
+                replicas.put(index, working)
+                yield index
+                remaining = self.running(replicas)
+            index = remaining
+
+    def running(self, replicas: Replicas) -> Tensor:
+        """The replicas that are not finished."""
+        waited = replicas.epoch - replicas.best_epoch
+        over = (replicas.epoch >= self.settings.epochs) | (waited >= self.settings.patience) | replicas.diverged
+        return (~over).nonzero().flatten()
+
+    def _epoch(self, replicas: Replicas) -> Callable[[], object]:
+        """One epoch as a call without arguments; on a GPU it is recorded once and replayed."""
+        if not replicas.theta.is_cuda:
+            return lambda: self._train_epoch(replicas)
+        before = {name: t.clone() for name, t in replicas.tensors().items()}
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # a first run outside the recording, so that libraries set themselves up
+            self._train_epoch(replicas)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._train_epoch(replicas)
+        for name, t in replicas.tensors().items():
+            t.copy_(before[name])
+        return graph.replay
+
+    def _train_epoch(self, r: Replicas) -> None:
+        losses = [self._step(r, batch) for batch in self.train]
+        with torch.no_grad():
+            errors = self.lifted.set_errors(r.theta, r.state, self.validation)  # [R, 6]
+            r.epoch.add_(1)
+            r.train.copy_(torch.stack(losses).mean(0))
+            r.validation.copy_((r.tasks * errors).sum(1))
+            r.diverged.logical_or_(~torch.isfinite(r.train + r.validation))
+            better = (r.validation < r.best) & ~r.diverged
+            r.best.copy_(torch.where(better, r.validation, r.best))
+            r.best_epoch.copy_(torch.where(better, r.epoch, r.best_epoch))
+            r.best_theta.copy_(torch.where(better.unsqueeze(1), r.theta, r.best_theta))
+            r.best_state.copy_(torch.where(better.unsqueeze(1), r.state, r.best_state))
+
+    def _step(self, r: Replicas, batch: GraphBatch) -> Tensor:
+        """One step of Adam on a batch; returns the loss of each replica, [R]."""
+        theta = r.theta.detach().requires_grad_()
+        losses = (r.tasks * self.lifted.errors(theta, r.state, batch, training=True)).sum(1)
+        (grad,) = torch.autograd.grad(losses.sum(), theta)
+        with torch.no_grad():
+            r.step.add_(1)
+            adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, self.settings.weight_decay)
+        return losses.detach()
