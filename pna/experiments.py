@@ -35,13 +35,15 @@ TRAININGS: dict[str, Training] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """A budget: the fraction 1/divisor of the paper's graphs, the number of seeds, epochs and patience."""
+    """A budget: every so-manieth of the paper's sizes, 1/divisor of their graphs, seeds, epochs, patience, rate."""
 
     name: str
+    size_step: int
     divisor: int
     seeds: int
     epochs: int
-    patience: int
+    patience: int = 1_000
+    learning_rate: float = 0.003
 
     def changed(self, seeds: int | None = None, epochs: int | None = None) -> "Profile":
         """With other seeds or epochs, and a name that says so: its results are never taken for the profile's."""
@@ -54,9 +56,9 @@ class Profile:
 
 
 PROFILES: dict[str, Profile] = {
-    "smoke": Profile("smoke", divisor=256, seeds=2, epochs=2, patience=1_000),  # seconds
-    "quick": Profile("quick", divisor=16, seeds=3, epochs=40, patience=1_000),  # minutes on two cores
-    "paper": Profile("paper", divisor=1, seeds=10, epochs=10_000, patience=1_000),  # section 4, "Model training"
+    "smoke": Profile("smoke", size_step=5, divisor=256, seeds=2, epochs=2),  # seconds
+    "quick": Profile("quick", size_step=4, divisor=8, seeds=3, epochs=200, learning_rate=0.01),  # minutes
+    "paper": Profile("paper", size_step=1, divisor=1, seeds=10, epochs=10_000),  # section 4, "Model training"
 }
 
 _DATA_DEPARTURES = tuple(departure.id for departure in DEPARTURES)  # D1 to D4
@@ -65,6 +67,7 @@ _NETWORK_DEPARTURES = {
     "D6": "mispaired_attention",
     "D7": "position_norm",
     "init": "small_initialisation",
+    "outputs": "activated_outputs",
 }
 
 
@@ -115,7 +118,7 @@ class Cell:
 
     @property
     def network_spec(self) -> NetworkSpec:
-        """D5 to D7, and the initialisation."""
+        """D5 to D7, the initialisation and the outputs' activation."""
         return NetworkSpec(
             **{_NETWORK_DEPARTURES[name]: True for name in self.departures if name in _NETWORK_DEPARTURES}
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna.networks.batch import GraphBatch
-from pna.networks.layers import GRU, MLP, Set2Set
+from pna.networks.layers import GRU, Set2Set, head
 from pna.networks.specification import NetworkSpec
 
 __all__ = ["ARCHITECTURES", "DEPTHS", "Recurrent", "Standard"]
@@ -41,9 +41,9 @@ class Recurrent(nn.Module):
         self.GC_1 = convolution((INPUTS, hidden))
         self.GC_m = convolution((hidden, hidden))
         self.gru = GRU(hidden)
-        self.nodes = MLP([hidden, hidden, hidden, OUTPUTS], spec)
+        self.nodes = head([hidden, hidden, hidden, OUTPUTS], spec)
         self.readout = Set2Set(hidden)
-        self.graphs = MLP([2 * hidden, hidden, hidden, OUTPUTS], spec, norm=True)
+        self.graphs = head([2 * hidden, hidden, hidden, OUTPUTS], spec, norm=True)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
@@ -64,8 +64,8 @@ class Standard(nn.Module):
         super().__init__()
         sizes = [INPUTS, *[hidden] * self.LAYERS]
         self.convolutions = nn.ModuleList(convolution(pair) for pair in itertools.pairwise(sizes))
-        self.nodes = MLP([sum(sizes), hidden, hidden, OUTPUTS], spec)
-        self.graphs = MLP([sum(sizes), hidden, hidden, OUTPUTS], spec, norm=True)
+        self.nodes = head([sum(sizes), hidden, hidden, OUTPUTS], spec)
+        self.graphs = head([sum(sizes), hidden, hidden, OUTPUTS], spec, norm=True)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""

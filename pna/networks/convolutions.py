@@ -81,7 +81,7 @@ class GIN(nn.Module):
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.epsilon = nn.Parameter(torch.tensor([0.1]))
-        self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, activation="relu", norm=True)
+        self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, last=functional.relu, norm=True)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""

@@ -5,6 +5,7 @@ Written with elementary operations, so that one network's code serves many repli
 
 import itertools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 from pna.networks.specification import NetworkSpec
 
-__all__ = ["GRU", "MLP", "BatchNorm", "Set2Set", "initialise", "linear"]
+__all__ = ["GRU", "MLP", "BatchNorm", "Set2Set", "head", "initialise", "linear"]
 
 
 def initialise(weight: Tensor, spec: NetworkSpec, bias: Tensor | None = None) -> None:
@@ -73,14 +74,16 @@ class BatchNorm(nn.Module):
 
 
 class MLP(nn.Module):
-    """Fully-connected layers with an activation after each, the last included, and batch normalisation in between."""
+    """Fully-connected layers, LeakyReLU between them or, with `norm`, ReLU and batch normalisation; then `last`."""
 
-    def __init__(self, sizes: list[int], spec: NetworkSpec, activation: str = "leaky_relu", norm: bool = False) -> None:
+    def __init__(
+        self, sizes: list[int], spec: NetworkSpec, last: Callable[[Tensor], Tensor], norm: bool = False
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(linear(a, b, spec) for a, b in itertools.pairwise(sizes))
         self.norms = nn.ModuleList(BatchNorm(size, spec) for size in sizes[1:-1]) if norm else None
         self.between = functional.relu if norm else functional.leaky_relu
-        self.last = {"relu": functional.relu, "leaky_relu": functional.leaky_relu}[activation]
+        self.last = last
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
         """[rows, first size] -> [rows, last size]."""
@@ -89,6 +92,11 @@ class MLP(nn.Module):
             if self.norms is not None:
                 x = self.norms[k](x, nodes_per_graph)
         return self.last(self.layers[-1](x))
+
+
+def head(sizes: list[int], spec: NetworkSpec, norm: bool = False) -> MLP:
+    """The three layers before the labels of nodes or of graphs; the released code activates the last one too."""
+    return MLP(sizes, spec, functional.leaky_relu if spec.activated_outputs else nn.Identity(), norm)
 
 
 class _Gates(nn.Module):

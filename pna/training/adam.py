@@ -1,5 +1,7 @@
 """Adam for many replicas at once (Kingma and Ba, 2015), weight decay as an L2 penalty, as torch.optim.Adam has it."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ def adam_step(
     grad = grad.add(theta, alpha=weight_decay)
     m.lerp_(grad, 1 - BETA_1)
     v.mul_(BETA_2).addcmul_(grad, grad, value=1 - BETA_2)
-    correction_1, correction_2 = 1 - BETA_1**step, 1 - BETA_2**step
+    correction_1, correction_2 = (-torch.expm1(step * math.log(beta)) for beta in (BETA_1, BETA_2))  # 1 - beta^step
     denominator = (v / correction_2).sqrt_().add_(EPSILON)
     theta.sub_(learning_rate / correction_1 * m / denominator)
 

@@ -42,7 +42,7 @@ class CellRun:
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
         self.training = TRAININGS[cell.training]
-        self.settings = Settings(epochs=profile.epochs, patience=profile.patience)
+        self.settings = Settings(profile.learning_rate, epochs=profile.epochs, patience=profile.patience)
         self.seeds = list(range(profile.seeds))
         self.tasks = range(len(TASKS)) if self.training.single_task else [None]  # a replica per seed and task
         self.replicas: Replicas | None = None
@@ -81,11 +81,12 @@ class CellRun:
 
     def data(self, collection: str) -> MultiTask:
         """A collection of graphs, thinned to the profile."""
-        spec, divisor = self.cell.data_spec, self.profile.divisor
-        if divisor == 1:
+        spec, step, divisor = self.cell.data_spec, self.profile.size_step, self.profile.divisor
+        if step == divisor == 1:
             return cached(collection, spec)
         splits = COLLECTIONS[collection](spec)
-        return make(spec, [replace(split, per_size=max(2, split.per_size // divisor)) for split in splits])
+        thinned = (replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits)
+        return make(spec, list(thinned))
 
     @cached_property
     def own_data(self) -> MultiTask:
@@ -121,9 +122,14 @@ class CellRun:
     def _fresh(self) -> Replicas:
         theta, state = self.trainer.lifted.stack(self._networks())
         rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
-        masks = torch.stack([_mask(task) for _ in self.seeds for task in self.tasks])
+        masks = torch.stack([_mask(task) for task in self.replica_tasks])
         theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
         return Replicas.fresh(theta, state, masks, self.settings.learning_rate)
+
+    @property
+    def replica_tasks(self) -> list[int | None]:
+        """The task of each replica, None for all: seed by seed."""
+        return [task for _ in self.seeds for task in self.tasks]
 
     # ---- training ----
 
@@ -171,9 +177,12 @@ class CellRun:
                 f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
                 "remove it to start anew, or ask for what it was started with"
             )
-        self.curves = list(tensors.pop("curves"))
+        try:
+            self.curves = list(tensors.pop("curves"))
+            self.replicas = Replicas(**{name: t.to(self.device) for name, t in tensors.items()})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{self.checkpoint} does not hold what this version keeps ({error}); remove it") from error
         self.seconds = facts["seconds"]
-        self.replicas = Replicas(**{name: t.to(self.device) for name, t in tensors.items()})
 
     # ---- tests ----
 

@@ -15,7 +15,7 @@ from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
 from pna.training.cells import CellRun, Progress
 from pna.training.files import read_tensors
-from pna.training.store import five_best, load, record, result_path
+from pna.training.store import load, mean_log_errors, record, result_path, table_of
 from pna.training.trainer import Replicas
 
 __all__ = ["evaluate", "results", "train"]
@@ -36,7 +36,7 @@ def train(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--time-budget",
-        type=float,
+        type=_seconds,
         metavar="SECONDS",
         help=f"stop after this time with a checkpoint and exit code {UNFINISHED}, to be continued with --resume",
     )
@@ -53,10 +53,14 @@ def train(arguments: Sequence[str]) -> int:
 def _train(options: argparse.Namespace) -> int:
     start = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
+    if options.device == "cpu":
+        torch.set_num_threads(1)  # its operations are small; cells run side by side instead
     profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
     run = CellRun(Cell.parse(options.cell), profile, options.device)
     path = result_path(run.cell, profile)
-    if path.exists() and load(path)["hash"] == run.hash:
+    if path.exists():
+        if load(path)["hash"] != run.hash:
+            raise ValueError(f"{path} holds the result of another configuration; remove it to make a new one")
         print(f"{path} is there already")
         return 0
     if run.checkpoint.exists() and not options.resume:
@@ -68,7 +72,7 @@ def _train(options: argparse.Namespace) -> int:
         print(f"{run.cell}: stopped after {len(run.curves)} epochs by the time budget; go on with --resume")
         return UNFINISHED
     print(f"{record(run)} written")
-    _print_errors(load(path))
+    _print_table(table_of(load(path)))
     return 0
 
 
@@ -93,11 +97,8 @@ def _results(profile: Profile) -> int:
                 cells = [
                     f"{cell.training}/{cell.model}/{cell.hidden}" for cell, found in states.items() if found == state
                 ]
-                rows += (
-                    [(experiment.where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells))]
-                    if cells
-                    else []
-                )
+                if cells:
+                    rows.append((experiment.where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)))
     width = [max(len(row[k]) for row in rows) for k in range(4)]
     for row in rows:
         print("  ".join(text.ljust(w) for text, w in zip(row, [*width, 0], strict=True)).rstrip())
@@ -136,25 +137,18 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.weights} holds the weights of another configuration ({facts.get('cell')})")
     theta, state = (tensors[name].to(options.device) for name in ("theta", "state"))
     run.replicas = Replicas.fresh(theta, state, torch.ones(len(theta), len(TASKS), device=options.device), 0.0)
-    best = tensors["validation"].argsort()[: min(5, int(tensors["validation"].isfinite().sum()))]
-    errors = {split: e[best].log10().mean(0) for split, e in run.test(options.on).items()}
-    print(f"{run.cell}, {profile.name}: mean log10 MSE of the five best of {len(theta)} replicas by validation")
-    rows = [(split, *(f"{v:.3f}" for v in e.tolist()), f"{e.mean():.3f}") for split, e in errors.items()]
-    print(table(("test set", *(task.name for task in TASKS), "average"), rows))
+    tasks = run.replica_tasks
+    rows = {split: mean_log_errors(e, tensors["validation"], tasks) for split, e in run.test(options.on).items()}
+    print(f"{run.cell}, {profile.name}")
+    _print_table(rows)
     return 0
 
 
-def _print_errors(facts: dict) -> None:
-    best = five_best(facts)
-    rows = []
-    for split in best[0]["test"] if best else ():
-        errors = [[math.inf if e is None else e for e in replica["test"][split]] for replica in best]  # null: overflow
-        if best[0]["task"] is not None:  # trained alone: the replica's own task
-            continue
-        mean = torch.tensor(errors, dtype=torch.double).log10().mean(0).tolist()
-        rows.append((split, *(f"{value:.3f}" for value in mean), f"{sum(mean) / len(mean):.3f}"))
-    if rows:
-        print(table(("log10 MSE, five best", *facts["tasks"], "average"), rows))
+def _print_table(rows: dict[str, list[float]]) -> None:
+    """Test sets by tasks: mean log10 MSE of the five best replicas by validation error."""
+    header = ("log10 MSE, five best", *(task.name for task in TASKS), "average")
+    lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
+    print(table(header, lines))
 
 
 class _Report:
@@ -198,6 +192,13 @@ def _device(text: str) -> str:
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise argparse.ArgumentTypeError(f"{text!r} cannot be used here: {str(error).splitlines()[0]}") from error
     return text
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, not negative, got {text!r}")
+    return seconds
 
 
 def _told(name: str, run: Callable[[], int]) -> int:

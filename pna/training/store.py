@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from pna.multitask import TASKS
 from pna.training.cells import CellRun
 from pna.training.files import read_json, write_json, write_tensors
 
-__all__ = ["five_best", "load", "record", "result_path", "results_folder"]
+__all__ = ["five_best", "load", "mean_log_errors", "record", "result_path", "results_folder", "table_of"]
 
 CURVE_POINTS = 500
 
@@ -73,12 +74,30 @@ def load(path: Path) -> dict:
     return facts
 
 
-def five_best(facts: dict) -> list[dict]:
-    """The paper's choice: of all seeds, the five with the least validation error (for each task, if trained alone)."""
-    finite = [replica for replica in facts["replicas"] if replica["validation"] is not None]
-    ranked = sorted(finite, key=lambda replica: replica["validation"])
-    tasks = dict.fromkeys(replica["task"] for replica in ranked)
-    return [replica for task in tasks for replica in [r for r in ranked if r["task"] == task][:5]]
+def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
+    """The paper's choice for one task: of the replicas trained on it, the five with the least validation error."""
+    trained = torch.tensor([own is None or own == task for own in tasks]) & validation.isfinite()
+    rows = trained.nonzero().flatten()
+    return rows[validation[rows].argsort(stable=True)[:5]]
+
+
+def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | None]) -> list[float]:
+    """The mean log10 MSE of the five best replicas on each task, from errors [R, 6]: what figure 4b shows."""
+    return [float(errors[five_best(validation, tasks, k), k].log10().mean()) for k in range(len(TASKS))]
+
+
+def table_of(facts: dict) -> dict[str, list[float]]:
+    """mean_log_errors of a result on each of its test sets."""
+    replicas = facts["replicas"]
+    validation = _tensor([replica["validation"] for replica in replicas])
+    tasks = [None if replica["task"] is None else facts["tasks"].index(replica["task"]) for replica in replicas]
+    tests = {split: _tensor([replica["test"][split] for replica in replicas]) for split in replicas[0]["test"]}
+    return {split: mean_log_errors(errors, validation, tasks) for split, errors in tests.items()}
+
+
+def _tensor(values: list) -> Tensor:
+    """Of numbers, null standing for what is not finite."""
+    return torch.tensor([_tensor(v).tolist() if isinstance(v, list) else math.inf if v is None else v for v in values])
 
 
 def _replica(run: CellRun, row: int, tests: dict[str, Tensor], curve: Tensor) -> dict:
@@ -92,7 +111,10 @@ def _replica(run: CellRun, row: int, tests: dict[str, Tensor], curve: Tensor) ->
         "best_epoch": int(r.best_epoch[row]),
         "diverged_at_epoch": epochs if diverged else None,
         "validation": _finite(float(r.best[row])),
-        "test": {split: [_finite(error) for error in errors[row].tolist()] for split, errors in tests.items()},
+        "test": {
+            split: [_finite(error) if r.best_epoch[row] else None for error in errors[row].tolist()]
+            for split, errors in tests.items()
+        },
         "curve": _thinned(curve[:epochs]),
     }
 

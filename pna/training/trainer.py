@@ -145,7 +145,7 @@ class Trainer:
             errors = self.lifted.set_errors(r.theta, r.state, self.validation)  # [R, 6]
             r.epoch.add_(1)
             r.train.copy_(torch.stack(losses).mean(0))
-            r.validation.copy_((r.tasks * errors).sum(1))
+            r.validation.copy_(_loss(r, errors))
             r.diverged.logical_or_(~torch.isfinite(r.train + r.validation))
             better = (r.validation < r.best) & ~r.diverged
             r.best.copy_(torch.where(better, r.validation, r.best))
@@ -156,9 +156,14 @@ class Trainer:
     def _step(self, r: Replicas, batch: GraphBatch) -> Tensor:
         """One step of Adam on a batch; returns the loss of each replica, [R]."""
         theta = r.theta.detach().requires_grad_()
-        losses = (r.tasks * self.lifted.errors(theta, r.state, batch, training=True)).sum(1)
+        losses = _loss(r, self.lifted.errors(theta, r.state, batch, training=True))
         (grad,) = torch.autograd.grad(losses.sum(), theta)
         with torch.no_grad():
             r.step.add_(1)
             adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, self.settings.weight_decay)
         return losses.detach()
+
+
+def _loss(r: Replicas, errors: Tensor) -> Tensor:
+    """The mean error over each replica's tasks, [R]; what the others' is, finite or not, does not matter."""
+    return torch.where(r.tasks > 0, r.tasks * errors, 0).sum(1)

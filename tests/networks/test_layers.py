@@ -8,10 +8,11 @@ from torch.nn import functional
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec, build
-from pna.networks.layers import GRU, MLP, BatchNorm, Set2Set, initialise, linear
+from pna.networks.layers import GRU, MLP, BatchNorm, Set2Set, head, initialise, linear
 from pna.towers import TowerLinear
 
 POSITION_NORM = NetworkSpec(position_norm=True)  # D7
+ACTIVATED = NetworkSpec(activated_outputs=True)
 SMALL = NetworkSpec(small_initialisation=True)
 
 
@@ -187,37 +188,46 @@ def normalised(x):
 
 
 def test_node_head_has_leaky_relu_after_each_layer_the_last_included():
-    head = MLP([5, 4, 4, 3], DESCRIBED).double()
+    mlp = head([5, 4, 4, 3], ACTIVATED).double()
     x = random(50, 5)
     expected = x
-    for layer in head.layers:
+    for layer in mlp.layers:
         expected = leaky(affine(expected, layer))
-    close(head(x), expected)
+    close(mlp(x), expected)
     assert (expected < 0).any()
-    assert head.norms is None
+    assert mlp.norms is None
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_described_heads_end_with_a_linear_layer(norm):
+    described, released = (head([5, 4, 4, 3], spec, norm).double() for spec in (DESCRIBED, ACTIVATED))
+    released.load_state_dict(described.state_dict())
+    x = random(50, 5)
+    close(released(x), leaky(described(x)))
+    assert (described(x) < -0.01).any()
 
 
 def test_graph_head_has_relu_then_batch_norm_and_leaky_relu_last():
-    head = MLP([5, 4, 4, 3], DESCRIBED, norm=True).double()
+    mlp = head([5, 4, 4, 3], ACTIVATED, norm=True).double()
     x = random(50, 5)
-    one, two, three = head.layers
+    one, two, three = mlp.layers
     expected = normalised(relu(affine(x, one)))
     expected = normalised(relu(affine(expected, two)))
     expected = leaky(affine(expected, three))
-    close(head(x), expected)
+    close(mlp(x), expected)
     assert (expected < 0).any()
-    assert len(head.norms) == 2
+    assert len(mlp.norms) == 2
 
 
 def test_mlp_of_gin_has_relu_then_batch_norm_and_relu_last():
-    mlp = MLP([5, 4, 3], DESCRIBED, activation="relu", norm=True).double()
+    mlp = MLP([5, 4, 3], DESCRIBED, last=functional.relu, norm=True).double()
     x = random(50, 5)
     one, two = mlp.layers
     close(mlp(x), relu(affine(normalised(relu(affine(x, one))), two)))
 
 
 def test_mlp_hands_the_number_of_nodes_to_its_norms():
-    mlp = MLP([5, 4, 4], POSITION_NORM, activation="relu", norm=True).double()
+    mlp = MLP([5, 4, 4], POSITION_NORM, last=functional.relu, norm=True).double()
     x = random(3, 4, 5)
     one, two = mlp.layers
     between = functional.batch_norm(relu(affine(x, one)), None, None, training=True)  # channel = position

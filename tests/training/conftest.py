@@ -67,7 +67,7 @@ def benchmark(monkeypatch, tmp_path):
     """The three collections made small, a smoke profile of two seeds and three epochs, and folders of their own."""
     for name, splits in SMALL.items():
         monkeypatch.setitem(COLLECTIONS, name, lambda spec, splits=splits: splits)
-    profile = Profile("smoke", divisor=2, seeds=2, epochs=3, patience=1_000)
+    profile = Profile("smoke", size_step=1, divisor=2, seeds=2, epochs=3, patience=1_000)
     monkeypatch.setitem(PROFILES, "smoke", profile)
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))

@@ -167,7 +167,9 @@ def test_a_wrong_cell_is_told_in_words(benchmark, capsys, call, name, message):
         ([NAME, "--epochs", "1.5"], "must be a positive integer, got '1.5'"),
         ([NAME, "--seeds", "ten"], "must be a positive integer, got 'ten'"),
         ([NAME, "--profile", "huge"], "invalid choice: 'huge'"),
-        ([NAME, "--time-budget", "soon"], "invalid float value: 'soon'"),
+        ([NAME, "--time-budget", "soon"], "invalid _seconds value: 'soon'"),
+        ([NAME, "--time-budget", "nan"], "must be a number of seconds, not negative, got 'nan'"),
+        ([NAME, "--time-budget", "-1"], "must be a number of seconds, not negative, got '-1'"),
     ],
 )
 def test_wrong_arguments_are_told(capsys, arguments, message):
@@ -288,7 +290,8 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     capsys.readouterr()
     assert evaluate([*SMOKE, "--on", collection]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first == f"{NAME}, smoke: mean log10 MSE of the five best of 2 replicas by validation"
+    assert first == f"{NAME}, smoke"
+    assert lines[0].startswith("log10 MSE, five best")
     for task in TASKS:
         assert task.name in lines[0]
     rows = {line.split()[0]: list(map(float, line.split()[1:])) for line in lines[1:]}

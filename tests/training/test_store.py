@@ -12,7 +12,7 @@ from pna.experiments import Cell
 from pna.multitask import COLLECTIONS, TASKS, Split
 from pna.training.cells import CellRun
 from pna.training.files import read_tensors
-from pna.training.store import five_best, load, record, result_path, results_folder
+from pna.training.store import five_best, load, mean_log_errors, record, result_path, results_folder, table_of
 
 CELL = Cell.parse("multitask/released/gcn/8")
 
@@ -210,29 +210,34 @@ def test_a_diverged_replica_is_null_and_says_when(benchmark, monkeypatch):
     assert bad["test"]["multitask/test"] == [None] * 6
     assert good["diverged_at_epoch"] is None
     assert good["epochs"] == 3
-    assert five_best(load(result_path(CELL, benchmark.profile))) == [good]
+    table = table_of(load(result_path(CELL, benchmark.profile)))["multitask/test"]
+    expected = torch.tensor(good["test"]["multitask/test"]).log10().tolist()
+    assert table == pytest.approx(expected, rel=1e-5)
 
 
-def replica(seed, validation, task=None):
-    return {"seed": seed, "task": task, "validation": validation}
+INF = float("inf")
 
 
 def test_the_five_best_have_the_least_validation_errors():
-    errors = [0.7, 0.1, None, 0.3, 0.9, 0.2, 0.8, 0.6, None, 0.5]
-    facts = {"replicas": [replica(seed, error) for seed, error in enumerate(errors)]}
-    assert [r["seed"] for r in five_best(facts)] == [1, 5, 3, 9, 7]
+    validation = torch.tensor([0.7, 0.1, INF, 0.3, 0.9, 0.2, 0.8, 0.6, INF, 0.5])
+    assert five_best(validation, [None] * 10, task=0).tolist() == [1, 5, 3, 9, 7]
 
 
 def test_fewer_than_five_are_all_taken_and_none_is_none():
-    assert [r["seed"] for r in five_best({"replicas": [replica(0, 2.0), replica(1, None), replica(2, 1.0)]})] == [2, 0]
-    assert five_best({"replicas": [replica(0, None)]}) == []
+    assert five_best(torch.tensor([2.0, INF, 1.0]), [None] * 3, task=0).tolist() == [2, 0]
+    assert five_best(torch.tensor([INF]), [None], task=0).tolist() == []
 
 
 def test_single_tasks_have_five_best_each():
-    facts = {
-        "replicas": [replica(seed, seed + shift, task) for seed in range(7) for task, shift in (("a", 0), ("b", 9))]
-    }
-    best = five_best(facts)
-    for task in ("a", "b"):
-        assert [r["seed"] for r in best if r["task"] == task] == [0, 1, 2, 3, 4]
-    assert len(best) == 10
+    tasks = [task for _ in range(7) for task in (0, 1)]
+    validation = torch.arange(14.0)
+    assert five_best(validation, tasks, task=0).tolist() == [0, 2, 4, 6, 8]
+    assert five_best(validation, tasks, task=1).tolist() == [1, 3, 5, 7, 9]
+
+
+def test_the_mean_of_the_logarithms_is_over_the_five_best():
+    errors = 10.0 ** -torch.arange(12.0).view(2, 6)
+    assert mean_log_errors(errors, torch.tensor([1.0, 2.0]), [None, None]) == pytest.approx(
+        [-(3 + k) for k in range(6)]
+    )
+    assert mean_log_errors(errors, torch.tensor([1.0, INF]), [None, None]) == pytest.approx([-k for k in range(6)])
