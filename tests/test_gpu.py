@@ -1,0 +1,91 @@
+"""What must hold on a CUDA device as well: the CPU's numbers, the same bits every time, recording and resumption."""
+
+import pytest
+import torch
+
+from pna import Neighbourhoods, PNAConv
+from pna.aggregate import aggregate
+from pna.aggregators import AGGREGATORS
+from pna.experiments import Cell, Profile
+from pna.training.cells import CellRun
+
+pytestmark = pytest.mark.gpu
+
+NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]
+
+
+def graph(N=500, E=4000):
+    target = torch.randint(0, N - 20, (E,))  # the last twenty nodes stay empty
+    target[: E // 4] = 3  # and one is a hub
+    return torch.stack([torch.randint(0, N, (E,)), target]), N
+
+
+def gradients(device, edge_index, tensors, g):
+    neighbourhoods = Neighbourhoods.of(edge_index.to(device), len(tensors[0]))
+    tensors = [t.to(device).requires_grad_() for t in tensors]
+    out = aggregate(neighbourhoods, NAMES, *tensors)
+    return [t.cpu() for t in (out, *torch.autograd.grad(out, tensors, g.to(device)))]
+
+
+@pytest.mark.parametrize("channels", [(1,), (7,), (3, 16)])
+def test_aggregation_equals_the_cpus_and_itself(channels):
+    edge_index, N = graph()
+    tensors = [torch.randn(n, *channels, dtype=torch.double) for n in (N, edge_index.shape[1], N)]
+    g = torch.randn(N, *channels[:-1], len(NAMES), channels[-1], dtype=torch.double)
+    on_cpu, once, again = (gradients(device, edge_index, tensors, g) for device in ("cpu", "cuda", "cuda"))
+    for a, b, c in zip(on_cpu, once, again, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+        assert torch.equal(b, c)
+
+
+def layer():
+    deg = torch.tensor([1, 5, 8, 4, 2])
+    return PNAConv(16, 16, ["mean", "std", "max", "min"], ["identity", "amplification", "attenuation"], deg, towers=4)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layer_equals_the_cpus(compiled):
+    edge_index, N = graph()
+    conv, x = layer(), torch.randn(N, 16)
+    expected = conv(x, edge_index)
+    conv = torch.compile(conv.cuda(), fullgraph=True) if compiled else conv.cuda()
+    torch.testing.assert_close(conv(x.cuda(), edge_index.cuda()).cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layer_is_recorded_and_replayed():
+    edge_index, N = graph()
+    conv, x = layer().cuda(), torch.randn(N, 16, device="cuda")
+    neighbourhoods = Neighbourhoods.of(edge_index.cuda(), N)
+    expected = conv(x, neighbourhoods)
+    recording = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(recording):
+        out = conv(x, neighbourhoods)
+    x.mul_(2)
+    recording.replay()
+    torch.testing.assert_close(out, conv(x, neighbourhoods))
+    assert not torch.allclose(out, expected)
+
+
+def test_tensors_on_two_devices_are_named():
+    edge_index, N = graph()
+    with pytest.raises(ValueError, match="x and the layer's weights must be on one device, got cpu and cuda"):
+        layer().cuda()(torch.randn(N, 16), edge_index)
+    with pytest.raises(ValueError, match="edge_index and x must be on one device, got cpu and cuda"):
+        layer().cuda()(torch.randn(N, 16, device="cuda"), edge_index)
+
+
+@pytest.mark.parametrize("model", ["pna", "gat", "gin"])
+def test_training_follows_the_cpus_and_resumes_to_the_bit(model, monkeypatch, tmp_path):
+    cell, profile = Cell.parse(f"multitask/released/{model}/8"), Profile("tiny", 5, 64, seeds=3, epochs=6)
+    runs = {}
+    for name, device, stops in (("cpu", "cpu", 0), ("whole", "cuda", 0), ("parts", "cuda", 3)):
+        monkeypatch.setenv("PNA_DATA", str(tmp_path / name))
+        for _ in range(stops):  # a deadline in the past: one epoch each
+            assert not CellRun(cell, profile, device, torch.float64).train(deadline=0.0)
+        runs[name] = CellRun(cell, profile, device, torch.float64)
+        assert runs[name].train()
+    for name, t in runs["whole"].replicas.tensors().items():
+        assert torch.equal(t, runs["parts"].replicas.tensors()[name]), name
+    curves = {name: torch.stack(run.curves) for name, run in runs.items()}
+    assert torch.equal(curves["whole"], curves["parts"])
+    torch.testing.assert_close(curves["whole"][..., 0], curves["cpu"][..., 0], rtol=1e-5, atol=1e-8)
