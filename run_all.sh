@@ -52,13 +52,13 @@ make_venv() {
     }
     .venv/bin/python -m pip install --disable-pip-version-check --requirement requirements.lock
     .venv/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
-    sha256sum <requirements.lock >.venv/lock.sha256 # written last: a set-up cut short is made anew
+    cksum <requirements.lock >.venv/lock.cksum # written last: a set-up cut short is made anew
 }
 
 if satisfies_lock python3; then
     python=$(command -v python3)
 else
-    [ "$(cat .venv/lock.sha256 2>/dev/null)" = "$(sha256sum <requirements.lock)" ] && .venv/bin/python -c '' || make_venv
+    [ "$(cat .venv/lock.cksum 2>/dev/null)" = "$(cksum <requirements.lock)" ] && .venv/bin/python -c '' || make_venv
     python=$PWD/.venv/bin/python
 fi
 export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"

@@ -60,8 +60,7 @@ def _shift(neighbourhoods: Neighbourhoods, names: Sequence[str], out: Tensor) ->
 # ---- the operator: messages of a block of nodes at a time ----
 
 
-@torch.library.custom_op("pna::gather_aggregate", mutates_args=())
-def gather_aggregate(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
+def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
     """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
     functions = [equations.resolve(name).function for name in names.split()]
     given = source if source is not None else edge
@@ -74,14 +73,16 @@ def gather_aggregate(source: Tensor | None, edge: Tensor | None, ptr: Tensor, co
     return out
 
 
+gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_blocks, mutates_args=())
+
+
 @gather_aggregate.register_fake
 def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
     given = source if source is not None else edge
     return given.new_empty(len(ptr) - 1, given.shape[1], len(names.split()), given.shape[2])
 
 
-@torch.library.custom_op("pna::gather_aggregate_backward", mutates_args=())
-def gather_aggregate_backward(
+def differentiate_blocks(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
     """The gradients of source and edge (an empty tensor for the one that is not there)."""
@@ -97,6 +98,11 @@ def gather_aggregate_backward(
         if source is not None:
             _add_rows(grad_source[:, :, f], column[messages], grad_m)
     return grad_source.to(given.dtype), grad_edge
+
+
+gather_aggregate_backward = torch.library.custom_op(
+    "pna::gather_aggregate_backward", differentiate_blocks, mutates_args=()
+)
 
 
 @gather_aggregate_backward.register_fake

@@ -8,6 +8,7 @@ import torch
 import torch_geometric.nn as pyg
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric import EdgeIndex
 
 from pna import DegreeStatistics, Neighbourhoods, PNAConv, PNASimpleConv
@@ -190,6 +191,37 @@ def test_simple_layer_is_u_of_the_scaled_aggregates():
     s = (torch.log1p(neighbourhoods.degree.double()) / conv.combined.delta).unsqueeze(1)
     combined = torch.cat([aggregates, s * aggregates, aggregates / s.masked_fill(s == 0, 1)], -1)
     torch.testing.assert_close(conv(x, edge_index), conv.U(combined.unsqueeze(1)).squeeze(1))
+
+
+class Widest(TorchDispatchMode):
+    """Remembers the largest tensor, and the widest with one row per node, that any operation returned."""
+
+    elements, width = 0, 0
+
+    def __init__(self, nodes):
+        super().__init__()
+        self.nodes = nodes
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.elements = max(self.elements, out.numel())
+            if out.dim() == 2 and len(out) == self.nodes:
+                self.width = max(self.width, out.shape[1])
+        return out
+
+
+def test_a_layer_makes_neither_messages_nor_the_concatenation_of_scaled_aggregates():
+    N, E, F = 50, 5000, 16
+    edge_index, x = torch.randint(0, N, (2, E)), torch.randn(N, F, requires_grad=True)
+    measured = {}
+    for name, conv in (("pna", layer(F, F)), ("torch_geometric", pyg.PNAConv(F, F, AGGREGATORS, SCALERS, DEG))):
+        with Widest(N) as measured[name]:
+            conv(x, edge_index).sum().backward()
+    assert measured["pna"].elements < E * F
+    assert measured["pna"].width <= 4 * F  # the aggregates
+    assert measured["torch_geometric"].elements >= 2 * E * F  # the control
+    assert measured["torch_geometric"].width >= 13 * F
 
 
 # ---- what users do with layers ----

@@ -65,6 +65,7 @@ class Task:
     title: str
     released: Callable[[Graphs], NDArray] | None = None
     section: str = "section 4, Multi-task graph properties"
+    section: str = "section 4, Multi-task graph properties"
 
 
 # Section 4, "Multi-task graph properties", in its order.
