@@ -217,6 +217,12 @@ def _injective() -> str:
     return f"S'/S = α · {slope}"
 
 
+def _sum() -> str:
+    for size in range(1, 17):
+        _require(scalers.sum_is_scaled_mean(size), f"the identity for {size} elements")
+    return "Σ x = d · E[X] for d = 1 … 16 unknowns"
+
+
 def _depth() -> str:
     for kind, base in (("linear", 2.0), ("logarithmic", np.log(9) / np.log(5))):
         growth = scalers.amplification_on_regular_graph(8, 4, 12, kind)
@@ -345,6 +351,7 @@ CHECKS: list[Check] = [
         _softmax,
     ),
     Check("S(d, α) is injective for d > 0, α ≠ 0", "symbolic derivative", "all d, α", "α = 0 is not", _injective),
+    Check("Sum is the mean with the linear scaler", "polynomial identity", "sizes 1 … 16", "not for no elements", _sum),
     Check(
         "Scalers over depth: linear against logarithmic",
         "on networkx regular graphs",

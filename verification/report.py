@@ -104,7 +104,7 @@ def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) ->
 STYLE = """body { font: 15px/1.4 sans-serif; max-width: 80em; margin: 2em auto; padding: 0 1em; color: #111; }
 table { border-collapse: collapse; font-size: 13px; }
 td, th { border: 1px solid #bbb; padding: 4px 7px; text-align: left; }
-td { vertical-align: top; overflow-wrap: anywhere; min-width: 3.5em; } th { background: #eee; }
+td { vertical-align: top; overflow-wrap: anywhere; min-width: 5em; } th { background: #eee; }
 td.fails { background: #D55E00; color: white; } img { max-width: 100%; } figcaption { color: #444; }"""
 
 
