@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then runs the project. See --help.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")"
+CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TXT'
@@ -41,11 +41,17 @@ make_venv() {
     local python
     for python in python3 python3.12 python3.11; do supported "$python" && break; python=; done
     if [ -z "$python" ]; then
-        echo "run_all.sh: needs Python 3.11 or 3.12; found: $(python3 --version 2>&1 || echo none)" >&2
+        echo "run_all.sh: needs Python 3.11 or 3.12 as python3, python3.12 or python3.11 on the PATH" >&2
         exit 1
     fi
+    if [ -e .venv ] && [ ! -e .venv/made_by_run_all ]; then
+        echo "run_all.sh: .venv is there but was not made by this script; move it away, or activate what satisfies the lock" >&2
+        exit 1
+    fi
+    python=$("$python" -c 'import sys; print(sys._base_executable)') # python3 may be the .venv that goes now
     echo "Installing the versions of requirements.lock into .venv with $("$python" --version): once, a few minutes."
     rm -rf .venv
+    mkdir .venv && touch .venv/made_by_run_all
     "$python" -m venv .venv || {
         echo "run_all.sh: '$python -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2
         exit 1
@@ -83,7 +89,10 @@ else
         step "multi-task benchmark as $spec: baseline" "$python" -m pna multitask baseline --spec "$spec"
     done
     step "models of the paper" "$python" -m pna models
-    step "training, smallest budget: PNA" "$python" -m pna train multitask/described/pna/16 --profile smoke --resume
+    scratch=$(mktemp -d)
+    step "training, smallest budget: PNA" \
+        env PNA_RESULTS="$scratch" PNA_DATA="$scratch" "$python" -m pna train multitask/described/pna/16 --profile smoke
+    rm -rf "$scratch"
     step "recorded trainings: the paper's data and seeds, 300 epochs" "$python" -m pna results --epochs 300
     step "the layer beside PyTorch Geometric's" "$python" -m benchmarks.layer_cpu --repeats 1
     echo

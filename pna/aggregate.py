@@ -2,8 +2,8 @@
 
 A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part of the target i, one of the edge and one
 of the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by each
-aggregator's own law. The rest is aggregated a block of nodes at a time: the messages of one block exist, never those
-of the graph, and the backward pass makes them again.
+aggregator's own law. The rest is aggregated, on a CPU, a block of nodes at a time: the messages of one block exist,
+never those of the graph, and the backward pass makes them again.
 """
 
 import functools
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import aggregators as equations
@@ -42,7 +43,7 @@ def aggregate(
     F = given.shape[-1]
     C = math.prod(given.shape[1:-1])
     flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge)]  # [N or E, C, F]
-    out = gather_aggregate(flat[0], flat[1], ptr, column, " ".join(names))  # [N, C, A, F]
+    out = _GatherAggregate.apply(*flat, ptr, column, " ".join(names))  # [N, C, A, F]
     out = out.view(len(ptr) - 1, *given.shape[1:-1], len(names), F)
     if target is None:
         return out
@@ -159,18 +160,42 @@ def _wide(t: Tensor) -> torch.dtype:
 # ---- how the operator is differentiated, and lifted to many replicas ----
 
 
-def _save(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-    *tensors, ctx.names = inputs
-    ctx.save_for_backward(*tensors)
+class _GatherAggregate(Function):
+    """Around the operator, rather than registered with it: so torch.func's grad, jacrev and vmap see through it."""
 
+    @staticmethod
+    def forward(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
+        return gather_aggregate(source, edge, ptr, column, names)
 
-def _backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
-    source, edge, ptr, column = ctx.saved_tensors
-    if torch.is_grad_enabled():  # a second derivative is wanted: by autograd through the equations, messages and all
-        grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
-    else:
-        grads = gather_aggregate_backward(g, source, edge, ptr, column, ctx.names)
-    return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        *tensors, ctx.names = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        source, edge, ptr, column = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative is wanted: through the equations, messages and all
+            grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
+        else:
+            grads = gather_aggregate_backward(g, source, edge, ptr, column, ctx.names)
+        return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
+        """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]."""
+        if any(dim is not None for dim in in_dims[2:]):
+            raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
+        R = info.batch_size
+
+        def as_channels(t: Tensor | None, dim: int | None) -> Tensor | None:
+            if t is None:
+                return None
+            t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
+            return t.flatten(1, 2)
+
+        parts = as_channels(source, in_dims[0]), as_channels(edge, in_dims[1])
+        return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
 
 
 def _differentiable_backward(
@@ -180,23 +205,3 @@ def _differentiable_backward(
     grad_m = _gradient(g, m, ptr, names).to(m.dtype)
     grad_source = None if source is None else torch.zeros_like(source).index_put((column,), grad_m, accumulate=True)
     return grad_source, grad_m
-
-
-gather_aggregate.register_autograd(_backward, setup_context=_save)
-
-
-@gather_aggregate.register_vmap
-def _(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-    """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]."""
-    if any(dim is not None for dim in in_dims[2:]):
-        raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
-    R = info.batch_size
-
-    def as_channels(t: Tensor | None, dim: int | None) -> Tensor | None:
-        if t is None:
-            return None
-        t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
-        return t.flatten(1, 2)
-
-    out = gather_aggregate(as_channels(source, in_dims[0]), as_channels(edge, in_dims[1]), *rest)  # [N, R·C, A, F]
-    return out.unflatten(1, (R, -1)), 1

@@ -6,6 +6,7 @@ messages are accumulated in float32.
 """
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -84,8 +85,9 @@ def moment(n: int) -> Function:
 
     @_checked
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
-        e = expectation(centred(m, ptr) ** n, ptr)
-        return e.sign() * (e.abs() + EPSILON) ** (1 / n)
+        c, s = unit(centred(m, ptr), ptr)
+        e = expectation(c**n, ptr)
+        return e.sign() * s * (e.abs() + EPSILON / s**n) ** (1 / n)
 
     return normalised_moment
 
@@ -113,6 +115,12 @@ def centred(m: Tensor, ptr: Tensor) -> Tensor:
     """X - μ, [E, ...], as exact as the messages: centring once more removes the rounding of the first mean."""
     c = m - segments.spread(expectation(m, ptr), ptr, len(m))
     return c - segments.spread(expectation(c.detach(), ptr), ptr, len(m))
+
+
+def unit(c: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+    """c / s and s, [N, ...], the largest |c| of each neighbourhood or 1: so that no power of it overflows."""
+    s = segments.max(c.detach().abs(), ptr).clamp(min=1)
+    return c / segments.spread(s, ptr, len(c)), s
 
 
 def degree(m: Tensor, ptr: Tensor) -> Tensor:
@@ -148,10 +156,10 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 def resolve(name: str) -> Aggregator:
     """The aggregator of that name: one of AGGREGATORS, or "moment<n>" for M_n."""
-    if name in AGGREGATORS:
+    if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
     order = name.removeprefix("moment") if isinstance(name, str) and name.startswith("moment") else ""
-    if order.isdecimal() and int(order) >= 2:
+    if re.fullmatch("[1-9][0-9]*", order) and int(order) >= 2:
         return Aggregator(moment(int(order)), "none", 1, "equation 4")
     raise ValueError(f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n >= 2")
 

@@ -1,20 +1,21 @@
 """What the layers accept, and the words for what they do not: the argument, what came, what is allowed."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor
 
-__all__ = ["choice", "divisible", "positive", "same_device", "same_dtype", "sequence"]
+__all__ = ["choice", "divisible", "positive", "same_device", "same_dtype", "sequence", "tensor"]
 
 
 def positive(name: str, value: int) -> int:
     """An integer of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {value}")
-    return value
+    return int(value)
 
 
 def divisible(name: str, value: int, towers: int) -> int:
@@ -40,6 +41,12 @@ def sequence(name: str, values: Sequence) -> tuple:
     return tuple(values)
 
 
+def tensor(name: str, value: Tensor) -> None:
+    """A torch tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+
+
 def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
     """Two tensors of one device."""
     if value.device != other.device:
@@ -50,5 +57,6 @@ def same_dtype(name: str, value: Tensor, weight: Tensor) -> None:
     """A floating tensor of the weights' dtype; autocast, where it is on, sees to that itself."""
     if not value.is_floating_point():
         raise TypeError(f"{name} must have a floating dtype, got {value.dtype}")
-    if value.dtype != weight.dtype and not torch.is_autocast_enabled(value.device.type):
+    cast = torch.is_autocast_enabled(value.device.type) and torch.float64 not in (value.dtype, weight.dtype)
+    if value.dtype != weight.dtype and not cast:
         raise TypeError(f"{name} must have the dtype of the layer's weights, {weight.dtype}, got {value.dtype}")

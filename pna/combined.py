@@ -4,7 +4,9 @@ A scaler is one factor per node, so W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s ag
 matrix product, and the concatenation of scalers × aggregators, 12F wide in the paper, is never made.
 """
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +68,9 @@ class CombinedAggregation(nn.Module):
     def _scaled(self, y: Tensor, degree: Tensor, scaler: str | float) -> Tensor:
         if scaler == "identity":
             return y
-        return y * scale(degree.to(self.delta.dtype), scaler, self.delta, self.mean_degree).to(y.dtype).view(-1, 1, 1)
+        wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
+        factor = scale(degree.to(wide), scaler, self.delta.to(wide), self.mean_degree.to(wide))
+        return y * factor.to(y.dtype).view(-1, 1, 1)
 
     def extra_repr(self) -> str:
         """Aggregators and scalers."""
@@ -74,16 +78,18 @@ class CombinedAggregation(nn.Module):
 
 
 def _check_scaler(scaler: str | float) -> None:
-    number = isinstance(scaler, int | float) and not isinstance(scaler, bool)
+    number = isinstance(scaler, Real) and not isinstance(scaler, bool) and math.isfinite(scaler)
     if not (number or (isinstance(scaler, str) and scaler in SCALERS)):
-        raise ValueError(f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a number, α of equation 6")
+        raise ValueError(
+            f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a finite number, α of equation 6"
+        )
 
 
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:
     if isinstance(deg, DegreeStatistics):
         return deg
     if deg is not None:
-        return DegreeStatistics.from_histogram(deg)
+        return DegreeStatistics.from_histogram(deg, name="deg")
     if any(scaler != "identity" for scaler in scalers):
         raise ValueError(
             f"deg is missing: the scalers {list(scalers)} need the histogram of the training set's degrees "

@@ -12,7 +12,7 @@ from torch_geometric.nn import PNAConv as PyGConv
 
 from pna import pyg
 from pna.aggregate import aggregate
-from pna.arguments import choice, divisible, positive, same_device, same_dtype
+from pna.arguments import choice, divisible, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
 from pna.neighbourhoods import FLOWS, Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
@@ -39,18 +39,27 @@ class _Layer(nn.Module):
             if child is not self and hasattr(child, "reset_parameters"):
                 child.reset_parameters()
 
+    def forget_graph(self) -> None:
+        """Lets a layer with cached=True take another graph at the next call."""
+        self._cache = None
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "_Layer":
+        self._cache = None  # a cached graph does not move with the weights
+        return super()._apply(*args, **kwargs)
+
     def _take(self, x: Tensor, edges: Tensor | Neighbourhoods, weight: Tensor) -> Neighbourhoods:
         """Checks x against the weights and gives the graph in CSR order."""
+        tensor("x", x)
         if x.dim() != 2 or x.shape[1] != self.in_channels:
             raise ValueError(f"x must have the shape [N, in_channels = {self.in_channels}], got {tuple(x.shape)}")
         same_device("x", x, "the layer's weights", weight)
         same_dtype("x", x, weight)
         neighbourhoods = self._cache if self._cache is not None else self._sorted(x, edges)
-        if self.cached:
-            self._cache = neighbourhoods
         if neighbourhoods.num_nodes != len(x):
-            hint = "; cached=True keeps the first graph until reset_parameters()" if self.cached else ""
+            hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
             raise ValueError(f"x must have a row for each of {neighbourhoods.num_nodes} nodes, got {len(x)}{hint}")
+        if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
+            self._cache = neighbourhoods
         return neighbourhoods
 
     def _sorted(self, x: Tensor, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
@@ -70,7 +79,7 @@ class PNAConv(_Layer):
     computes equation 8 with its own M and U, and a mixing layer takes the towers together.
 
     A linear M is split into its parts for the receiver, the edge and the sender, M = W1 x_i + W3 e_ij + W2 x_j + b, so
-    that only the sender's part is aggregated and no tensor of messages exists without edge features.
+    that only the sender's part is aggregated; on a CPU no tensor of messages exists without edge features.
 
     Args:
         in_channels: size of x.
@@ -168,10 +177,10 @@ class PNAConv(_Layer):
         if edge_attr is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
             edge = product(edge_attr.unsqueeze(1), W3[0] @ self.edge_encoder.weight)  # [E, T, F_in]
             bias = bias + W3[0] @ self.edge_encoder.bias
-        target, source = product(x, W1) + bias, product(x, W2)  # [N, T, F_in]
         names = self.combined.aggregators
         if self.swap_extremes:
-            return _aggregate_swapped(neighbourhoods, names, target - bias, source, bias)
+            return _aggregate_swapped(neighbourhoods, names, product(x, W1), product(x, W2), bias)
+        target, source = product(x, W1) + bias, product(x, W2)  # [N, T, F_in]
         if not rest:
             return aggregate(neighbourhoods, names, source=source, edge=edge, target=target)
         m = target[neighbourhoods.target] + source[neighbourhoods.source]  # [E, T, F_in]
@@ -188,6 +197,7 @@ class PNAConv(_Layer):
             raise ValueError(f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}")
         if self.edge_dim is None:
             raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
+        tensor("edge_attr", edge_attr)
         wanted = (neighbourhoods.num_edges, self.edge_dim)
         if edge_attr.shape != wanted:
             raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")

@@ -9,7 +9,7 @@ import functools
 
 from torch import Tensor
 
-from pna.aggregators import EPSILON, Function, centred, degree, expectation
+from pna.aggregators import EPSILON, Function, centred, degree, expectation, unit
 from pna.segments import max as segment_max
 from pna.segments import spread
 from pna.segments import sum as segment_sum
@@ -51,11 +51,14 @@ def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int) -> Tensor:
-    """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0."""
-    c = centred(m, ptr)
+    """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0.
+
+    In units of the largest |m_j - μ| of the neighbourhood, as the moment itself; the unit cancels.
+    """
+    c, s = unit(centred(m, ptr), ptr)
     lower = c ** (n - 1)
     e = expectation(lower * c, ptr)
-    root = e.sign().abs() * (e.abs() + EPSILON) ** (1 / n - 1)
+    root = e.sign().abs() * (e.abs() + EPSILON / s**n) ** (1 / n - 1)
     lower = lower - spread(expectation(lower, ptr), ptr, len(m))
     return lower * spread(g * root / degree(m, ptr).clamp(min=1), ptr, len(m))
 

@@ -57,7 +57,7 @@ class Profile:
 
 PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", size_step=5, divisor=256, seeds=2, epochs=2),  # seconds
-    "quick": Profile("quick", size_step=10, divisor=8, seeds=3, epochs=500, learning_rate=0.01),  # minutes on a CPU
+    "quick": Profile("quick", size_step=10, divisor=2, seeds=2, epochs=450, learning_rate=0.01),  # minutes on a CPU
     "paper": Profile("paper", size_step=1, divisor=1, seeds=10, epochs=10_000),  # section 4, "Model training"
 }
 

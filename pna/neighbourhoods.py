@@ -27,6 +27,10 @@ class Neighbourhoods(NamedTuple):
         if not isinstance(edges, Tensor):
             raise TypeError(f"edge_index must be a tensor [2, E] or Neighbourhoods, got {type(edges).__name__}")
         if edges.layout != torch.strided:
+            if flow != "source_to_target":
+                raise ValueError(
+                    f"a sparse edge_index has its own direction: flow must be source_to_target, got {flow}"
+                )
             return cls._of_sparse(edges, num_nodes)
         if isinstance(edges, EdgeIndex):
             edges = edges.as_tensor()

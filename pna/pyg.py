@@ -1,5 +1,6 @@
 """Taking over a layer of PyTorch Geometric, weights and all."""
 
+import copy
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
     """The constructor's arguments that make a layer of the same sizes, aggregators and scalers."""
     if not isinstance(conv, PyGConv):
         raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__name__}")
+    if type(conv).message is not PyGConv.message:
+        raise TypeError(f"conv must have the messages of torch_geometric.nn.PNAConv; {type(conv).__name__} has its own")
     scaled = conv.aggr_module
     activations = [*conv.pre_nns[0][1::2], *conv.post_nns[0][1::2]]
     if any(True for act in activations for _ in act.parameters()):
@@ -41,7 +44,7 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
         "pre_layers": (len(conv.pre_nns[0]) + 1) // 2,
         "post_layers": (len(conv.post_nns[0]) + 1) // 2,
         "divide_input": conv.divide_input,
-        "act": activations[0] if activations else None,
+        "act": copy.deepcopy(activations[0]) if activations else None,
         "train_norm": isinstance(scaled.avg_deg_log, nn.Parameter),
         "flow": conv.flow,
     }

@@ -6,6 +6,7 @@ to be finite there: where the formula itself has a value it is kept (0 for ampli
 where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -55,6 +56,11 @@ class DegreeStatistics:
     delta: float
     mean_degree: float
 
+    def __post_init__(self) -> None:
+        for name in ("delta", "mean_degree"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+
     @classmethod
     def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
         """From the degree of every node of the training set."""
@@ -62,9 +68,9 @@ class DegreeStatistics:
         return cls.from_histogram(torch.bincount(degrees.flatten().long()))
 
     @classmethod
-    def from_histogram(cls, histogram: Tensor) -> "DegreeStatistics":
+    def from_histogram(cls, histogram: Tensor, name: str = "histogram") -> "DegreeStatistics":
         """From the number of training nodes of each degree 0, 1, 2, …: an average over nodes, not over bins."""
-        _check_counts("histogram", histogram)
+        _check_counts(name, histogram)
         nodes = histogram.flatten().double()
         d = torch.arange(nodes.numel(), dtype=torch.double, device=nodes.device)
         if nodes[1:].sum() == 0:

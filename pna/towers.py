@@ -51,8 +51,21 @@ def mlp(
     name: str, layers: int, towers: int, sizes: tuple[int, int], act: Activation, act_kwargs: dict[str, Any] | None
 ) -> nn.Sequential:
     """`layers` linear maps with activations between them: the networks M and U of equation 8."""
+    activation = activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
     modules: list[nn.Module] = [TowerLinear(towers, *sizes)]
     for _ in range(positive(name, layers) - 1):
-        modules += [activation_resolver(act, **(act_kwargs or {})) or nn.Identity()]
+        modules += [activation if isinstance(activation, nn.Module) else _Elementwise(activation)]
         modules += [TowerLinear(towers, sizes[1], sizes[1])]
     return nn.Sequential(*modules)
+
+
+class _Elementwise(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The function of x."""
+        return self.function(x)

@@ -181,6 +181,17 @@ def test_accurate_far_from_zero(name, degree):
     assert (textbook - aggregators.var(m.double(), ptr)).abs().max() > 0.1  # the test would catch it
 
 
+@pytest.mark.parametrize("n", [2, 5, 8, 20])
+def test_high_moments_of_large_values_do_not_overflow(n):
+    m = (1e5 * torch.randn(12, 3)).requires_grad_()
+    ptr = torch.tensor([0, 5, 5, 12])
+    out = aggregators.moment(n)(m, ptr)
+    torch.testing.assert_close(out.double(), aggregators.moment(n)(m.double(), ptr), rtol=1e-4, atol=0)
+    (grad,) = torch.autograd.grad(out.sum(), m)
+    assert grad.isfinite().all()
+    assert grad.abs().max() > 0.01
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_softmax_of_huge_values(dtype):
     m = torch.tensor([1e4, -1e4, 9999.0, -1e4, -1e4 + 1], dtype=dtype, requires_grad=True)
@@ -235,7 +246,8 @@ def test_half_precision_accumulates_in_float32():
 
 
 @pytest.mark.parametrize(
-    "name", ["median", "moment", "moment1", "moment0", "moment-2", "moment2.5", "", "Mean", 3, None]
+    "name",
+    ["median", "moment", "moment1", "moment0", "moment-2", "moment2.5", "moment02", "moment٣", "", "Mean", 3, None],
 )
 def test_unknown_aggregator_is_named_with_the_list(name):
     with pytest.raises(ValueError, match=r"unknown aggregator .*allowed: mean, max, min, std, var, sum"):

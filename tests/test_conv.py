@@ -292,6 +292,74 @@ def test_many_layers_at_once_with_vmap():
     assert parameters["M.0.weight"].grad.abs().sum() > 0
 
 
+@pytest.mark.parametrize("edge_dim", [None, 3])
+def test_torch_func_transforms_see_through_the_layer(edge_dim):
+    edge_index, N = GRAPHS["repeated edges"]
+    conv = layer(8, 6, towers=2, edge_dim=edge_dim).double()
+    edges = () if edge_dim is None else (torch.randn(edge_index.shape[1], edge_dim, dtype=torch.double),)
+    x = torch.randn(N, 8, dtype=torch.double)
+
+    def loss(x):
+        return conv(x, edge_index, *edges).square().sum()
+
+    expected = torch.autograd.functional.jacobian(loss, x)
+    torch.testing.assert_close(torch.func.grad(loss)(x), expected)
+    torch.testing.assert_close(torch.func.jacrev(loss)(x), expected)
+    many = torch.stack([x, 2 * x])
+    one_by_one = torch.stack([torch.func.grad(loss)(x) for x in many])
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(many), one_by_one)
+    with pytest.raises((NotImplementedError, RuntimeError)):  # refused rather than silently wrong
+        torch.func.jvp(loss, (x,), (torch.ones_like(x),))
+
+
+def test_a_cached_graph_survives_no_move_no_error_and_no_inference_mode():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    conv, x = layer(8, 6, cached=True), torch.randn(N, 8)
+    with pytest.raises(ValueError, match="row for each of 31 nodes"):
+        conv(x, Neighbourhoods.of(edge_index, 31))
+    with torch.inference_mode():
+        expected = conv(x, edge_index).clone()
+    conv(x, edge_index).sum().backward()
+    assert conv._cache is not None
+    assert conv.double()._cache is None
+    close(conv(x.double(), edge_index).float(), expected, torch.float32)
+
+
+def test_any_function_may_be_the_activation_and_is_not_shared_with_pyg():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    mine = layer(8, 6, post_layers=2, act=torch.sin)
+    x = torch.randn(N, 8)
+    other = layer(8, 6, post_layers=2, act=torch.cos)
+    other.load_state_dict(mine.state_dict())
+    assert not torch.allclose(mine(x, edge_index), other(x, edge_index))
+    theirs = pyg.PNAConv(4, 4, ["mean"], ["identity"], DEG, post_layers=2)
+    assert PNAConv.from_pyg(theirs).U[1] is not theirs.post_nns[0][1]
+
+
+def test_from_pyg_refuses_a_subclass_with_other_messages():
+    class Louder(pyg.PNAConv):
+        def message(self, x_i, x_j, edge_attr):
+            return 2 * super().message(x_i, x_j, edge_attr)
+
+    with pytest.raises(TypeError, match="Louder has its own"):
+        PNAConv.from_pyg(Louder(4, 4, ["mean"], ["identity"], DEG))
+
+
+def test_float64_under_autocast_is_named():
+    edge_index, N = GRAPHS["random, isolated nodes"]
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(TypeError, match=r"x must have the dtype .* got torch.float64"),
+    ):
+        layer(8, 6)(torch.randn(N, 8).double(), edge_index)
+
+
+def test_a_half_layer_at_a_degree_beyond_float16():
+    edge_index = torch.stack([torch.zeros(70_000, dtype=torch.long), torch.ones(70_000, dtype=torch.long)])
+    conv = layer(2, 2, aggregators=["mean"]).half()
+    assert conv(torch.ones(2, 2, dtype=torch.half), edge_index).isfinite().all()
+
+
 def test_in_a_pytorch_geometric_sequential():
     edge_index, N = GRAPHS["random, isolated nodes"]
     model = pyg.Sequential(
@@ -330,7 +398,7 @@ def test_a_cached_graph_is_sorted_once(monkeypatch):
         assert torch.equal(outs[0], outs[2])
     with pytest.raises(ValueError, match=r"row for each of 30 nodes, got 29; cached=True keeps the first graph"):
         conv(x[1:], edge_index)
-    conv.reset_parameters()
+    conv.forget_graph()
     assert conv(x[1:], edge_index[:, :0]).shape == (29, 6)
 
 
@@ -377,7 +445,9 @@ def test_same_bits_every_time():
         ({"scalers": ["log"]}, ValueError, "unknown scaler 'log'; allowed: identity, amplification, attenuation"),
         ({"scalers": [None]}, ValueError, "unknown scaler None"),
         ({"deg": None}, ValueError, "deg is missing: the scalers .* need the histogram"),
-        ({"deg": [1, 2]}, TypeError, "must be a tensor of counts, got list"),
+        ({"deg": [1, 2]}, TypeError, "deg must be a tensor of counts, got list"),
+        ({"aggregators": [["mean"]]}, ValueError, r"unknown aggregator \['mean'\]"),
+        ({"scalers": [float("nan")]}, ValueError, "unknown scaler nan"),
         ({"towers": 4}, ValueError, "out_channels must be divisible .* got out_channels=6 and towers=4"),
         (
             {"towers": 3, "divide_input": True},
@@ -414,6 +484,9 @@ GOOD = {"x": torch.randn(3, 8), "edge_index": torch.tensor([[0, 1], [1, 2]]), "e
         (3, {"edge_attr": torch.randn(2)}, ValueError, r"got \(2,\)"),
         (3, {"edge_attr": torch.randn(2, 3).double()}, TypeError, "edge_attr must have the dtype .* got torch.float64"),
         (3, {"edge_attr": torch.ones(2, 3).long()}, TypeError, "edge_attr must have a floating dtype"),
+        (3, {"x": [[1.0] * 8]}, TypeError, "x must be a tensor, got list"),
+        (3, {"x": None}, TypeError, "x must be a tensor, got NoneType"),
+        (3, {"edge_attr": [[1.0] * 3]}, TypeError, "edge_attr must be a tensor, got list"),
         (3, {"x": torch.randn(3, 7)}, ValueError, r"\[N, in_channels = 8\], got \(3, 7\)"),
         (3, {"x": torch.randn(3, 8, 1)}, ValueError, r"got \(3, 8, 1\)"),
         (3, {"x": torch.randn(3, 8).double()}, TypeError, "x must have the dtype .* got torch.float64"),

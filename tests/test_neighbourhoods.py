@@ -85,3 +85,8 @@ def test_a_sparse_transposed_adjacency_is_taken_as_it_is():
 def test_bad_edges(edges, error, words):
     with pytest.raises(error, match=words):
         Neighbourhoods.of(edges, 3)
+
+
+def test_a_sparse_adjacency_has_its_own_direction():
+    with pytest.raises(ValueError, match="flow must be source_to_target, got target_to_source"):
+        Neighbourhoods.of(torch.eye(3).to_sparse(), 3, flow="target_to_source")

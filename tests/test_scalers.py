@@ -92,3 +92,9 @@ def test_degree_histogram_equals_pytorch_geometrics():
 def test_bad_histograms(histogram, error, words):
     with pytest.raises(error, match=words):
         DegreeStatistics.from_histogram(histogram)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0), (-1.0, 1.0)])
+def test_bad_statistics(values):
+    with pytest.raises(ValueError, match="must be positive and finite"):
+        DegreeStatistics(*values)

@@ -67,7 +67,7 @@ def build(
     if depth not in DEPTHS:
         raise ValueError(f"depth must be one of {', '.join(DEPTHS)}; got {depth!r}")
     options = {"depth": DEPTHS[depth]} if architecture == "recurrent" else {}
-    return ARCHITECTURES[architecture](lambda sizes: convolution(sizes), hidden, spec, **options)
+    return ARCHITECTURES[architecture](convolution, hidden, spec, **options)
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -22,7 +22,7 @@ from pna.training.trainer import Replicas, Settings, Trainer
 __all__ = ["CellRun", "Progress"]
 
 GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
-CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS = 30.0  # the clock is read between two epochs: one that takes longer is the most that can be lost
 
 
 @dataclass(frozen=True)

@@ -165,5 +165,5 @@ class Trainer:
 
 
 def _loss(r: Replicas, errors: Tensor) -> Tensor:
-    """The mean error over each replica's tasks, [R]; what the others' is, finite or not, does not matter."""
+    """The mean error over each replica's tasks, [R]; the others add nothing, not even where they overflow."""
     return torch.where(r.tasks > 0, r.tasks * errors, 0).sum(1)
