@@ -188,6 +188,8 @@ def _positive(text: str) -> int:
 
 
 def _device(text: str) -> str:
+    if text.partition(":")[0] not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"must be cpu or cuda, got {text!r}")
     try:
         torch.empty(0, device=text)
     except (RuntimeError, AssertionError) as error:  # torch raises either
@@ -196,7 +198,10 @@ def _device(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
     if not 0 <= seconds < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of seconds, not negative, got {text!r}")
     return seconds
