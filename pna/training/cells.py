@@ -22,7 +22,7 @@ from pna.training.trainer import Replicas, Settings, Trainer
 __all__ = ["CellRun", "Progress"]
 
 GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
-CHECKPOINT_SECONDS = 30.0  # the clock is read between two epochs: one that takes longer is the most that can be lost
+CHECKPOINT_SECONDS = 30.0  # the clock is read after every step: a batch on a CPU, an epoch on a GPU
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,12 @@ class CellRun:
             self.replicas = self._fresh()
         start = saved = time.monotonic()
         before = self.seconds
-        for took_part in self.trainer.epochs(self.replicas):
-            self.curves.append(self._curve_point(took_part))
+        for took_part in self.trainer.steps(self.replicas):
             now = time.monotonic()
             self.seconds = before + now - start
-            report(self._progress(len(took_part)))
+            if took_part is not None:
+                self.curves.append(self._curve_point(took_part))
+                report(self._progress(len(took_part)))
             if deadline is not None and now >= deadline:
                 self.save()
                 return len(self.trainer.running(self.replicas)) == 0
@@ -167,7 +168,8 @@ class CellRun:
 
     def save(self) -> None:
         """Writes the checkpoint."""
-        tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves)}
+        none_yet = torch.empty(0, len(self.replicas.best), 2)
+        tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves) if self.curves else none_yet}
         write_tensors(self.checkpoint, tensors, {"hash": self.hash, "cell": str(self.cell), "seconds": self.seconds})
 
     def _load(self) -> None:

@@ -38,8 +38,7 @@ def train(arguments: Sequence[str]) -> int:
         "--time-budget",
         type=_seconds,
         metavar="SECONDS",
-        help=f"stop after the epoch that passes this time, with a checkpoint and exit code {UNFINISHED}; "
-        "--resume goes on",
+        help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
     options = parser.parse_args(arguments)

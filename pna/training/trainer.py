@@ -39,6 +39,8 @@ class Replicas:
     learning_rate: Tensor  # [R, 1]
     tasks: Tensor  # [R, 6] weight of each task in the loss, summing to 1
     epoch: Tensor  # [R] epochs trained
+    position: Tensor  # [R] batches of the present epoch trained on so far
+    partial: Tensor  # [R] sum of the losses on them
     train: Tensor  # [R] loss of the last epoch
     validation: Tensor  # [R]
     best: Tensor  # [R] least validation loss
@@ -63,6 +65,8 @@ class Replicas:
             column + learning_rate,
             tasks / tasks.sum(1, keepdim=True),
             count.clone(),
+            count.clone(),
+            theta.new_zeros(R),
             infinite.clone(),
             infinite.clone(),
             infinite.clone(),
@@ -100,20 +104,26 @@ class Trainer:
         self.train, self.validation, self.settings = train, validation, settings
 
     def epochs(self, replicas: Replicas) -> Iterator[Tensor]:
-        """Trains epoch after epoch, in place, until every replica is finished; yields which of them took part.
+        """Trains epoch after epoch, in place, until every replica is finished; yields which of them took part."""
+        return (index for index in self.steps(replicas) if index is not None)
 
-        The caller may stop at any time between two epochs and go on later from the same `replicas`.
+    def steps(self, replicas: Replicas) -> Iterator[Tensor | None]:
+        """The same in smaller steps, so that a long epoch can be stopped within: None until the epoch is whole.
+
+        The caller may stop at any of them and go on later from the same `replicas`. A step is a batch on a CPU, and an
+        epoch on a GPU.
         """
         index = self.running(replicas)
         while len(index):
             working = replicas.rows(index)
-            epoch = self._epoch(working)
+            step = self._step_of(working)
             remaining = index
             while len(remaining) == len(index):
-                epoch()
+                whole = step()
                 replicas.put(index, working)
-                yield index
-                remaining = self.running(replicas)
+                yield index if whole else None
+                if whole:
+                    remaining = self.running(replicas)
             index = remaining
 
     def running(self, replicas: Replicas) -> Tensor:
@@ -122,10 +132,14 @@ class Trainer:
         over = (replicas.epoch >= self.settings.epochs) | (waited >= self.settings.patience) | replicas.diverged
         return (~over).nonzero().flatten()
 
-    def _epoch(self, replicas: Replicas) -> Callable[[], object]:
-        """One epoch as a call without arguments; on a GPU it is recorded once and replayed."""
+    def _step_of(self, replicas: Replicas) -> Callable[[], bool]:
+        """A step as a call that tells whether the epoch is whole; on a GPU the epoch is recorded once and replayed."""
         if not replicas.theta.is_cuda:
-            return lambda: self._train_epoch(replicas)
+            return lambda: self._train_batch(replicas)
+        if replicas.position.any():
+            raise ValueError(
+                "this training was stopped within an epoch on a CPU: go on there, to the epoch's end at least"
+            )
         before = {name: t.clone() for name, t in replicas.tensors().items()}
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -137,21 +151,36 @@ class Trainer:
             self._train_epoch(replicas)
         for name, t in replicas.tensors().items():
             t.copy_(before[name])
-        return graph.replay
+        return lambda: graph.replay() or True
 
     def _train_epoch(self, r: Replicas) -> None:
-        losses = [self._step(r, batch) for batch in self.train]
-        with torch.no_grad():
-            errors = self.lifted.set_errors(r.theta, r.state, self.validation)  # [R, 6]
-            r.epoch.add_(1)
-            r.train.copy_(torch.stack(losses).mean(0))
-            r.validation.copy_(_loss(r, errors))
-            r.diverged.logical_or_(~torch.isfinite(r.train + r.validation))
-            better = (r.validation < r.best) & ~r.diverged
-            r.best.copy_(torch.where(better, r.validation, r.best))
-            r.best_epoch.copy_(torch.where(better, r.epoch, r.best_epoch))
-            r.best_theta.copy_(torch.where(better.unsqueeze(1), r.theta, r.best_theta))
-            r.best_state.copy_(torch.where(better.unsqueeze(1), r.state, r.best_state))
+        for batch in self.train:
+            r.partial.add_(self._step(r, batch))
+        self._end_epoch(r)
+
+    def _train_batch(self, r: Replicas) -> bool:
+        r.partial.add_(self._step(r, self.train[int(r.position[0])]))
+        r.position.add_(1)
+        whole = int(r.position[0]) == len(self.train)
+        if whole:
+            self._end_epoch(r)
+        return whole
+
+    @torch.no_grad()
+    def _end_epoch(self, r: Replicas) -> None:
+        """Validation, early stopping and the best weights so far."""
+        errors = self.lifted.set_errors(r.theta, r.state, self.validation)  # [R, 6]
+        r.epoch.add_(1)
+        r.train.copy_(r.partial / len(self.train))
+        r.partial.zero_()
+        r.position.zero_()
+        r.validation.copy_(_loss(r, errors))
+        r.diverged.logical_or_(~torch.isfinite(r.train + r.validation))
+        better = (r.validation < r.best) & ~r.diverged
+        r.best.copy_(torch.where(better, r.validation, r.best))
+        r.best_epoch.copy_(torch.where(better, r.epoch, r.best_epoch))
+        r.best_theta.copy_(torch.where(better.unsqueeze(1), r.theta, r.best_theta))
+        r.best_state.copy_(torch.where(better.unsqueeze(1), r.state, r.best_state))
 
     def _step(self, r: Replicas, batch: GraphBatch) -> Tensor:
         """One step of Adam on a batch; returns the loss of each replica, [R]."""

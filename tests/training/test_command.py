@@ -83,7 +83,7 @@ def test_a_time_budget_stops_and_resume_finishes(run, capsys):
     result(run).unlink()
 
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
-    assert f"{NAME}: stopped after 1 epochs by the time budget; go on with --resume" in capsys.readouterr().out
+    assert f"{NAME}: stopped after 0 epochs by the time budget; go on with --resume" in capsys.readouterr().out
     assert not result(run).exists()
     before = run.checkpoint.read_bytes()
 
@@ -102,8 +102,11 @@ def test_a_budget_large_enough_finishes(run):
     assert result(run).exists()
 
 
-def test_the_last_epoch_within_the_budget_is_the_end(run):
-    assert train([*SMOKE, "--epochs", "1", "--time-budget", "0"]) == 0
+def test_the_last_batch_within_the_budget_is_the_end(run):
+    once = [*SMOKE, "--epochs", "1", "--time-budget", "0", "--resume"]
+    batches = len(run.trainer.train)
+    assert batches > 1
+    assert [train(once) for _ in range(batches)] == [STOPPED] * (batches - 1) + [0]
 
 
 def test_resume_without_a_checkpoint_starts(run):

@@ -1,5 +1,6 @@
 """Interrupted and continued is uninterrupted, bit for bit; no kill leaves a checkpoint that cannot be read."""
 
+import itertools
 import json
 import os
 import random
@@ -27,9 +28,14 @@ EPOCHS = 9
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time stands still unless a test moves it."""
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(cells, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    """Time stands still unless a test moves it, or lets it tick whenever it is read."""
+    clock = SimpleNamespace(now=0.0, tick=0.0)
+
+    def monotonic():
+        clock.now += clock.tick
+        return clock.now
+
+    monkeypatch.setattr(cells, "time", SimpleNamespace(monotonic=monotonic))
     return clock
 
 
@@ -38,17 +44,21 @@ def profile(benchmark):
     return replace(benchmark.profile, epochs=EPOCHS)
 
 
-def train_until(run, clock, epoch):
-    """Trains to the end of an epoch, where the deadline has passed."""
-    done = int(read_tensors(run.checkpoint)[0]["curves"].shape[0]) if run.checkpoint.exists() else 0
-    clock.now = float(done + 1 >= epoch)
-
-    def report(progress):
-        clock.now = float(progress.epoch + 1 >= epoch)
-
-    finished = run.train(deadline=1.0, report=report)
-    assert len(run.curves) == epoch
+def train_for(run, clock, steps):
+    """Trains so many steps, batches on a CPU, after which the deadline has passed; within an epoch or at its end."""
+    before = _steps_of(run)
+    clock.tick = 1.0
+    finished = run.train(deadline=clock.now + 1 + steps)
+    clock.tick = 0.0
+    assert _steps_of(run) == before + steps
     return finished
+
+
+def _steps_of(run):
+    if not run.checkpoint.exists():
+        return 0
+    tensors, _ = read_tensors(run.checkpoint)
+    return len(tensors["curves"]) * len(run.trainer.train) + int(tensors["position"].max())
 
 
 def facts_of(run):
@@ -73,9 +83,12 @@ def test_interrupted_five_times_equals_uninterrupted(profile, clock, monkeypatch
     expected = facts_of(expected)
 
     monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
-    for epoch in sorted(random.Random(0).sample(range(1, EPOCHS), 5)):
-        assert not train_until(CellRun(CELLS[name], profile), clock, epoch)
     last = CellRun(CELLS[name], profile)
+    batches = len(last.trainer.train)
+    points = [0, *sorted(random.Random(0).sample(range(1, EPOCHS * batches), 5))]
+    assert any(point % batches for point in points)  # within an epoch, too
+    for steps in (b - a for a, b in itertools.pairwise(points)):
+        assert not train_for(CellRun(CELLS[name], profile), clock, steps)
     assert last.train()
     assert_same(facts_of(last), expected)
     assert not last.checkpoint.exists()
@@ -88,8 +101,8 @@ def test_single_tasks_and_early_stopping_are_continued_too(profile, clock, monke
     assert len(set(expected.replicas.epoch.tolist())) > 1  # some replicas had left early
     expected = facts_of(expected)
     monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
-    for epoch in (1, 2, 4):
-        train_until(CellRun(cell, profile), clock, epoch)
+    for steps in (1, 2, 4):
+        train_for(CellRun(cell, profile), clock, steps)
     last = CellRun(cell, profile)
     assert last.train()
     assert_same(facts_of(last), expected)
@@ -107,7 +120,7 @@ def test_a_crash_loses_no_more_than_the_epochs_since_the_checkpoint(profile, clo
     expected = CellRun(cell, profile)
     assert expected.train()
     expected = facts_of(expected)
-    train_until(CellRun(cell, profile), clock, 4)
+    train_for(CellRun(cell, profile), clock, 4 * len(CellRun(cell, profile).trainer.train))
     with pytest.raises(CrashError):
         CellRun(cell, profile).train(report=crash)
     assert len(read_tensors(CellRun(cell, profile).checkpoint)[0]["curves"]) == 4
@@ -134,11 +147,11 @@ def test_the_seconds_of_all_parts_are_added(profile, clock):
     def report(_):
         clock.now += 1.0
 
-    for epochs in (4, 8):
+    for epochs in (3, 6):
         start = clock.now
         run = CellRun(CELLS["multitask/described/gin/8"], profile)
         run.train(deadline=start + 3.0, report=report)
-        assert (len(run.curves), run.seconds) == (epochs, 3.0 * epochs / 4)
+        assert (len(run.curves), run.seconds) == (epochs, float(epochs))
 
 
 def test_a_finished_training_that_was_not_recorded_is_not_trained_again(profile):
