@@ -70,6 +70,10 @@ print("imported", pna.PNAConv.__name__)
     assert run.stdout.strip() == "imported PNAConv", run.stderr
 
 
+def test_the_readme_has_no_gap():
+    assert not re.search(r"\b[A-Z]{3,}_[A-Z]+\b|…\s*\|", (ROOT / "README.md").read_text().replace("PNA_DATA", ""))
+
+
 def test_the_readmes_example_runs():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert len(blocks) >= 1
