@@ -34,7 +34,7 @@ def layer(*args, **kwargs):
     return PNAConv(*(args or (8, 6)), **kwargs)
 
 
-def close(out, expected, dtype):
+def assert_near(out, expected, dtype):
     scale = max(1.0, float(expected.detach().abs().max())) if expected.numel() else 1.0
     torch.testing.assert_close(out, expected, rtol=0, atol=TOLERANCE[dtype] * scale)
 
@@ -48,7 +48,7 @@ def test_from_pyg_equals_its_layer(aggregator, scaler, graph, dtype):
     theirs = pyg.PNAConv(8, 6, [aggregator], [scaler], DEG, towers=2).to(dtype)
     mine = PNAConv.from_pyg(theirs)
     x = torch.randn(N, 8, dtype=dtype)
-    close(mine(x, edge_index), theirs(x, edge_index), dtype)
+    assert_near(mine(x, edge_index), theirs(x, edge_index), dtype)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -66,9 +66,9 @@ def test_from_pyg_equals_its_layer_in_every_shape(towers, divide_input, edge_dim
     x = torch.randn(N, 8, dtype=dtype, requires_grad=True)
     edge_attr = None if edge_dim is None else torch.randn(edge_index.shape[1], edge_dim, dtype=dtype)
     out, expected = mine(x, edge_index, edge_attr), theirs(x, edge_index, edge_attr)
-    close(out, expected, dtype)
+    assert_near(out, expected, dtype)
     grads = [torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)]
-    close(*grads, dtype)
+    assert_near(*grads, dtype)
     assert sum(p.numel() for p in mine.parameters()) == sum(p.numel() for p in theirs.parameters())
 
 
@@ -79,7 +79,7 @@ def test_from_pyg_takes_flow_training_mode_and_learned_delta_over():
     mine = PNAConv.from_pyg(theirs)
     edge_index, N = GRAPHS["random, isolated nodes"]
     x = torch.randn(N, 4)
-    close(mine(x, edge_index), theirs(x, edge_index), torch.float32)
+    assert_near(mine(x, edge_index), theirs(x, edge_index), torch.float32)
     assert not mine.training
     mine.reset_parameters()
     assert mine.combined.delta.item() == pytest.approx(DegreeStatistics.from_histogram(DEG).delta)
@@ -105,7 +105,7 @@ def test_from_pyg_with_std_differs_by_epsilon_alone_where_the_neighbours_differ(
     edge_index = torch.stack([torch.arange(N * 4) % N, torch.arange(N * 4) // 4])  # every node has four other senders
     theirs = pyg.PNAConv(8, 6, AGGREGATORS, SCALERS, DEG).to(dtype)
     x = 100 * torch.randn(N, 8, dtype=dtype)  # so that ε = 1e-5 is small against σ²
-    close(PNAConv.from_pyg(theirs)(x, edge_index), theirs(x, edge_index), torch.float32)
+    assert_near(PNAConv.from_pyg(theirs)(x, edge_index), theirs(x, edge_index), torch.float32)
 
 
 def dense_oracle(conv, x, adjacency):
@@ -237,8 +237,8 @@ def test_compiles_without_graph_breaks(edge_dim, pre_layers):
     edge_attr = None if edge_dim is None else torch.randn(edge_index.shape[1], edge_dim)
     compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
     out, expected = compiled(x, edge_index, edge_attr), conv(x, edge_index, edge_attr)
-    close(out, expected, torch.float32)
-    close(*(torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)), torch.float32)
+    assert_near(out, expected, torch.float32)
+    assert_near(*(torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)), torch.float32)
     with pytest.raises(ValueError, match="edge_index must hold node numbers"):
         compiled(x, edge_index + 20, edge_attr)
 
@@ -249,7 +249,7 @@ def test_compiles_with_the_default_backend_and_changing_sizes():
     for graph in ("random, isolated nodes", "self-loops", "repeated edges"):
         edge_index, N = GRAPHS[graph]
         x = torch.randn(N, 8)
-        close(compiled(x, edge_index), conv(x, edge_index), torch.float32)
+        assert_near(compiled(x, edge_index), conv(x, edge_index), torch.float32)
 
 
 def test_autocast():
@@ -322,7 +322,7 @@ def test_a_cached_graph_survives_no_move_no_error_and_no_inference_mode():
     conv(x, edge_index).sum().backward()
     assert conv._cache is not None
     assert conv.double()._cache is None
-    close(conv(x.double(), edge_index).float(), expected, torch.float32)
+    assert_near(conv(x.double(), edge_index).float(), expected, torch.float32)
 
 
 def test_any_function_may_be_the_activation_and_is_not_shared_with_pyg():

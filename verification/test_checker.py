@@ -37,7 +37,7 @@ def example(name: str) -> dict:
     return first_of(*EXAMPLES[name])
 
 
-def rejected(certificate: object, match: str | None = None) -> None:
+def assert_rejected(certificate: object, match: str | None = None) -> None:
     with pytest.raises(CertificateError, match=match):
         check_certificate(certificate)
 
@@ -75,9 +75,9 @@ def test_a_dropped_or_an_added_field_is_rejected(name):
     certificate = example(name)
     check_certificate(certificate)
     for field in certificate:
-        rejected({key: value for key, value in certificate.items() if key != field})
-    rejected({**certificate, "comment": "trust me"}, "fields")
-    rejected({**certificate, "kind": "oracle"}, "kind")
+        assert_rejected({key: value for key, value in certificate.items() if key != field})
+    assert_rejected({**certificate, "comment": "trust me"}, "fields")
+    assert_rejected({**certificate, "kind": "oracle"}, "kind")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -86,19 +86,21 @@ def test_a_field_of_another_type_is_rejected(name, value):
     certificate = example(name)
     for field in certificate:
         if certificate[field] != value and not (field == "differ" and value in ([], {})):
-            rejected({**certificate, field: value})
+            assert_rejected({**certificate, field: value})
 
 
 @pytest.mark.parametrize("name", ["collision", "integers"])
 def test_altered_multisets_are_rejected(name):
     certificate = example(name)
     for i, x in enumerate(certificate["first"]):
-        rejected({**certificate, "first": [*certificate["first"][:i], nudged(x), *certificate["first"][i + 1 :]]})
-    rejected({**certificate, "second": certificate["first"]}, "the same")
-    rejected({**certificate, "second": certificate["first"][::-1]}, "the same")
-    rejected({**certificate, "agree": certificate["agree"] + certificate["differ"]}, "differs")
-    rejected({**certificate, "differ": certificate["agree"]}, "agrees")
-    rejected({**certificate, "agree": ["median"]}, "unknown")
+        assert_rejected(
+            {**certificate, "first": [*certificate["first"][:i], nudged(x), *certificate["first"][i + 1 :]]}
+        )
+    assert_rejected({**certificate, "second": certificate["first"]}, "the same")
+    assert_rejected({**certificate, "second": certificate["first"][::-1]}, "the same")
+    assert_rejected({**certificate, "agree": certificate["agree"] + certificate["differ"]}, "differs")
+    assert_rejected({**certificate, "differ": certificate["agree"]}, "agrees")
+    assert_rejected({**certificate, "agree": ["median"]}, "unknown")
 
 
 class TestBox:
@@ -109,7 +111,7 @@ class TestBox:
         for i, m in enumerate(certificate["midpoints"]):
             midpoints = list(certificate["midpoints"])
             midpoints[i] = nudged(m)
-            rejected({**certificate, "midpoints": midpoints})
+            assert_rejected({**certificate, "midpoints": midpoints})
 
     @pytest.mark.parametrize("radius", ["0", "-1/1000", "1/100000000000000000000000000000000000000000000000000000000"])
     def test_no_radius_or_one_below_the_precision(self, radius):
@@ -118,7 +120,7 @@ class TestBox:
         certificate["midpoints"] = [
             str(Fraction(round(Fraction(m) * 10**30), 10**30)) for m in certificate["midpoints"]
         ]
-        rejected({**certificate, "radii": [radius] * 5})
+        assert_rejected({**certificate, "radii": [radius] * 5})
 
     def test_a_radius_that_holds_both_zeros(self):
         # The sphere is small, so that the elements stay ordered over the whole box: only the Newton test can refuse it.
@@ -132,29 +134,29 @@ class TestBox:
 
     def test_another_n(self):
         certificate = example("box")
-        rejected({**certificate, "n": certificate["n"] + 1}, "coordinates")
+        assert_rejected({**certificate, "n": certificate["n"] + 1}, "coordinates")
 
     def test_another_family(self):
         certificate = find.box(power_sums(5))
-        rejected({**certificate, "aggregators": {"name": "power means"}})
-        rejected({**certificate, "aggregators": {"name": "power sums", "w": []}}, "fields")
-        rejected({**certificate, "aggregators": {"name": "max"}}, "unknown")
+        assert_rejected({**certificate, "aggregators": {"name": "power means"}})
+        assert_rejected({**certificate, "aggregators": {"name": "power sums", "w": []}}, "fields")
+        assert_rejected({**certificate, "aggregators": {"name": "max"}}, "unknown")
 
     def test_another_sphere(self):
         certificate = find.box(power_sums(5))
-        rejected({**certificate, "radius": nudged(certificate["radius"])})
-        rejected({**certificate, "radius": "5"}, "ordered")
-        rejected({**certificate, "centre": [nudged(certificate["centre"][0]), *certificate["centre"][1:]]})
+        assert_rejected({**certificate, "radius": nudged(certificate["radius"])})
+        assert_rejected({**certificate, "radius": "5"}, "ordered")
+        assert_rejected({**certificate, "centre": [nudged(certificate["centre"][0]), *certificate["centre"][1:]]})
 
     def test_too_few_bits(self):
-        rejected({**find.box(power_sums(5)), "precision": 20})
+        assert_rejected({**find.box(power_sums(5)), "precision": 20})
 
     def test_too_few_or_repeated_aggregators(self):
         certificate = find.box(paper_smooth(4))
         check_certificate(certificate)
         description = certificate["aggregators"]
         for names in (["mean", "std"], ["mean", "std", "std"], ["mean", "std", "softmin"], ["mean", "std", "median"]):
-            rejected({**certificate, "aggregators": {**description, "aggregators": names}})
+            assert_rejected({**certificate, "aggregators": {**description, "aggregators": names}})
         # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is a proof still, and accepted.
         check_certificate({**certificate, "aggregators": {**description, "epsilon": "1/1000"}})
 
@@ -170,7 +172,7 @@ class TestBox:
         while isinstance(container[key], list):
             container, key = container[key], 0
         container[key] = nudged(container[key])
-        rejected(certificate)
+        assert_rejected(certificate)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ class TestBox:
      {"centre": ["1", "2", "3"]}],
 )  # fmt: skip
 def test_altered_sign_changes_are_rejected(change):
-    rejected({**example("sign change"), **change})
+    assert_rejected({**example("sign change"), **change})
 
 
 def test_a_sign_that_is_not_certain_is_rejected():
@@ -194,9 +196,9 @@ def test_altered_moments_are_rejected():
         for i, value in enumerate(certificate[field]):
             changed = list(certificate[field])
             changed[i] = nudged(value)
-            rejected({**certificate, field: changed})
-    rejected({**certificate, "mean": nudged(certificate["mean"])}, "mean")
-    rejected({**certificate, "n": certificate["n"] - 1}, "elements")
+            assert_rejected({**certificate, field: changed})
+    assert_rejected({**certificate, "mean": nudged(certificate["mean"])}, "mean")
+    assert_rejected({**certificate, "n": certificate["n"] - 1}, "elements")
 
 
 @pytest.mark.parametrize("scaler", ["table", "logarithmic"])
@@ -206,36 +208,36 @@ def test_altered_encodings_are_rejected(scaler):
     )
     check_certificate(certificate)
     X, (middle, radius) = certificate["multiset"], certificate["h"]
-    rejected({**certificate, "multiset": [*X[:-1], X[-1] + 1], "depth": 60})
-    rejected({**certificate, "multiset": X[:-1]})
-    rejected({**certificate, "K": "1"}, "K is not certainly above")
-    rejected({**certificate, "K": str(Fraction(certificate["K"]) + 1)})
-    rejected({**certificate, "N": 5}, "N must exceed")
-    rejected({**certificate, "N": certificate["N"] + 1})
-    rejected({**certificate, "h": [nudged(middle), radius]}, "not the value")
+    assert_rejected({**certificate, "multiset": [*X[:-1], X[-1] + 1], "depth": 60})
+    assert_rejected({**certificate, "multiset": X[:-1]})
+    assert_rejected({**certificate, "K": "1"}, "K is not certainly above")
+    assert_rejected({**certificate, "K": str(Fraction(certificate["K"]) + 1)})
+    assert_rejected({**certificate, "N": 5}, "N must exceed")
+    assert_rejected({**certificate, "N": certificate["N"] + 1})
+    assert_rejected({**certificate, "h": [nudged(middle), radius]}, "not the value")
     if scaler == "table":
-        rejected({**certificate, "h": [str(Fraction(middle) + Fraction(1, 10**500)), radius]}, "not the value")
-    rejected({**certificate, "h": [middle, "1/1000"]}, "narrow")
-    rejected({**certificate, "h": [middle, "-1"]})
-    rejected({**certificate, "depth": 2})
+        assert_rejected({**certificate, "h": [str(Fraction(middle) + Fraction(1, 10**500)), radius]}, "not the value")
+    assert_rejected({**certificate, "h": [middle, "1/1000"]}, "narrow")
+    assert_rejected({**certificate, "h": [middle, "-1"]})
+    assert_rejected({**certificate, "depth": 2})
 
 
 def test_a_scaler_that_repeats_a_value_is_rejected():
     certificate = example("encoding")
     values = list(certificate["scaler"]["values"])
     values[1] = values[0]
-    rejected({**certificate, "scaler": {"name": "table", "values": values}}, "injective")
-    rejected({**certificate, "scaler": {"name": "table", "values": ["-1", *values[1:]]}}, "positive")
-    rejected({**certificate, "scaler": {"name": "logarithmic", "alpha": 0, "largest": 10}}, "alpha")
-    rejected({**certificate, "scaler": {"name": "cubic"}}, "unknown")
+    assert_rejected({**certificate, "scaler": {"name": "table", "values": values}}, "injective")
+    assert_rejected({**certificate, "scaler": {"name": "table", "values": ["-1", *values[1:]]}}, "positive")
+    assert_rejected({**certificate, "scaler": {"name": "logarithmic", "alpha": 0, "largest": 10}}, "alpha")
+    assert_rejected({**certificate, "scaler": {"name": "cubic"}}, "unknown")
 
 
 def test_altered_encoding_collisions_are_rejected():
     certificate = example("encoding collision")
-    rejected({**certificate, "K": "1"}, "differs")
-    rejected({**certificate, "N": certificate["N"] + 1}, "differs")
-    rejected({**certificate, "first": certificate["second"]}, "the same")
-    rejected({**certificate, "first": [2]}, "differs")
+    assert_rejected({**certificate, "K": "1"}, "differs")
+    assert_rejected({**certificate, "N": certificate["N"] + 1}, "differs")
+    assert_rejected({**certificate, "first": certificate["second"]}, "the same")
+    assert_rejected({**certificate, "first": [2]}, "differs")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ KINDS = [model for model in MODELS if model not in ("moments-1", "moments-2", "m
 SPECS = pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])
 
 
-def close(out, expected, tolerance=1e-10):
+def assert_near(out, expected, tolerance=1e-10):
     torch.testing.assert_close(out, expected, rtol=0, atol=tolerance)
 
 
@@ -144,8 +144,8 @@ def test_with_the_depth_diameter_each_graph_ends_as_it_does_alone(graphs, model,
     nodes, whole = net(graphs.batch(A, x))
     for g in range(5):
         alone = net(graphs.batch(A[g : g + 1], x[6 * g : 6 * g + 6]))
-        close(nodes[6 * g : 6 * g + 6], alone[0])
-        close(whole[g : g + 1], alone[1])
+        assert_near(nodes[6 * g : 6 * g + 6], alone[0])
+        assert_near(whole[g : g + 1], alone[1])
 
 
 def test_a_frozen_state_is_that_of_its_own_number_of_layers(graphs):
@@ -155,7 +155,7 @@ def test_a_frozen_state_is_that_of_its_own_number_of_layers(graphs):
     net = network("pna", depth="diameter").eval()
     nodes, _ = net(graphs.batch(torch.stack([matrix(nx.path_graph(6)), star]), x))
     net.depth = lambda batch: 2
-    close(nodes[6:], net(graphs.batch(star.unsqueeze(0), x[6:]))[0])
+    assert_near(nodes[6:], net(graphs.batch(star.unsqueeze(0), x[6:]))[0])
     net.depth = lambda batch: 3
     assert not torch.allclose(nodes[6:], net(graphs.batch(star.unsqueeze(0), x[6:]))[0], atol=1e-6)
 
@@ -201,8 +201,8 @@ def test_recurrent_network_equals_figure_3_put_together_from_its_parts(graphs, m
     nodes, whole = net(batch)
     assert nodes.shape == (G * N, 3)
     assert whole.shape == (G, 3)
-    close(nodes, expected[0])
-    close(whole, expected[1])
+    assert_near(nodes, expected[0])
+    assert_near(whole, expected[1])
 
 
 def test_one_gru_and_one_convolution_are_shared_by_all_layers_but_the_first():
@@ -227,8 +227,8 @@ def test_standard_network_equals_the_appendix_put_together_from_its_parts(graphs
     means = torch.stack([skips[g * N : (g + 1) * N].sum(0) / N for g in range(G)])
     nodes, whole = net(batch)
     assert skips.shape == (G * N, 2 + 8 * 8)
-    close(nodes, head(net.nodes, skips, training))
-    close(whole, head(net.graphs, means, training))
+    assert_near(nodes, head(net.nodes, skips, training))
+    assert_near(whole, head(net.graphs, means, training))
 
 
 def test_standard_network_has_eight_convolutions_of_their_own_and_no_gru():
@@ -261,8 +261,8 @@ def test_described_networks_are_equivariant_for_nodes_and_invariant_for_graphs(g
     B, y, rows = graphs.permuted(A, x, seed)
     nodes, whole = net(graphs.batch(A, x))
     permuted_nodes, permuted_whole = net(graphs.batch(B, y))
-    close(permuted_nodes, nodes[rows], 1e-8)
-    close(permuted_whole, whole, 1e-8)
+    assert_near(permuted_nodes, nodes[rows], 1e-8)
+    assert_near(permuted_whole, whole, 1e-8)
 
 
 @pytest.mark.parametrize("model", ["gat", "gin"])
@@ -283,8 +283,8 @@ def test_graphs_of_a_batch_do_not_hear_each_other_in_evaluation(graphs, model, a
     nodes, whole = net(graphs.batch(A, x))
     for g in range(3):
         alone = net(graphs.batch(A[g : g + 1], x[8 * g : 8 * g + 8]))
-        close(nodes[8 * g : 8 * g + 8], alone[0])
-        close(whole[g : g + 1], alone[1])
+        assert_near(nodes[8 * g : 8 * g + 8], alone[0])
+        assert_near(whole[g : g + 1], alone[1])
 
 
 # ---- the benchmark's own batches ----

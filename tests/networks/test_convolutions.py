@@ -21,7 +21,7 @@ SIZES = [(2, 8), (8, 8)]  # the first convolution of a network and a later one
 G, N = 3, 7
 
 
-def close(out, expected, tolerance=1e-12):
+def assert_near(out, expected, tolerance=1e-12):
     torch.testing.assert_close(out, expected, rtol=0, atol=tolerance)
 
 
@@ -29,7 +29,7 @@ def same_gradients(out, expected, inputs, expected_inputs, tolerance=1e-10):
     weight = torch.randn_like(out)
     grads = torch.autograd.grad((out * weight).sum(), inputs)
     for grad, other in zip(grads, torch.autograd.grad((expected * weight).sum(), expected_inputs), strict=True):
-        close(grad, other.view_as(grad), tolerance)
+        assert_near(grad, other.view_as(grad), tolerance)
 
 
 def convolution(model, sizes, spec=DESCRIBED):
@@ -55,7 +55,7 @@ def test_gcn_equals_pytorch_geometrics_with_leaky_relu(graphs, sizes, isolated):
     theirs.load_state_dict({"lin.weight": mine.weight.t(), "bias": mine.bias})
     x = features(sizes[0])
     out, expected = mine(x, graphs.batch(A)), functional.leaky_relu(theirs(x, graphs.edge_index(A)))
-    close(out, expected)
+    assert_near(out, expected)
     assert (out < 0).any()
     same_gradients(out, expected, [x, mine.bias], [x, theirs.bias])
 
@@ -91,10 +91,10 @@ def test_gin_equals_pytorch_geometrics_with_its_mlp(graphs, sizes, isolated):
     for _ in range(3):
         x = features(sizes[0])
         out, expected = mine(x, graphs.batch(A)), theirs(x, graphs.edge_index(A))
-        close(out, expected)
+        assert_near(out, expected)
         same_gradients(out, expected, [x, mine.epsilon], [x, theirs.eps])
     mine.eval(), theirs.eval()
-    close(mine(x, graphs.batch(A)), theirs(x, graphs.edge_index(A)))
+    assert_near(mine(x, graphs.batch(A)), theirs(x, graphs.edge_index(A)))
     assert (out > 0).any()
 
 
@@ -130,7 +130,7 @@ def test_described_gat_equals_pytorch_geometrics(graphs, sizes, isolated):
     )
     x = features(sizes[0])
     out, expected = mine(x, graphs.batch(A)), functional.elu(theirs(x, graphs.edge_index(A)))
-    close(out, expected)
+    assert_near(out, expected)
     same_gradients(out, expected, [x, mine.weight], [x, theirs.lin.weight])
 
 
@@ -159,7 +159,7 @@ def test_gat_under_d6_equals_the_released_code_written_densely(graphs, sizes, no
     conv = convolution("gat", sizes, MISPAIRED)
     x = features(sizes[0], 4 * nodes)
     out, (expected, _) = conv(x, graphs.batch(A)), mispaired_oracle(conv, x, A)
-    close(out, expected)
+    assert_near(out, expected)
     inputs = [x, conv.weight, conv.attention]
     same_gradients(out, expected, inputs, inputs)
 
@@ -178,9 +178,9 @@ def test_weights_of_d6_sum_to_one_over_receivers_not_over_senders(graphs):
     conv = convolution("gat", (8, 8), MISPAIRED)
     x = features(8)
     out, weights = mispaired_oracle(conv, x, A)
-    close(conv(x, graphs.batch(A)), out)
+    assert_near(conv(x, graphs.batch(A)), out)
     for weight in weights:
-        close(weight.sum(1), torch.ones_like(weight.sum(1)))
+        assert_near(weight.sum(1), torch.ones_like(weight.sum(1)))
         assert (weight.sum(2) - 1).abs().max() > 0.1
 
 
@@ -192,7 +192,7 @@ def test_gat_of_equal_nodes_on_a_path(graphs, spec):
     x = torch.randn(1, 8, dtype=torch.double).expand(3, 8)
     sums = [1.0, 1.0, 1.0] if spec == DESCRIBED else [0.5, 2.0, 0.5]  # of the weights over the senders
     expected = torch.tensor(sums, dtype=torch.double).unsqueeze(1) * (x @ conv.weight.flatten(0, 1).t())
-    close(conv(x, graphs.batch(A)), functional.elu(expected))
+    assert_near(conv(x, graphs.batch(A)), functional.elu(expected))
 
 
 @pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])
@@ -245,7 +245,7 @@ def test_pna_models_are_the_pna_layer_with_four_towers_and_leaky_relu(graphs, mo
     ).double()
     layer.load_state_dict(conv.conv.state_dict())
     x = features(sizes[0])
-    close(conv(x, graphs.batch(A)), functional.leaky_relu(layer(x, graphs.edge_index(A))))
+    assert_near(conv(x, graphs.batch(A)), functional.leaky_relu(layer(x, graphs.edge_index(A))))
 
 
 def test_the_first_convolution_gives_each_tower_all_features_and_a_later_one_shares_them_out():
@@ -286,7 +286,7 @@ def test_mpnn_equals_the_appendix_written_densely(graphs, sizes, model, spec, sw
     x = features(sizes[0])
     out = conv(x, graphs.batch(A))
     expected = mpnn_oracle(conv.conv, x, A, model.removeprefix("mpnn-"), swapped)
-    close(out, expected)
+    assert_near(out, expected)
     same_gradients(out, expected, [x], [x])
 
 
@@ -343,7 +343,7 @@ def test_a_batch_is_its_graphs_one_by_one(graphs, model, spec):
     conv = convolution(model, (8, 8), spec).eval()
     x = features(8, G * 8)
     alone = [conv(x[8 * g : 8 * g + 8], graphs.batch(A[g : g + 1])) for g in range(G)]
-    close(conv(x, graphs.batch(A)), torch.cat(alone))
+    assert_near(conv(x, graphs.batch(A)), torch.cat(alone))
 
 
 @pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])

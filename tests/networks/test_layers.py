@@ -16,7 +16,7 @@ ACTIVATED = NetworkSpec(activated_outputs=True)
 SMALL = NetworkSpec(small_initialisation=True)
 
 
-def close(out, expected, tolerance=1e-12):
+def assert_near(out, expected, tolerance=1e-12):
     torch.testing.assert_close(out, expected, rtol=0, atol=tolerance)
 
 
@@ -42,7 +42,7 @@ def test_gru_equals_torchs_cell():
     cell = torch.nn.GRUCell(5, 5).double()
     cell.load_state_dict({name.removesuffix("_l0"): w for name, w in recurrent_weights(gru.gates).items()})
     x, h = random(7, 5), random(7, 5)
-    close(gru(x, h), cell(x, h))
+    assert_near(gru(x, h), cell(x, h))
 
 
 def test_gru_over_a_sequence_equals_torchs():
@@ -52,7 +52,7 @@ def test_gru_over_a_sequence_equals_torchs():
     expected, _ = theirs(x, h.unsqueeze(0))
     for t in range(6):
         h = gru(x[t], h)
-        close(h, expected[t])
+        assert_near(h, expected[t])
 
 
 @pytest.mark.parametrize("layer", [GRU(12).gates, Set2Set(12).gates], ids=["GRU", "LSTM"])
@@ -68,8 +68,8 @@ def test_lstm_of_set2set_equals_torchs():
     h = c = torch.zeros(3, 4, dtype=torch.double)
     for t in range(5):
         h, c = readout._lstm(x[t], h, c)
-        close(h, expected[t])
-    close(c, expected_memory[0])
+        assert_near(h, expected[t])
+    assert_near(c, expected_memory[0])
 
 
 @pytest.mark.parametrize("N", [1, 2, 9])
@@ -81,8 +81,8 @@ def test_set2set_equals_pytorch_geometrics_with_n_steps(N):
     out = mine(x)
     expected = theirs(x.flatten(0, 1), torch.arange(G).repeat_interleave(N))
     assert out.shape == (G, 2 * H)
-    close(out, expected)
-    close(*(torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)))
+    assert_near(out, expected)
+    assert_near(*(torch.autograd.grad(o.square().sum(), x)[0] for o in (out, expected)))
 
 
 def test_set2set_has_as_many_steps_as_nodes_and_no_others():
@@ -106,8 +106,8 @@ def pair_of_norms(F, spec=DESCRIBED):
 
 
 def same_statistics(mine, theirs):
-    close(mine.running_mean, theirs.running_mean)
-    close(mine.running_var, theirs.running_var)
+    assert_near(mine.running_mean, theirs.running_mean)
+    assert_near(mine.running_var, theirs.running_var)
 
 
 @pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])
@@ -116,11 +116,11 @@ def test_batch_norm_equals_torchs_in_training_and_evaluation(spec):
     for batch in range(4):
         x = (3 * random(10 + batch, 6) + batch).requires_grad_()
         out, expected = mine(x), theirs(x)
-        close(out, expected)
-        close(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
+        assert_near(out, expected)
+        assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
         same_statistics(mine, theirs)
     mine.eval(), theirs.eval()
-    close(mine(x), theirs(x))
+    assert_near(mine(x), theirs(x))
     same_statistics(mine, theirs)
 
 
@@ -136,25 +136,25 @@ def test_d7_normalises_node_positions_where_n_equals_the_features():
     for batch in range(3):
         x = (random(G, N, N) * torch.arange(1, N + 1).view(N, 1) + batch).requires_grad_()  # each position has a scale
         out, expected = mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1)  # axes not exchanged
-        close(out, expected)
-        close(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
+        assert_near(out, expected)
+        assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
         same_statistics(mine, theirs)
     mine.eval(), theirs.eval()
-    close(mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1))
+    assert_near(mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1))
 
 
 @pytest.mark.parametrize("N", [5, 7, 12, None])
 def test_d7_is_ordinary_where_n_is_another(N):
     mine, theirs = pair_of_norms(6, POSITION_NORM)
     x = random(4 * (N or 3), 6)
-    close(mine(x, nodes_per_graph=N), theirs(x))
+    assert_near(mine(x, nodes_per_graph=N), theirs(x))
     same_statistics(mine, theirs)
 
 
 def test_without_d7_the_features_are_normalised_even_where_n_equals_their_number():
     mine, theirs = pair_of_norms(6, DESCRIBED)
     x = random(24, 6)
-    close(mine(x, nodes_per_graph=6), theirs(x))
+    assert_near(mine(x, nodes_per_graph=6), theirs(x))
 
 
 def test_d7_shares_its_running_statistics_between_positions_and_features():
@@ -193,7 +193,7 @@ def test_node_head_has_leaky_relu_after_each_layer_the_last_included():
     expected = x
     for layer in mlp.layers:
         expected = leaky(affine(expected, layer))
-    close(mlp(x), expected)
+    assert_near(mlp(x), expected)
     assert (expected < 0).any()
     assert mlp.norms is None
 
@@ -203,7 +203,7 @@ def test_described_heads_end_with_a_linear_layer(norm):
     described, released = (head([5, 4, 4, 3], spec, norm).double() for spec in (DESCRIBED, ACTIVATED))
     released.load_state_dict(described.state_dict())
     x = random(50, 5)
-    close(released(x), leaky(described(x)))
+    assert_near(released(x), leaky(described(x)))
     assert (described(x) < -0.01).any()
 
 
@@ -214,7 +214,7 @@ def test_graph_head_has_relu_then_batch_norm_and_leaky_relu_last():
     expected = normalised(relu(affine(x, one)))
     expected = normalised(relu(affine(expected, two)))
     expected = leaky(affine(expected, three))
-    close(mlp(x), expected)
+    assert_near(mlp(x), expected)
     assert (expected < 0).any()
     assert len(mlp.norms) == 2
 
@@ -223,7 +223,7 @@ def test_mlp_of_gin_has_relu_then_batch_norm_and_relu_last():
     mlp = MLP([5, 4, 3], DESCRIBED, last=functional.relu, norm=True).double()
     x = random(50, 5)
     one, two = mlp.layers
-    close(mlp(x), relu(affine(normalised(relu(affine(x, one))), two)))
+    assert_near(mlp(x), relu(affine(normalised(relu(affine(x, one))), two)))
 
 
 def test_mlp_hands_the_number_of_nodes_to_its_norms():
@@ -231,7 +231,7 @@ def test_mlp_hands_the_number_of_nodes_to_its_norms():
     x = random(3, 4, 5)
     one, two = mlp.layers
     between = functional.batch_norm(relu(affine(x, one)), None, None, training=True)  # channel = position
-    close(mlp(x.flatten(0, 1), nodes_per_graph=4), relu(affine(between, two)).flatten(0, 1))
+    assert_near(mlp(x.flatten(0, 1), nodes_per_graph=4), relu(affine(between, two)).flatten(0, 1))
     assert not torch.allclose(mlp(x.flatten(0, 1)), mlp(x.flatten(0, 1), nodes_per_graph=4), atol=1e-3)
 
 

@@ -19,7 +19,7 @@ def _three_layers(monkeypatch):
     monkeypatch.setattr(Standard, "LAYERS", 3)  # the other five would be lifted in the same way
 
 
-def close(out, expected):
+def assert_near(out, expected):
     scale = max(1.0, expected.abs().max().item())
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-10 * scale)
 
@@ -53,21 +53,21 @@ def test_many_networks_at_once_equal_each_alone(graphs, model, architecture, spe
     grads = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
     for r, network in enumerate(networks):
         expected = network(batch)
-        close(nodes[r], expected[0])
-        close(whole[r], expected[1])
+        assert_near(nodes[r], expected[0])
+        assert_near(whole[r], expected[1])
         own = torch.autograd.grad(loss_of(*expected), list(network.parameters()))
         for (name, _), grad in zip(network.named_parameters(), own, strict=True):
-            close(grads[name][r], grad)
+            assert_near(grads[name][r], grad)
         for name, buffer in network.named_buffers():
-            close(buffers[name][r], buffer)
+            assert_near(buffers[name][r], buffer)
 
     for network in networks:  # then evaluated, with the running statistics of that step
         network.eval()
     with torch.no_grad():
         nodes, whole = lifted(networks[0], parameters, buffers, batch)
         expected = networks[1](batch)
-    close(nodes[1], expected[0])
-    close(whole[1], expected[1])
+    assert_near(nodes[1], expected[0])
+    assert_near(whole[1], expected[1])
 
 
 @pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])
@@ -84,7 +84,7 @@ def test_running_statistics_move_in_training_and_rest_in_evaluation(graphs, spec
         for r, network in enumerate(networks):
             network(batch)
             for name, buffer in network.named_buffers():
-                close(buffers[name][r], buffer)
+                assert_near(buffers[name][r], buffer)
                 assert torch.equal(buffers[name][r], before[name][r]) != training
 
 
@@ -101,8 +101,8 @@ def test_a_replica_that_diverges_leaves_the_others_alone(graphs, model):
     grads = torch.autograd.grad(loss, list(parameters.values()))
     assert nodes[1].isnan().all()
     for r in (0, 2):
-        close(nodes[r], networks[r](batch)[0])
-        close(whole[r], networks[r](batch)[1])
+        assert_near(nodes[r], networks[r](batch)[0])
+        assert_near(whole[r], networks[r](batch)[1])
         assert all(grad[r].isfinite().all() for grad in grads)
 
 
@@ -115,4 +115,4 @@ def test_the_depth_diameter_is_lifted_too(graphs, model):
         network.depth = DEPTHS["diameter"]
     nodes, _ = lifted(networks[0], *stack_module_state(copy.deepcopy(networks)), batch)
     for r, network in enumerate(networks):
-        close(nodes[r], network(batch)[0])
+        assert_near(nodes[r], network(batch)[0])

@@ -12,7 +12,7 @@ from pna.training.replicas import task_errors
 EPOCHS = 5
 
 
-def close(out, expected):
+def assert_near(out, expected):
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=0)
 
 
@@ -31,32 +31,32 @@ def test_a_replica_of_three_equals_its_seed_alone(small, model):
     together = curves(small, model, [0, 1, 2])
     assert together.shape == (EPOCHS, 3, 2)
     assert len(set(together[-1, :, 0].tolist())) == 3  # three seeds, three losses
-    close(together[:, 1:2], curves(small, model, [1]))
+    assert_near(together[:, 1:2], curves(small, model, [1]))
 
 
 @pytest.mark.parametrize("model", ["pna", "gin"])
 def test_in_the_standard_architecture_too(small, model):
     together = curves(small, model, [0, 1, 2], "standard")
-    close(together[:, 2:], curves(small, model, [2], "standard"))
+    assert_near(together[:, 2:], curves(small, model, [2], "standard"))
 
 
 def test_a_replica_of_ten_equals_its_seed_alone(small):
     together = curves(small, "gcn", range(10))
     assert together.shape == (EPOCHS, 10, 2)
     for seed in (0, 4, 9):
-        close(together[:, seed : seed + 1], curves(small, "gcn", [seed]))
+        assert_near(together[:, seed : seed + 1], curves(small, "gcn", [seed]))
 
 
 def test_the_order_of_replicas_does_not_matter(small):
     order = [3, 0, 2, 1]
-    close(curves(small, "gin", order), curves(small, "gin", range(4))[:, order])
+    assert_near(curves(small, "gin", order), curves(small, "gin", range(4))[:, order])
 
 
 def test_replicas_of_one_task_beside_others_equal_those_among_their_like(small):
     mixed = curves(small, "gcn", [5] * 6, tasks=one_hot(range(6)))
     for task in (0, 4):
         alike = curves(small, "gcn", [5, 6], tasks=one_hot([task, task]))
-        close(mixed[:, task : task + 1], alike[:, :1])
+        assert_near(mixed[:, task : task + 1], alike[:, :1])
 
 
 @pytest.mark.parametrize("task", [0, 2, 5])
@@ -80,7 +80,7 @@ def test_the_loss_is_the_mean_of_the_tasks_that_count(small):
     )
     small.run(trainer, replicas)
     errors = trainer.lifted.set_errors(replicas.theta, replicas.state, trainer.validation)
-    close(replicas.validation, errors[:, [0, 2, 4, 5]].mean(1))
+    assert_near(replicas.validation, errors[:, [0, 2, 4, 5]].mean(1))
 
 
 def test_the_errors_of_a_batch_are_mean_squares_per_task(small):
@@ -98,7 +98,7 @@ def test_stacked_networks_lie_row_by_row(small):
     with torch.no_grad():
         errors = lifted.errors(theta, state.clone(), batch, training=False)
         for row, network in enumerate(networks):
-            close(errors[row], task_errors(network.eval()(batch), batch))
+            assert_near(errors[row], task_errors(network.eval()(batch), batch))
     assert not theta.requires_grad
     assert theta.shape == (2, sum(p.numel() for p in networks[0].parameters()))
 
