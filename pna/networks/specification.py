@@ -11,7 +11,7 @@ class NetworkSpec:
 
     Two more than the numbered ones are switches, since the paper says nothing of them and they change the results: the
     initialisation, and a LeakyReLU after the last layer of both heads. Where the labels may be negative, as the
-    Laplacian features are, such an output can rest on the LeakyReLU's flat side, at the baseline, for long.
+    Laplacian features are, such an output can come to lie on the LeakyReLU's flat side, where gradients are small.
     """
 
     swapped_extremes: bool = False  # D5: max and min aggregate M(x_j, x_i), the two roles swapped

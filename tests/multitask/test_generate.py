@@ -16,7 +16,7 @@ specs = st.builds(Spec, *[st.sampled_from(("described", "released"))] * 4)
 names = st.sampled_from([None, *(family.name for family in FAMILIES)])
 
 
-def same(one, other):
+def assert_same(one, other):
     for field in ("adjacency", "x", "source", "family"):
         np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
 
@@ -39,7 +39,9 @@ def test_no_isolated_node_and_features_in_range(spec, seed, role, N, family):
 @settings(max_examples=15, deadline=None)
 @given(specs, st.integers(0, 2**32), st.integers(2, 26), st.lists(st.integers(0, 99), min_size=1, max_size=5))
 def test_a_graph_is_the_same_in_every_batch(spec, seed, N, graph):
-    same(generate(spec, seed, "test", N, np.array(graph)), part(generate(spec, seed, "test", N, np.arange(100)), graph))
+    assert_same(
+        generate(spec, seed, "test", N, np.array(graph)), part(generate(spec, seed, "test", N, np.arange(100)), graph)
+    )
 
 
 def test_neither_workers_nor_attempts_made_together_matter(monkeypatch):
@@ -49,9 +51,9 @@ def test_neither_workers_nor_attempts_made_together_matter(monkeypatch):
             workers.map(lambda chunk: generate(DESCRIBED, 3, "train", 18, chunk), np.split(np.arange(200), 8))
         )
     for place, chunk in enumerate(chunks):
-        same(chunk, part(whole, slice(25 * place, 25 * place + 25)))
+        assert_same(chunk, part(whole, slice(25 * place, 25 * place + 25)))
     monkeypatch.setattr(module, "_CELLS", 1)
-    same(generate(DESCRIBED, 3, "train", 18, np.arange(200)), whole)
+    assert_same(generate(DESCRIBED, 3, "train", 18, np.arange(200)), whole)
 
 
 def test_seed_role_size_and_family_give_other_graphs():

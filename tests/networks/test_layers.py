@@ -105,7 +105,7 @@ def pair_of_norms(F, spec=DESCRIBED):
     return mine, theirs
 
 
-def same_statistics(mine, theirs):
+def assert_same_statistics(mine, theirs):
     assert_near(mine.running_mean, theirs.running_mean)
     assert_near(mine.running_var, theirs.running_var)
 
@@ -118,10 +118,10 @@ def test_batch_norm_equals_torchs_in_training_and_evaluation(spec):
         out, expected = mine(x), theirs(x)
         assert_near(out, expected)
         assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
-        same_statistics(mine, theirs)
+        assert_same_statistics(mine, theirs)
     mine.eval(), theirs.eval()
     assert_near(mine(x), theirs(x))
-    same_statistics(mine, theirs)
+    assert_same_statistics(mine, theirs)
 
 
 def test_batch_norm_starts_as_torchs():
@@ -138,7 +138,7 @@ def test_d7_normalises_node_positions_where_n_equals_the_features():
         out, expected = mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1)  # axes not exchanged
         assert_near(out, expected)
         assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
-        same_statistics(mine, theirs)
+        assert_same_statistics(mine, theirs)
     mine.eval(), theirs.eval()
     assert_near(mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1))
 
@@ -148,7 +148,7 @@ def test_d7_is_ordinary_where_n_is_another(N):
     mine, theirs = pair_of_norms(6, POSITION_NORM)
     x = random(4 * (N or 3), 6)
     assert_near(mine(x, nodes_per_graph=N), theirs(x))
-    same_statistics(mine, theirs)
+    assert_same_statistics(mine, theirs)
 
 
 def test_without_d7_the_features_are_normalised_even_where_n_equals_their_number():
@@ -164,7 +164,7 @@ def test_d7_shares_its_running_statistics_between_positions_and_features():
         x = random(4, N, 6) + N
         mine(x.flatten(0, 1), nodes_per_graph=N)
         theirs(x if N == 6 else x.transpose(1, 2))
-        same_statistics(mine, theirs)
+        assert_same_statistics(mine, theirs)
 
 
 # ---- MLP ----
