@@ -2,8 +2,9 @@
 
 A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part of the target i, one of the edge and one
 of the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by each
-aggregator's own law. The rest is aggregated, on a CPU, a block of nodes at a time: the messages of one block exist,
-never those of the graph, and the backward pass makes them again.
+aggregator's own law. The rest is aggregated. On a GPU that is one pass over the neighbours (pna.kernels). Here is its
+plain-torch twin, which serves elsewhere and for the aggregators without a kernel: it takes, on a CPU, a block of nodes
+at a time, so that the messages of one block exist, never those of the graph, and the backward pass makes them again.
 """
 
 import functools
@@ -18,6 +19,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna import aggregators as equations
 from pna.derivatives import derivative
+from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
 
 __all__ = ["aggregate"]
@@ -36,15 +38,17 @@ def aggregate(
 
     source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
     """
-    ptr, column, _ = neighbourhoods
+    ptr, column, _, transpose = neighbourhoods
     given = source if source is not None else edge
     if given is None:
         raise ValueError("aggregate needs messages: give source, edge or both")
     F = given.shape[-1]
     C = math.prod(given.shape[1:-1])
-    flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge)]  # [N or E, C, F]
-    out = _GatherAggregate.apply(*flat, ptr, column, " ".join(names))  # [N, C, A, F]
-    out = out.view(len(ptr) - 1, *given.shape[1:-1], len(names), F)
+    shape = (len(ptr) - 1, *given.shape[1:-1], len(names), F)
+    flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge, target)]  # [N or E, C, F]
+    if operators.supports(names, given):
+        return _fused(*flat, ptr, column, *(transpose or (None,) * 3), " ".join(names)).view(shape)
+    out = _GatherAggregate.apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
     if target is None:
         return out
     return torch.addcmul(out, _shift(neighbourhoods, names, out), target.unsqueeze(-2))
@@ -187,15 +191,15 @@ class _GatherAggregate(Function):
         if any(dim is not None for dim in in_dims[2:]):
             raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
         R = info.batch_size
-
-        def as_channels(t: Tensor | None, dim: int | None) -> Tensor | None:
-            if t is None:
-                return None
-            t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
-            return t.flatten(1, 2)
-
-        parts = as_channels(source, in_dims[0]), as_channels(edge, in_dims[1])
+        parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
+
+
+def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
+    if t is None:
+        return None
+    t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
+    return t.flatten(1, 2)
 
 
 def _differentiable_backward(
@@ -205,3 +209,62 @@ def _differentiable_backward(
     grad_m = _gradient(g, m, ptr, names).to(m.dtype)
     grad_source = None if source is None else torch.zeros_like(source).index_put((column,), grad_m, accumulate=True)
     return grad_source, grad_m
+
+
+# ---- the same around the kernels ----
+
+
+def _fused(source: Tensor | None, edge: Tensor | None, target: Tensor | None, *rest: Any) -> Tensor:
+    """source and target [N, C, F], edge [E, C, F] -> [N, C, A, F]; what the gradient needs is kept if there is one."""
+    parts = (source, edge, target)
+    save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in parts)
+    return _FusedAggregate.apply(*parts, *rest, save)[0]
+
+
+class _FusedAggregate(Function):
+    @staticmethod
+    def forward(
+        source: Tensor | None, edge: Tensor | None, target: Tensor | None, ptr: Tensor, column: Tensor, *rest: Any
+    ) -> tuple[Tensor, ...]:
+        *_, names, save = rest
+        return operators.aggregate(source, edge, target, ptr, column, names, save)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+        *tensors, ctx.names, ctx.save = inputs
+        saved = output[1:]
+        ctx.mark_non_differentiable(*saved)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *saved)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        source, edge, target, ptr, column, *transpose_and_saved = ctx.saved_tensors
+        parts = (source, edge, target)
+        if g is None:
+            return (None,) * 10
+        if torch.is_grad_enabled():  # a second derivative is wanted
+            grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
+            grads = (*grads, None if target is None else _target_gradient(g, ptr, ctx.names))
+        else:
+            transpose, saved = transpose_and_saved[:3], transpose_and_saved[3:]
+            if not ctx.save:  # the forward pass, inside a transformation of torch.func, did not know
+                saved = operators.aggregate(source, edge, None, ptr, column, ctx.names, True)[1:]
+            graph = (ptr, column, *transpose)
+            grads = operators.aggregate_backward(g, source, edge, *graph, ctx.names, *saved, target is not None)
+        return *(None if t is None else grad for t, grad in zip(parts, grads, strict=True)), *(None,) * 7
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+        """Replicas are channels, as above."""
+        if any(dim is not None for dim in in_dims[3:]):
+            raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
+        R = info.batch_size
+        parts = (_as_channels(t, dim, R) for t, dim in zip(inputs[:3], in_dims[:3], strict=True))
+        out = _fused(*parts, *inputs[3:-1])
+        return (out.unflatten(1, (R, -1)), *(out.new_empty(0) for _ in range(5))), (1, *(None,) * 5)
+
+
+def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:
+    """Each aggregate takes the target's part as often as _shift says: g [N, C, A, F] -> [N, C, F]."""
+    return (g * _shift(Neighbourhoods(ptr, ptr, None), names.split(), g)).sum(-2)

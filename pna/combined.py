@@ -60,17 +60,18 @@ class CombinedAggregation(nn.Module):
 
     def forward(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
         """Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]."""
-        aggregates = aggregates.flatten(-2)  # [N, T, A·F]
-        weights = weight.unflatten(-1, (len(self.scalers), -1)).unbind(-2)  # S × [T, out, A·F]
-        terms = (self._scaled(product(aggregates, W), degree, s) for s, W in zip(self.scalers, weights, strict=True))
-        return sum(terms)
-
-    def _scaled(self, y: Tensor, degree: Tensor, scaler: str | float) -> Tensor:
-        if scaler == "identity":
+        S = len(self.scalers)
+        weight = weight.unflatten(-1, (S, -1)).transpose(1, 2).flatten(1, 2)  # [T, S·out, A·F]
+        y = product(aggregates.flatten(-2), weight)  # [N, T, S·out]
+        if self.scalers == ("identity",):
             return y
+        return (y.unflatten(-1, (S, -1)) * self._factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
+
+    def _factors(self, degree: Tensor) -> Tensor:
+        """S_s(d) of every node, [N, S]."""
         wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
-        factor = scale(degree.to(wide), scaler, self.delta.to(wide), self.mean_degree.to(wide))
-        return y * factor.to(y.dtype).view(-1, 1, 1)
+        d, delta, mean_degree = degree.to(wide), self.delta.to(wide), self.mean_degree.to(wide)
+        return torch.stack([scale(d, scaler, delta, mean_degree) for scaler in self.scalers], dim=1)
 
     def extra_repr(self) -> str:
         """Aggregators and scalers."""

@@ -16,7 +16,7 @@ from pna.arguments import choice, divisible, positive, same_device, same_dtype, 
 from pna.combined import CombinedAggregation
 from pna.neighbourhoods import FLOWS, Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
-from pna.towers import Activation, mlp, product
+from pna.towers import Activation, affine, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
@@ -161,26 +161,32 @@ class PNAConv(_Layer):
         x = x.reshape(
             len(x), self.in_channels // self.F_in, self.F_in
         )  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
-        aggregates = self._aggregate(x, edge_attr, neighbourhoods)  # [N, T, A, F_in]
+        own, *parts = self._project(x)
+        aggregates = self._aggregate(*parts, edge_attr, neighbourhoods)  # [N, T, A, F_in]
         first, *rest = self.U
-        own, combined = first.weight[..., : self.F_in], first.weight[..., self.F_in :]
-        y = product(x, own) + first.bias + self.combined(aggregates, neighbourhoods.degree, combined)
+        y = own + self.combined(aggregates, neighbourhoods.degree, first.weight[..., self.F_in :])
         for layer in rest:
             y = layer(y)
         return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out_channels]
 
-    def _aggregate(self, x: Tensor, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods) -> Tensor:
-        """The aggregates of M(x_i, e_ij, x_j), [N, T, A, F_in]."""
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What is linear in x_i alone, in one product: U's part, [N, T, F_out], and M's two, [N, T, F_in] each."""
+        M, U, F = self.M[0], self.U[0], self.F_in
+        weight = torch.cat([U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]], dim=1)
+        bias = torch.cat([U.bias, M.bias, torch.zeros_like(M.bias)], dim=1)
+        return affine(x, weight, bias).split([U.bias.shape[1], F, F], dim=-1)
+
+    def _aggregate(
+        self, target: Tensor, source: Tensor, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods
+    ) -> Tensor:
+        """The aggregates of M(x_i, e_ij, x_j) from its parts W1 x_i + b and W2 x_j, [N, T, A, F_in]."""
         first, *rest = self.M
-        W1, W2, *W3 = first.weight.split(self.F_in, dim=-1)  # of x_i, x_j and e_ij, each [T, F_in, F_in]
-        bias, edge = first.bias, None
-        if edge_attr is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
-            edge = product(edge_attr.unsqueeze(1), W3[0] @ self.edge_encoder.weight)  # [E, T, F_in]
-            bias = bias + W3[0] @ self.edge_encoder.bias
-        names = self.combined.aggregators
+        names, edge = self.combined.aggregators, None
         if self.swap_extremes:
-            return _aggregate_swapped(neighbourhoods, names, product(x, W1), product(x, W2), bias)
-        target, source = product(x, W1) + bias, product(x, W2)  # [N, T, F_in]
+            return _aggregate_swapped(neighbourhoods, names, target, source)
+        if edge_attr is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
+            W3 = first.weight[..., 2 * self.F_in :]  # [T, F_in, F_in]
+            edge = affine(edge_attr.unsqueeze(1), W3 @ self.edge_encoder.weight, W3 @ self.edge_encoder.bias)
         if not rest:
             return aggregate(neighbourhoods, names, source=source, edge=edge, target=target)
         m = target[neighbourhoods.target] + source[neighbourhoods.source]  # [E, T, F_in]
@@ -213,16 +219,14 @@ class PNAConv(_Layer):
         )
 
 
-def _aggregate_swapped(
-    neighbourhoods: Neighbourhoods, names: Sequence[str], W1x: Tensor, W2x: Tensor, bias: Tensor
-) -> Tensor:
-    """D5: mean, std, … of W1 x_i + W2 x_j + b, but max and min of W1 x_j + W2 x_i + b."""
+def _aggregate_swapped(neighbourhoods: Neighbourhoods, names: Sequence[str], target: Tensor, source: Tensor) -> Tensor:
+    """D5: mean, std, … of (W1 x_i + b) + W2 x_j, but max and min of (W1 x_j + b) + W2 x_i."""
     columns = {}
     extremes = [name for name in names if name in ("max", "min")]
     others = [name for name in names if name not in extremes]
-    for group, target, source in ((others, W1x, W2x), (extremes, W2x, W1x)):
+    for group, i, j in ((others, target, source), (extremes, source, target)):
         if group:
-            out = aggregate(neighbourhoods, group, source=source, target=target + bias)
+            out = aggregate(neighbourhoods, group, source=j, target=i)
             columns |= zip(group, out.unbind(-2), strict=True)
     return torch.stack([columns[name] for name in names], dim=-2)
 

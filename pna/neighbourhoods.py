@@ -6,20 +6,31 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-__all__ = ["FLOWS", "Neighbourhoods"]
+__all__ = ["FLOWS", "Neighbourhoods", "Transpose"]
 
 FLOWS = ("source_to_target", "target_to_source")
+
+
+class Transpose(NamedTuple):
+    """The same messages by their sender: those of node j go to receiver[ptr[j] : ptr[j + 1]]."""
+
+    ptr: Tensor  # [N + 1]
+    receiver: Tensor  # [E], the node i of each message, sorted by its sender j
+    place: Tensor  # [E], where the message stands among those sorted by receiver
 
 
 class Neighbourhoods(NamedTuple):
     """The neighbourhoods N(i) of a graph: the messages of node i come from source[ptr[i] : ptr[i + 1]].
 
     A message travels along each edge (j, i) from j to i, as in equation 8. Repeated edges are repeated neighbours.
+    `transpose` has the same messages by their sender, which a GPU's backward pass goes through; where it is None, the
+    backward pass makes it for itself.
     """
 
     ptr: Tensor  # [N + 1]
     source: Tensor  # [E], the node j of each message, sorted by its receiver i
     order: Tensor | None  # [E], the place of each message's edge in the caller's list; None if already in this order
+    transpose: Transpose | None = None
 
     @classmethod
     def of(cls, edges: Tensor, num_nodes: int, flow: str = "source_to_target") -> "Neighbourhoods":
@@ -69,6 +80,15 @@ class Neighbourhoods(NamedTuple):
         """The node i of each message, [E]."""
         return torch.repeat_interleave(self.degree, output_size=self.num_edges)
 
+    def with_transpose(self, reverse: Tensor | None = None) -> "Neighbourhoods":
+        """The same neighbourhoods with their transpose made, to be used by many backward passes.
+
+        An undirected graph is its own transpose. There it need not be made but only told, by
+        reverse [E]: for each message from j to i the place of the one from i to j.
+        """
+        told = None if reverse is None else (self.ptr, self.source, reverse)
+        return self._replace(transpose=Transpose(*(told or transpose_edges(self.ptr, self.source))))
+
     def sort(self, edge_attr: Tensor) -> Tensor:
         """The caller's edge features [E, ...] in the order of the messages."""
         return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
@@ -90,11 +110,18 @@ def _(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     return ptr, edges.new_empty(edges.shape[1], dtype=torch.int64), edges.new_empty(edges.shape[1], dtype=torch.int64)
 
 
+def transpose_edges(ptr: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The tensors of Transpose, each sender's messages in the order of their receivers."""
+    sender, place = source.sort(stable=True)
+    sender_ptr = torch.searchsorted(sender, torch.arange(len(ptr), device=ptr.device))
+    return sender_ptr, torch.searchsorted(ptr, place, right=True) - 1, place
+
+
 def _check_range(edges: Tensor, num_nodes: int) -> None:
     capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
     if edges.numel() == 0 or capturing:
         return
-    low, high = (int(v) for v in edges.aminmax())
+    low, high = torch.stack(edges.aminmax()).tolist()  # one wait for the device, not two
     if low < 0 or high >= num_nodes:
         raise ValueError(
             f"edge_index must hold node numbers from 0 to {num_nodes - 1} (x has {num_nodes} rows), "

@@ -10,7 +10,7 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from pna.arguments import positive
 
-__all__ = ["Activation", "TowerLinear", "mlp", "product"]
+__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -20,6 +20,13 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
     if x.shape[1] == 1:
         return nn.functional.linear(x.squeeze(1), weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
     return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same with a bias [T, out] for every tower."""
+    if x.shape[1] == 1:
+        return nn.functional.linear(x.squeeze(1), weight.flatten(0, 1), bias.flatten()).unflatten(-1, bias.shape)
+    return torch.baddbmm(bias.unsqueeze(1), x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
 
 class TowerLinear(nn.Module):
@@ -39,7 +46,7 @@ class TowerLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, T or 1, in] -> [N, T, out]."""
-        return product(x, self.weight) + self.bias
+        return affine(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Towers and sizes."""

@@ -96,7 +96,7 @@ def test_no_tensor_of_all_messages_is_made(hub, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", 1 << 10)
     N, E, F = 60, 2400, 16
     neighbourhoods = random_graph(N, E, hub)
-    ptr, column, _ = neighbourhoods
+    ptr, column = neighbourhoods[:2]
     names = ["mean", "std", "max", "min", "softmax", "moment3"]
     source = torch.randn(N, 1, F)
     with LargestTensor() as mode:
@@ -149,7 +149,7 @@ def test_no_nodes_no_edges_one_node(N, E):
 def test_the_operators_pass_torchs_own_checks():
     neighbourhoods = random_graph()
     source, edge, _ = (t.detach() for t in parts(neighbourhoods, 2, 3, dtype=torch.float))
-    ptr, column, _ = neighbourhoods
+    ptr, column = neighbourhoods[:2]
     torch.library.opcheck(module.gather_aggregate, (source, edge, ptr, column, "mean std max"))
     torch.library.opcheck(module.gather_aggregate, (source, None, ptr, column, "mean"))
 

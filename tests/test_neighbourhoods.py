@@ -21,7 +21,7 @@ def graphs(draw):
 @given(graph=graphs())
 def test_each_node_gets_its_senders(graph):
     edge_index, N = graph
-    ptr, source, order = Neighbourhoods.of(edge_index, N)
+    ptr, source, order, _ = Neighbourhoods.of(edge_index, N)
     for i in range(N):
         expected = [j for j, k in edge_index.t().tolist() if k == i]
         assert source[ptr[i] : ptr[i + 1]].tolist() == expected  # a stable sort: the caller's order is kept

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pna.kernels.choice import chosen
 from pna.networks.batch import GraphBatch
+from pna.networks.convolutions import PNA
 from pna.networks.layers import GRU, Set2Set, head
 from pna.networks.specification import NetworkSpec
 
@@ -47,12 +49,30 @@ class Recurrent(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
-        x = self.gru(functional.pad(batch.x, (0, self.hidden - INPUTS)), self.GC_1(batch.x, batch))
-        depth = self.depth(batch)
+        x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
+        if isinstance(depth, int) and self._fits(x):
+            from pna.kernels.recurrence import recurrence
+
+            x = recurrence(x, batch.compact, self.GC_1.conv, self.GC_m.conv, self.gru.gates, depth)
+        else:
+            x = self._states(x, depth, batch)
+        return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
+
+    def _states(self, x: Tensor, depth: int | Tensor, batch: GraphBatch) -> Tensor:
+        """The nodes after all layers, [V, hidden]."""
+        x = self.gru(x, self.GC_1(batch.x, batch))
         for m in range(1, depth if isinstance(depth, int) else int(depth.max())):
             new = self.gru(x, self.GC_m(x, batch))
             x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
-        return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
+        return x
+
+    def _fits(self, x: Tensor) -> bool:
+        """Whether the fused kernels know these convolutions."""
+        if not (isinstance(self.GC_m, PNA) and chosen(x)):
+            return False
+        from pna.kernels.recurrence import supports
+
+        return supports(self.GC_1.conv) and supports(self.GC_m.conv)
 
 
 class Standard(nn.Module):

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
 
 from pna.multitask import Batch
 from pna.neighbourhoods import Neighbourhoods
+
+if TYPE_CHECKING:
+    from pna.kernels.attention import Routes
 
 __all__ = ["GraphBatch"]
 
@@ -39,11 +42,23 @@ class GraphBatch:
             G=len(batch.sizes),
             N=sizes[0],
             x=batch.x.to(device, dtype),
-            neighbourhoods=Neighbourhoods(batch.ptr.to(device), batch.source.to(device), None),
+            neighbourhoods=Neighbourhoods(*(t.to(device) for t in (batch.ptr, batch.source)), None).with_transpose(
+                reverse.to(device)
+            ),
             reverse=reverse.to(device),
             y_node=batch.y_node.to(device, dtype),
             y_graph=batch.y_graph.to(device, dtype),
         )
+
+    @cached_property
+    def compact(self) -> tuple[Tensor, Tensor]:
+        """The neighbourhoods' ptr and source in 32-bit integers, as the kernels of the recurrent network read them."""
+        return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
+
+    @cached_property
+    def routes(self) -> dict[bool, "Routes"]:
+        """What the kernels of attention know of the graphs, made once: as GAT is described, and with D6 (True)."""
+        return {}
 
     def by_graph(self, x: Tensor) -> Tensor:
         """[V, F] -> [G, N, F]."""

@@ -13,8 +13,9 @@ from torch.nn import functional
 from pna import segments
 from pna.aggregate import aggregate
 from pna.conv import PNAConv
+from pna.kernels.choice import chosen
 from pna.networks.batch import GraphBatch
-from pna.networks.layers import MLP, initialise
+from pna.networks.layers import MLP, activated, initialise
 from pna.networks.specification import NetworkSpec
 from pna.scalers import DegreeStatistics
 
@@ -69,8 +70,13 @@ class GCN(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
+        h = activated(x, self.weight.t(), None, "identity")
+        if chosen(h):
+            from pna.kernels.neighbours import neighbour_sum
+
+            return functional.leaky_relu(neighbour_sum(h, batch.compact, normalised=True) + self.bias)
         norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
-        h = norm * (x @ self.weight)
+        h = norm * h
         neighbours = aggregate(batch.neighbourhoods, ["sum"], source=h).squeeze(1)  # [V, 1, out] -> [V, out]
         return functional.leaky_relu(norm * (neighbours + h) + self.bias)
 
@@ -81,12 +87,17 @@ class GIN(nn.Module):
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.epsilon = nn.Parameter(torch.tensor([0.1]))
-        self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, last=functional.relu, norm=True)
+        self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, last="relu", norm=True)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
-        neighbours = aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
-        return self.U((1 + self.epsilon) * x + neighbours, nodes_per_graph=batch.N)
+        if chosen(x):
+            from pna.kernels.neighbours import neighbour_sum
+
+            total = neighbour_sum(x, batch.compact, own=1 + self.epsilon)
+        else:
+            total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
+        return self.U(total, nodes_per_graph=batch.N)
 
 
 class GAT(nn.Module):
@@ -108,30 +119,41 @@ class GAT(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
-        ptr, source, _ = batch.neighbourhoods
-        h = (x @ self.weight.flatten(0, 1).t()).unflatten(1, (HEADS, -1))  # [V, heads, F]
-        weights = self._mispaired(h, batch) if self.mispaired else self._weights(h, batch)  # [E, heads]
-        out = segments.sum(weights.unsqueeze(-1) * h[source], ptr)  # [V, heads, F]
-        return functional.elu(out.flatten(1))
+        h = activated(x, self.weight.flatten(0, 1), None, "identity").unflatten(1, (HEADS, -1))  # [V, heads, F]
+        return functional.elu(self._attended(h, batch).flatten(1))
+
+    def _attended(self, h: Tensor, batch: GraphBatch) -> Tensor:
+        """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
+        ptr, source = batch.neighbourhoods[:2]
+        if chosen(h, self.attention):
+            from pna.kernels.attention import Routes, attend
+
+            if self.mispaired not in batch.routes:
+                pairs = self._pairs(batch)
+                batch.routes[self.mispaired] = Routes.of(ptr, source, batch.reverse, pairs, not self.mispaired)
+            return attend(h, self.attention, batch.routes[self.mispaired])
+        weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
+        if self.mispaired:
+            weights = weights[batch.reverse]  # the weight from j to i is at (j, i)
+        return segments.sum(weights.unsqueeze(-1) * h[source], ptr)
 
     def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
         first, second = self.attention.chunk(2, dim=1)
         left, right = (h * first).sum(-1), (h * second).sum(-1)  # [V, heads]
         return functional.leaky_relu(left[receiver] + right[sender], 0.2)
 
-    def _weights(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        logits = self._logits(h, batch.neighbourhoods.target, batch.neighbourhoods.source)
-        return _softmax(logits, batch.neighbourhoods.ptr)
+    def _pairs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Receiver and sender whose features make the logits, [E] each; a row of messages has one softmax.
 
-    def _mispaired(self, h: Tensor, batch: GraphBatch) -> Tensor:
-        """D6. The list [h_0 N times, h_1 N times, …; h_0, h_1, …, h_0, …] of 2N² rows is read two rows at a time."""
-        N = batch.N
-        first = batch.neighbourhoods.target // N * N  # the first node of each message's graph
-        j, i = batch.neighbourhoods.target - first, batch.neighbourhoods.source - first  # row j lists its receivers i
-        row = 2 * (i * N + j)
-        pair = (torch.where(r < N * N, r // N, (r - N * N) % N) + first for r in (row, row + 1))
-        over_receivers = _softmax(self._logits(h, *pair), batch.neighbourhoods.ptr)  # the weight from j to i, at (j, i)
-        return over_receivers[batch.reverse]
+        D6: row j lists the messages from j to its receivers i, and the list [h_0 N times, h_1 N times, …; h_0, h_1, …,
+        h_0, …] of 2N² rows is read two rows at a time.
+        """
+        N, target, source = batch.N, batch.neighbourhoods.target, batch.neighbourhoods.source
+        if not self.mispaired:
+            return target, source
+        first = target // N * N  # the first node of each message's graph
+        row = 2 * ((source - first) * N + target - first)  # 2 (i N + j)
+        return tuple(torch.where(r < N * N, r // N, (r - N * N) % N) + first for r in (row, row + 1))
 
 
 def _softmax(logits: Tensor, ptr: Tensor) -> Tensor:

@@ -5,15 +5,19 @@ Written with elementary operations, so that one network's code serves many repli
 
 import itertools
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pna.kernels.choice import chosen
 from pna.networks.specification import NetworkSpec
 
-__all__ = ["GRU", "MLP", "BatchNorm", "Set2Set", "head", "initialise", "linear"]
+__all__ = ["ACTIVATIONS", "GRU", "MLP", "BatchNorm", "Set2Set", "activated", "head", "initialise", "linear"]
+
+ACTIVATIONS = {"identity": nn.Identity(), "leaky_relu": functional.leaky_relu, "relu": functional.relu}
+WIDEST = 32  # features that the kernels of GRU and Set2Set take
+MOST_NODES = 32  # of a graph that the kernel of Set2Set takes
 
 
 def initialise(weight: Tensor, spec: NetworkSpec, bias: Tensor | None = None) -> None:
@@ -36,6 +40,17 @@ def linear(fan_in: int, fan_out: int, spec: NetworkSpec) -> nn.Linear:
     layer = nn.Linear(fan_in, fan_out)
     initialise(layer.weight, spec, layer.bias)
     return layer
+
+
+def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """A fully-connected layer and its activation: x [rows, in], weight [out, in] -> [rows, out]."""
+    if chosen(x, weight):
+        from pna.kernels.linear import MOST
+        from pna.kernels.linear import linear as fused
+
+        if max(weight.shape) <= MOST:
+            return fused(x, weight, bias, activation)
+    return ACTIVATIONS[activation](functional.linear(x, weight, bias))
 
 
 class BatchNorm(nn.Module):
@@ -62,41 +77,47 @@ class BatchNorm(nn.Module):
         return self._normalise(x)
 
     def _normalise(self, x: Tensor) -> Tensor:
+        if self.training and chosen(x):
+            from pna.kernels.batchnorm import normalise
+
+            y, mean, var = normalise(x, self.weight, self.bias)
+            self._remember(mean, var, len(x))
+            return y
         if self.training:
             var, mean = torch.var_mean(x, dim=0, unbiased=False)
-            with torch.no_grad():
-                rows = len(x)
-                self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
-                self.running_var.mul_(0.9).add_(0.1 * rows / max(1, rows - 1) * var.detach())
+            self._remember(mean, var, len(x))
         else:
             mean, var = self.running_mean, self.running_var
         return (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, var: Tensor, rows: int) -> None:
+        self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
+        self.running_var.mul_(0.9).add_(0.1 * rows / max(1, rows - 1) * var.detach())
 
 
 class MLP(nn.Module):
     """Fully-connected layers, LeakyReLU between them or, with `norm`, ReLU and batch normalisation; then `last`."""
 
-    def __init__(
-        self, sizes: list[int], spec: NetworkSpec, last: Callable[[Tensor], Tensor], norm: bool = False
-    ) -> None:
+    def __init__(self, sizes: list[int], spec: NetworkSpec, last: str, norm: bool = False) -> None:
         super().__init__()
         self.layers = nn.ModuleList(linear(a, b, spec) for a, b in itertools.pairwise(sizes))
         self.norms = nn.ModuleList(BatchNorm(size, spec) for size in sizes[1:-1]) if norm else None
-        self.between = functional.relu if norm else functional.leaky_relu
+        self.between = "relu" if norm else "leaky_relu"
         self.last = last
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
         """[rows, first size] -> [rows, last size]."""
         for k, layer in enumerate(self.layers[:-1]):
-            x = self.between(layer(x))
+            x = activated(x, layer.weight, layer.bias, self.between)
             if self.norms is not None:
                 x = self.norms[k](x, nodes_per_graph)
-        return self.last(self.layers[-1](x))
+        return activated(x, self.layers[-1].weight, self.layers[-1].bias, self.last)
 
 
 def head(sizes: list[int], spec: NetworkSpec, norm: bool = False) -> MLP:
     """The three layers before the labels of nodes or of graphs; the released code activates the last one too."""
-    return MLP(sizes, spec, functional.leaky_relu if spec.activated_outputs else nn.Identity(), norm)
+    return MLP(sizes, spec, "leaky_relu" if spec.activated_outputs else "identity", norm)
 
 
 class _Gates(nn.Module):
@@ -124,6 +145,10 @@ class GRU(nn.Module):
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """Input x and state h, [rows, H] each -> the new state."""
+        if chosen(x, h) and h.shape[-1] <= WIDEST:
+            from pna.kernels.gru import gated
+
+            return gated(x, h, self.gates)
         a, b = self.gates(x, h)
         reset_x, update_x, new_x = a.chunk(3, dim=-1)
         reset_h, update_h, new_h = b.chunk(3, dim=-1)
@@ -142,6 +167,10 @@ class Set2Set(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The nodes of G graphs of one size, [G, N, H] -> [G, 2H]."""
         G, N, H = x.shape
+        if chosen(x) and H <= WIDEST and N <= MOST_NODES:
+            from pna.kernels.set2set import set2set
+
+            return set2set(x, self.gates)
         state, memory, read = x.new_zeros(3, G, H).unbind()
         for _ in range(N):
             state, memory = self._lstm(torch.cat([state, read], dim=-1), state, memory)

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from pna.kernels.choice import chosen
+
 __all__ = ["adam_step"]
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
@@ -14,6 +16,11 @@ def adam_step(
     theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: float
 ) -> None:
     """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
+    if chosen(theta, grad):
+        from pna.kernels.adam import adam
+
+        adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
+        return
     grad = grad.add(theta, alpha=weight_decay)
     m.lerp_(grad, 1 - BETA_1)
     v.mul_(BETA_2).addcmul_(grad, grad, value=1 - BETA_2)

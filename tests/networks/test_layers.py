@@ -220,14 +220,14 @@ def test_graph_head_has_relu_then_batch_norm_and_leaky_relu_last():
 
 
 def test_mlp_of_gin_has_relu_then_batch_norm_and_relu_last():
-    mlp = MLP([5, 4, 3], DESCRIBED, last=functional.relu, norm=True).double()
+    mlp = MLP([5, 4, 3], DESCRIBED, last="relu", norm=True).double()
     x = random(50, 5)
     one, two = mlp.layers
     assert_near(mlp(x), relu(affine(normalised(relu(affine(x, one))), two)))
 
 
 def test_mlp_hands_the_number_of_nodes_to_its_norms():
-    mlp = MLP([5, 4, 4], POSITION_NORM, last=functional.relu, norm=True).double()
+    mlp = MLP([5, 4, 4], POSITION_NORM, last="relu", norm=True).double()
     x = random(3, 4, 5)
     one, two = mlp.layers
     between = functional.batch_norm(relu(affine(x, one)), None, None, training=True)  # channel = position

@@ -1,0 +1,482 @@
+"""The gradient of the fused aggregation, in Triton: no atomics, no [E, F] tensor without edge features.
+
+The gradient of a message m_j → i is, with c = m_j - μ_i,
+
+    q0_i + q1_i c + … + [m_j is the maximum] gmax_i / ties_i + [m_j is the minimum] gmin_i / ties_i:
+
+a polynomial, of degree 1 for mean, sum, std and var, below n for moment n. A first kernel makes these coefficients of
+every node and channel from the gradients of its aggregates; a second one sums, for every sender j, over its receivers i
+through the transposed CSR. Its time is that of reading the coefficients once per message, so they are few: of a linear
+polynomial q0 - q1 (μ - μ₀) and q1, μ₀ the mean of each channel, so that little cancels in q1 (m_j - μ₀) - q1 (μ - μ₀);
+and instead of the extremes the two bits per message and channel that the forward pass has left.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from pna.kernels.aggregation import (
+    EPS,
+    MAX,
+    MEAN,
+    MIN,
+    MOMENT,
+    STD,
+    SUM,
+    VAR,
+    Saved,
+    load_shift,
+    place,
+    places,
+    power,
+    sum_chunks,
+    tile,
+)
+from pna.kernels.hubs import chunk_of, chunk_owners, limit
+from pna.kernels.layout import Config, Layout, grouped, order_of, slots_of, wide
+
+__all__ = ["backward"]
+
+
+def backward(
+    g: Tensor,
+    source: Tensor | None,
+    edge: Tensor | None,
+    ptr: Tensor,
+    column: Tensor,
+    transpose: tuple[Tensor, Tensor, Tensor],
+    names: str,
+    saved: Saved,
+    target: bool,
+    config: Config | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
+
+    transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
+    """
+    given = source if source is not None else edge
+    grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
+    grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(len(ptr) - 1, *given.shape[1:])
+    if g.numel() > 0:
+        _Backward(g, source, edge, ptr, column, transpose, names, saved, config).run(*grads, grad_target)
+    return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target
+
+
+class _Backward:
+    """The launches of one backward pass, and what they share."""
+
+    K, warps = 32, 4  # of a hub's chunk
+
+    def __init__(
+        self,
+        g: Tensor,
+        source: Tensor | None,
+        edge: Tensor | None,
+        ptr: Tensor,
+        column: Tensor,
+        transpose: tuple[Tensor, Tensor, Tensor],
+        names: str,
+        saved: Saved,
+        config: Config | None,
+    ) -> None:
+        self.g, self.ptr, self.column, self.transpose, self.saved = g, ptr, column, transpose, saved
+        self.source, self.edge = grouped(source), grouped(edge)
+        self.given = self.source if source is not None else self.edge
+        self.N, self.E, self.G, self.F = len(ptr) - 1, len(column), *self.given.shape[1:]
+        self.C, self.T = self.G * self.F, limit(self.E)
+        order, given_names = order_of(names), set(names.split())
+        linear = not given_names.isdisjoint({"std", "var"})
+        constant = not given_names.isdisjoint({"mean", "sum"})
+        self.terms = max(order, 2 if linear else int(constant))  # of the polynomial
+        self.centred = self.terms > 1 and (edge is not None or order > 0)
+        units = (2 if order > 0 else 1) if self.centred else 0  # μ and 1/s are kept too
+        planes = units + self.terms + ("max" in given_names) + ("min" in given_names)
+        self.config = config or Config.of(self.C)
+        dtype = torch.promote_types(self.given.dtype, torch.float32)
+        self.coefficients = self.given.new_empty(self.N, planes, self.C, dtype=dtype)
+        self.constants = {
+            "SLOTS": slots_of(names), "ORDER": order, "TERMS": self.terms, "CENTRED": self.centred, "UNITS": units,
+            "PLANES": planes, "LAYOUT": self._layout(),
+            "C": self.C, "F": self.F, "LIMIT": self.T, "ACC": wide(self.given.dtype),
+        }  # fmt: skip
+        self.blocks = triton.cdiv(self.C, self.config.BC)
+
+    def _layout(self) -> Layout:
+        tensors = [self.given if t is None else t for t in (self.source, self.edge, None)]
+        return Layout.of(self.F, self.G, self.config.BC, *tensors)
+
+    def run(self, grad_source: Tensor | None, grad_edge: Tensor | None, grad_target: Tensor) -> None:
+        self._make_coefficients(grad_target)
+        if self.E == 0:
+            if grad_source is not None:
+                grad_source.zero_()
+            return
+        if grad_edge is not None:
+            self._to_messages(grad_edge)
+        if grad_source is not None:
+            self._to_senders(grad_source, grad_edge)
+
+    def _make_coefficients(self, grad_target: Tensor) -> None:
+        BC = self.config.BC
+        B = 512 // BC  # four numbers of each plane for a thread
+        grid = (triton.cdiv(self.N, B), triton.cdiv(self.C, BC))
+        _coefficients[grid](
+            self.g, *self.g.stride(), self.ptr, self.saved.stats, self.saved.ties,
+            self.saved.hub_ties, self.coefficients, grad_target, self.N, **self.constants,
+            STATS=self.saved.stats.shape[1], HUBS=len(self.saved.hub_ties) > 0, HAS_TARGET=len(grad_target) > 0,
+            B=B, BC=BC, num_warps=4,
+        )  # fmt: skip
+
+    def _to_messages(self, grad_edge: Tensor) -> None:
+        """The gradient of every message, [E, G, F]."""
+        source, edge = self.source if self.source is not None else self.edge, self.edge
+        arguments = [
+            source,
+            edge,
+            self.saved.shift,
+            self.ptr,
+            self.column,
+            self.coefficients,
+            self.saved.marks,
+            grad_edge,
+        ]
+        arguments += [source.stride(0), source.stride(1), edge.stride(0), edge.stride(1), self.N, self.E]
+        constants = self.constants | {"HAS_SOURCE": self.source is not None, "BC": self.config.BC}
+        B, K, _, warps = self.config
+        owner = self.ptr
+        if self.E > self.T:
+            owner = chunk_owners(self.ptr, self.E, self.T)
+            grid = (len(owner), self.blocks)
+            _edge_gradient[grid](*arguments, owner, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps)
+        grid = (triton.cdiv(self.N, B), self.blocks)
+        _edge_gradient[grid](*arguments, owner, **constants, HUBS=False, B=B, K=K, num_warps=warps)
+
+    def _to_senders(self, grad_source: Tensor, grad_edge: Tensor | None) -> None:
+        """The gradient of every sender, [N, G, F], from those of its messages or from its receivers' coefficients."""
+        ptr, receiver, place = self.transpose
+        messages = self.coefficients if grad_edge is None else grad_edge
+        arguments = [self.source, self.saved.shift, ptr, receiver, place, messages, self.saved.marks, grad_source]
+        arguments += [self.source.stride(0), self.source.stride(1), len(grad_source)]
+        constants = self.constants | {"HAS_EDGE": grad_edge is not None, "BC": self.config.BC}
+        B, K, _, warps = self.config
+        owner, partial = ptr, self.coefficients
+        if self.E > self.T:
+            owner = chunk_owners(ptr, self.E, self.T)
+            partial = self.coefficients.new_empty(len(owner), 2, self.C)
+            grid = (len(owner), self.blocks)
+            _source_gradient[grid](
+                *arguments, owner, partial, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps
+            )
+        grid = (triton.cdiv(len(grad_source), B), self.blocks)
+        _source_gradient[grid](*arguments, owner, partial, **constants, HUBS=False, B=B, K=K, num_warps=warps)
+        if self.E > self.T:
+            grid = (len(owner), self.blocks)
+            _write_hub_gradients[grid](
+                *arguments, owner, partial, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps
+            )
+
+
+# ---- coefficients ----
+
+
+@triton.jit
+def _gradient_of(g, at, stride_a, mask, SLOT: tl.constexpr, ACC: tl.constexpr):
+    """The gradient of one aggregate, or 0."""
+    if SLOT >= 0:
+        return tl.load(g + at + SLOT * stride_a, mask=mask, other=0.0).to(ACC)
+    return tl.zeros(mask.shape, ACC)
+
+
+@triton.jit
+def _moment_factor(g, e, s, d, n: tl.constexpr):
+    """∂M_n/∂m_j = factor ((u - r)^(n-1) - E[(u - r)^(n-1)]): factor = (|e| + ε/s^n)^(1/n - 1) / d; 0 at e = 0."""
+    x = tl.abs(e) + EPS / power(s, n)
+    steep = tl.exp(tl.log(x) * (1.0 / n - 1.0))
+    return tl.where(e == 0, 0.0, g * steep / d)
+
+
+@triton.jit
+def _coefficients(
+    g, stride_n, stride_g, stride_a, stride_f, ptr, stats, ties, hub_ties, coefficients, grad_target, N,
+    SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
+    ACC: tl.constexpr, STATS: tl.constexpr, HUBS: tl.constexpr, HAS_TARGET: tl.constexpr,
+    B: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """Node by node: [μ, 1/s,] q0, q1, …, gmax / ties, gmin / ties; and the gradient of the receiver's part."""
+    node = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    mask = (node < N)[:, None] & (c < C)[None, :]
+    start = tl.load(ptr + node, mask=node < N, other=0)
+    degree = tl.load(ptr + node + 1, mask=node < N, other=0) - start
+    d = tl.maximum(degree, 1).to(ACC)[:, None]
+    if LAYOUT[0]:
+        at = (node * stride_n)[:, None] + (c * stride_f)[None, :]
+    else:
+        at = (node * stride_n)[:, None] + ((c // F).to(tl.int64) * stride_g + (c % F) * stride_f)[None, :]
+    mean = _gradient_of(g, at, stride_a, mask, SLOTS[MEAN], ACC)
+    total = _gradient_of(g, at, stride_a, mask, SLOTS[SUM], ACC)
+    top = _gradient_of(g, at, stride_a, mask, SLOTS[MAX], ACC)
+    low = _gradient_of(g, at, stride_a, mask, SLOTS[MIN], ACC)
+    if HAS_TARGET:
+        once = tl.where((degree > 0)[:, None], mean + top + low, 0.0)
+        many = total * degree.to(ACC)[:, None]
+        tl.store(grad_target + (node * C)[:, None] + c[None, :], once + many, mask=mask)
+
+    to = coefficients + (node * (PLANES * C))[:, None] + c[None, :]
+    row = stats + (node * (STATS * C))[:, None] + c[None, :]
+    q0 = mean / d + total
+    q1 = tl.zeros(mask.shape, ACC)
+    if STATS > 0:
+        mu = tl.load(row, mask=mask, other=0.0)
+        var = tl.load(row + C, mask=mask, other=0.0)
+        std = _gradient_of(g, at, stride_a, mask, SLOTS[STD], ACC)
+        q1 = (std / tl.sqrt(var + EPS) + 2 * _gradient_of(g, at, stride_a, mask, SLOTS[VAR], ACC)) / d
+        q1 = tl.where(var == 0, 0.0, q1)  # all messages are equal, so that c = 0
+        if CENTRED:
+            tl.store(to, mu, mask=mask)
+        else:
+            q0 -= q1 * mu
+    if ORDER > 0:
+        s = tl.load(row + 2 * C, mask=mask, other=1.0)
+        r = tl.load(row + 3 * C, mask=mask, other=0.0)
+        e2 = tl.load(row + 4 * C, mask=mask, other=0.0)
+        tl.store(to + C, 1.0 / s, mask=mask)
+        q1 *= s
+        q2 = tl.zeros(mask.shape, ACC)
+        q3, q4 = q2, q2
+        if SLOTS[MOMENT + 2] >= 0:  # u - r
+            a = _moment_factor(_gradient_of(g, at, stride_a, mask, SLOTS[MOMENT + 2], ACC), e2, s, d, 2)
+            q1 += a
+            q0 -= a * r
+        if ORDER > 2:
+            e3 = tl.load(row + 5 * C, mask=mask, other=0.0)
+            if SLOTS[MOMENT + 3] >= 0:  # (u - r)² - e2
+                a = _moment_factor(_gradient_of(g, at, stride_a, mask, SLOTS[MOMENT + 3], ACC), e3, s, d, 3)
+                q2 += a
+                q1 -= 2 * a * r
+                q0 += a * (r * r - e2)
+            if ORDER > 3:
+                e4 = tl.load(row + 6 * C, mask=mask, other=0.0)
+                if SLOTS[MOMENT + 4] >= 0:  # (u - r)³ - e3
+                    a = _moment_factor(_gradient_of(g, at, stride_a, mask, SLOTS[MOMENT + 4], ACC), e4, s, d, 4)
+                    q3 += a
+                    q2 -= 3 * a * r
+                    q1 += 3 * a * r * r
+                    q0 -= a * (r * r * r + e3)
+                if ORDER > 4:
+                    e5 = tl.load(row + 7 * C, mask=mask, other=0.0)
+                    a = _moment_factor(_gradient_of(g, at, stride_a, mask, SLOTS[MOMENT + 5], ACC), e5, s, d, 5)
+                    q4 += a  # (u - r)⁴ - e4
+                    q3 -= 4 * a * r
+                    q2 += 6 * a * r * r
+                    q1 -= 4 * a * r * r * r
+                    q0 += a * (r * r * r * r - e4)
+        if TERMS > 2:
+            tl.store(to + (UNITS + 2) * C, q2, mask=mask)
+        if TERMS > 3:
+            tl.store(to + (UNITS + 3) * C, q3, mask=mask)
+        if TERMS > 4:
+            tl.store(to + (UNITS + 4) * C, q4, mask=mask)
+    if TERMS > 0:
+        tl.store(to + UNITS * C, q0, mask=mask)
+    if TERMS > 1:
+        tl.store(to + (UNITS + 1) * C, q1, mask=mask)
+    at_top: tl.constexpr = UNITS + TERMS
+    at_low: tl.constexpr = at_top + (1 if SLOTS[MAX] >= 0 else 0)
+    if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
+        hits = tl.load(ties + (node * C)[:, None] + c[None, :], mask=mask, other=0)
+        maxima = (hits & 65535).to(ACC)
+        minima = (hits >> 16).to(ACC)
+        if HUBS:
+            hub = mask & (degree > LIMIT)[:, None]
+            at = hub_ties + (tl.cdiv(start, LIMIT) * (2 * C))[:, None] + c[None, :]
+            maxima = tl.where(hub, tl.load(at, mask=hub, other=1.0), maxima)
+            minima = tl.where(hub, tl.load(at + C, mask=hub, other=1.0), minima)
+        if SLOTS[MAX] >= 0:
+            tl.store(to + at_top * C, top / tl.maximum(maxima, 1.0), mask=mask)
+        if SLOTS[MIN] >= 0:
+            tl.store(to + at_low * C, low / tl.maximum(minima, 1.0), mask=mask)
+
+
+# ---- from coefficients to messages ----
+
+
+@triton.jit
+def _extremes(
+    at, marks, e, mask, c,
+    SLOTS: tl.constexpr, TERMS: tl.constexpr, UNITS: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """What the messages at the places e [B, K] get for being an extreme, [B, K, BC]; `at`: their coefficients."""
+    out = tl.zeros(mask.shape, ACC)
+    at_top: tl.constexpr = UNITS + TERMS
+    if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
+        width: tl.constexpr = (C + 3) // 4
+        byte = tl.load(marks + (e * width)[:, :, None] + (c // 4)[None, None, :], mask=mask, other=0).to(tl.int32)
+        byte = byte >> (c % 4)[None, None, :]
+        if SLOTS[MAX] >= 0:
+            out += tl.where((byte & 1) != 0, tl.load(at + at_top * C, mask=mask, other=0.0), 0.0)
+        if SLOTS[MIN] >= 0:
+            at_low: tl.constexpr = at_top + (1 if SLOTS[MAX] >= 0 else 0)
+            out += tl.where((byte & 16) != 0, tl.load(at + at_low * C, mask=mask, other=0.0), 0.0)
+    return out
+
+
+@triton.jit
+def _polynomial(
+    at, m, mask, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    C: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """q0 + q1 u + … by Horner's rule, u = (m - μ) / s, both less μ₀, [B, K, BC]."""
+    out = tl.zeros(mask.shape, ACC)
+    if CENTRED:
+        u = m - tl.load(at, mask=mask, other=0.0)
+        if ORDER > 0:
+            u *= tl.load(at + C, mask=mask, other=0.0)
+        for t in tl.static_range(TERMS):
+            out = out * u + tl.load(at + (UNITS + TERMS - 1 - t) * C, mask=mask, other=0.0)
+    elif TERMS > 0:
+        out += tl.load(at + UNITS * C, mask=mask, other=0.0)
+    return out
+
+
+@triton.jit
+def _edge_gradient(
+    source, edge, shift, ptr, column, coefficients, marks, grad, stride_s, stride_sg, stride_e, stride_eg, N, E, owner,
+    SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
+    ACC: tl.constexpr, HAS_SOURCE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The gradients of the messages of B nodes, or of one chunk of a hub -> grad [E, C]."""
+    if HUBS:
+        p = tl.program_id(0).to(tl.int64)
+        hub, first, last, begin, stop = chunk_of(ptr, owner, p, LIMIT)
+        one = tl.zeros([B], tl.int64)
+        node, start = hub + one, begin + one
+        end = tl.where(last - first > LIMIT, stop, begin) + one
+    else:
+        node = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+        start = tl.load(ptr + node, mask=node < N, other=0)
+        end = tl.load(ptr + node + 1, mask=node < N, other=0)
+        end = tl.where(end - start <= LIMIT, end, start)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    k = tl.arange(0, K)
+    at = coefficients + (node * (PLANES * C))[:, None, None] + c[None, None, :]  # [B, 1, BC]
+    for begun in range(0, tl.max(end - start, 0), K):
+        e = start[:, None] + begun + k[None, :]
+        live = (e < end[:, None])[:, :, None] & (c < C)[None, None, :]
+        m = tile(source, edge, column, places(start, end, begun, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
+                 HAS_SOURCE, True, LAYOUT, C, F, ACC)  # fmt: skip
+        m -= load_shift(shift, c, C, CENTRED, ACC)[None, None, :]
+        here = at + tl.zeros(live.shape, tl.int64)
+        value = _polynomial(here, m, live, ORDER, TERMS, CENTRED, UNITS, C, ACC)
+        value += _extremes(here, marks, e, live, c, SLOTS, TERMS, UNITS, C, ACC)
+        tl.store(grad + (e * C)[:, :, None] + c[None, None, :], value, mask=live)
+
+
+# ---- from messages to senders ----
+
+
+@triton.jit
+def _gather(
+    messages, marks, receiver, order, start, end, m, c,
+    SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr, HAS_EDGE: tl.constexpr,
+    K: tl.constexpr,
+):  # fmt: skip
+    """The sum over the messages start : end [B] of each sender, and the sum of their q1, [B, BC] each.
+
+    m [B, BC] is what the sender sends less μ₀; with HAS_EDGE `messages` holds the gradients, else coefficients.
+    """
+    k = tl.arange(0, K)
+    total = tl.zeros([start.shape[0], c.shape[0]], ACC)
+    slope = total
+    for begun in range(0, tl.max(end - start, 0), K):
+        at = start[:, None] + begun + k[None, :]
+        within = at < end[:, None]
+        if LAYOUT[4]:
+            live = tl.broadcast_to(within[:, :, None], [start.shape[0], K, c.shape[0]])
+        else:
+            live = within[:, :, None] & (c < C)[None, None, :]
+        e = tl.load(order + at, mask=within, other=0)  # [B, K]
+        if HAS_EDGE:
+            row = messages + (e * C)[:, :, None] + c[None, None, :]
+            total += tl.sum(tl.load(row, mask=live, other=0.0).to(ACC), 1)
+        else:
+            i = tl.load(receiver + at, mask=within, other=0)
+            row = messages + (i * (PLANES * C))[:, :, None] + c[None, None, :]
+            value = _polynomial(row, m[:, None, :], live, ORDER, TERMS, CENTRED, UNITS, C, ACC)
+            value += _extremes(row, marks, e, live, c, SLOTS, TERMS, UNITS, C, ACC)
+            total += tl.sum(value, 1)
+            if TERMS == 2 and not CENTRED:
+                slope += tl.sum(tl.load(row + C, mask=live, other=0.0), 1)
+    return total, slope
+
+
+@triton.jit
+def _sent(
+    source, shift, node, c, mask, stride_s, stride_sg,
+    SHIFTED: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
+):  # fmt: skip
+    """What the senders `node` [B] send, less μ₀, [B, BC]."""
+    at = (node * stride_s)[:, None] + place(c, stride_sg, F, LAYOUT[1])[None, :]
+    return tl.load(source + at, mask=mask, other=0.0).to(ACC) - load_shift(shift, c, C, SHIFTED, ACC)[None, :]
+
+
+@triton.jit
+def _source_gradient(
+    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, N, owner, partial,
+    SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
+    ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The gradients of B senders -> grad [N, C], or of one chunk of a hub's messages -> partial [P, 2, C]."""
+    p = tl.program_id(0).to(tl.int64)
+    if HUBS:
+        hub, first, last, begin, stop = chunk_of(ptr, owner, p, LIMIT)
+        one = tl.zeros([B], tl.int64)
+        node, start = hub + one, begin + one
+        end = tl.where(last - first > LIMIT, stop, begin) + one
+        mine = end > start
+    else:
+        node = p * B + tl.arange(0, B)
+        start = tl.load(ptr + node, mask=node < N, other=0)
+        end = tl.load(ptr + node + 1, mask=node < N, other=0)
+        mine = (node < N) & (end - start <= LIMIT)
+        end = tl.where(mine, end, start)
+    c = tl.program_id(1) * BC + tl.arange(0, BC)
+    mask = mine[:, None] & (c < C)[None, :]
+    m = _sent(source, shift, node, c, mask, stride_s, stride_sg, TERMS > 1, LAYOUT, C, F, ACC)
+    total, slope = _gather(messages, marks, receiver, order, start, end, m, c,
+                           SLOTS, ORDER, TERMS, CENTRED, UNITS, PLANES, LAYOUT, C, ACC, HAS_EDGE, K)  # fmt: skip
+    if HUBS:
+        at = partial + p * (2 * C) + c[None, :]
+        tl.store(at, total, mask=mask)
+        tl.store(at + C, slope, mask=mask)
+    else:
+        if TERMS == 2 and not (CENTRED or HAS_EDGE):
+            total += slope * m
+        tl.store(grad + (node * C)[:, None] + c[None, :], total, mask=mask)
+
+
+@triton.jit
+def _write_hub_gradients(
+    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, N, owner, partial,
+    SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
+    PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
+    ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The gradient of a hub from those of its chunks, by the program of its first chunk."""
+    p = tl.program_id(0).to(tl.int64)
+    hub, first, last, start, _end = chunk_of(ptr, owner, p, LIMIT)
+    if (last - first > LIMIT) & (start == first):
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        node = hub + tl.zeros([1], tl.int64)
+        mask = (c < C)[None, :]
+        total = sum_chunks(partial, 0, first, last, c, C, LIMIT, 2, ACC, K)
+        if TERMS == 2 and not (CENTRED or HAS_EDGE):
+            m = _sent(source, shift, node, c, mask, stride_s, stride_sg, TERMS > 1, LAYOUT, C, F, ACC)
+            slope = sum_chunks(partial, 1, first, last, c, C, LIMIT, 2, ACC, K)
+            total += slope * m
+        tl.store(grad + (node * C)[:, None] + c[None, :], total, mask=mask)

@@ -1,0 +1,71 @@
+"""What the kernels are told at compile time: which aggregators, how the channels lie in memory, how large a tile is."""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+__all__ = ["NAMES", "Config", "Layout", "grouped", "number_of_stats", "order_of", "slots_of", "wide"]
+
+NAMES = ("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5")
+
+
+def slots_of(names: str) -> tuple[int, ...]:
+    """Where each of NAMES stands in the output, or -1."""
+    wanted = names.split()
+    return tuple(wanted.index(name) if name in wanted else -1 for name in NAMES)
+
+
+def order_of(names: str) -> int:
+    """The highest moment, or 0 if there is none."""
+    return max((int(name[-1]) for name in names.split() if name.startswith("moment")), default=0)
+
+
+def number_of_stats(names: str) -> int:
+    """How many numbers per node and channel the backward pass needs besides the ties."""
+    order = order_of(names)
+    if order > 0:
+        return 3 + order  # μ, σ², s, r and the moments 2 … order
+    return 0 if {"std", "var"}.isdisjoint(names.split()) else 2
+
+
+def wide(dtype: torch.dtype) -> tl.dtype:
+    """What is accumulated in."""
+    return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+def grouped(t: Tensor | None) -> Tensor | None:
+    """A tensor [rows, G, F] whose features lie side by side; rows and groups may lie anywhere."""
+    return t if t is None or t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous()
+
+
+class Layout(NamedTuple):
+    """Whether channel c = (group, feature) is simply the c-th number of a row, and blocks of channels are all full."""
+
+    out: bool
+    source: bool
+    edge: bool
+    target: bool
+    whole: bool
+
+    @classmethod
+    def of(cls, F: int, G: int, BC: int, *tensors: Tensor) -> "Layout":
+        """From the sizes and the strides of source, edge and target, in blocks of BC channels."""
+        return cls(G == 1, *(G == 1 or t.stride(1) == F for t in tensors), whole=G * F % BC == 0)
+
+
+class Config(NamedTuple):
+    """The tile of a program: B nodes, K messages of each at a time, BC channels; and its warps."""
+
+    B: int
+    K: int
+    BC: int
+    warps: int
+
+    @classmethod
+    def of(cls, channels: int) -> "Config":
+        """For that many channels: the fastest of those that benchmarks.aggregation --tune tries."""
+        BC = min(64, max(4, triton.next_power_of_2(channels)))
+        return cls(B=256 // BC, K=4, BC=BC, warps=2)

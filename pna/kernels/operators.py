@@ -1,0 +1,107 @@
+"""The fused aggregation as operators of torch: so that torch.compile, autocast and CUDA graphs know what they are.
+
+Triton itself is imported at the first call: the package works without it wherever there is no GPU.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pna.kernels.choice import usable
+from pna.neighbourhoods import transpose_edges
+
+__all__ = ["aggregate", "aggregate_backward", "supports"]
+
+_FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5"))
+
+
+def supports(names: Sequence[str], given: Tensor) -> bool:
+    """Whether there is a kernel for these aggregators of messages like `given`."""
+    return usable(given) and _FUSED.issuperset(names) and len(set(names)) == len(names)
+
+
+_library = torch.library.Library("pna", "FRAGMENT")
+_library.define(
+    "fused_aggregate(Tensor? source, Tensor? edge, Tensor? target, Tensor ptr, Tensor column, str names, bool save)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_library.define(
+    "fused_aggregate_backward(Tensor g, Tensor? source, Tensor? edge, Tensor ptr, Tensor column,"
+    " Tensor? sender_ptr, Tensor? receiver, Tensor? place, str names,"
+    " Tensor shift, Tensor stats, Tensor ties, Tensor hub_ties, Tensor marks, bool target) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _aggregate(
+    source: Tensor | None,
+    edge: Tensor | None,
+    target: Tensor | None,
+    ptr: Tensor,
+    column: Tensor,
+    names: str,
+    save: bool,
+) -> tuple[Tensor, ...]:
+    from pna.kernels.aggregation import forward
+
+    out, saved = forward(source, edge, target, ptr, column, names, save)
+    return out, *saved
+
+
+def _aggregate_backward(
+    g: Tensor,
+    source: Tensor | None,
+    edge: Tensor | None,
+    ptr: Tensor,
+    column: Tensor,
+    sender_ptr: Tensor | None,
+    receiver: Tensor | None,
+    place: Tensor | None,
+    names: str,
+    shift: Tensor,
+    stats: Tensor,
+    ties: Tensor,
+    hub_ties: Tensor,
+    marks: Tensor,
+    target: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    from pna.kernels.aggregation import Saved
+    from pna.kernels.aggregation_backward import backward
+
+    transpose = (sender_ptr, receiver, place)
+    if sender_ptr is None and source is not None:
+        transpose = transpose_edges(ptr, column)
+    return backward(g, source, edge, ptr, column, transpose, names, Saved(shift, stats, ties, hub_ties, marks), target)
+
+
+for _key in ("CUDA", "CPU"):  # on a CPU for Triton's interpreter, which the tests use
+    _library.impl("fused_aggregate", _aggregate, _key)
+    _library.impl("fused_aggregate_backward", _aggregate_backward, _key)
+
+
+@torch.library.register_fake("pna::fused_aggregate", lib=_library)
+def _(
+    source: Tensor | None,
+    edge: Tensor | None,
+    target: Tensor | None,
+    ptr: Tensor,
+    column: Tensor,
+    names: str,
+    save: bool,
+) -> tuple[Tensor, ...]:
+    from pna.kernels.aggregation import allocate
+
+    return allocate(source if source is not None else edge, len(ptr) - 1, len(column), names, save)
+
+
+@torch.library.register_fake("pna::fused_aggregate_backward", lib=_library)
+def _(
+    g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    given = source if source is not None else edge
+    grads = (given.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
+    return *grads, given.new_empty(len(ptr) - 1 if rest[-1] else 0, *given.shape[1:])
+
+
+aggregate = torch.ops.pna.fused_aggregate.default
+aggregate_backward = torch.ops.pna.fused_aggregate_backward.default
