@@ -19,7 +19,7 @@ from pna.networks import GraphBatch, build
 from pna.training.files import read_tensors, write_tensors
 from pna.training.trainer import Replicas, Settings, Trainer
 
-__all__ = ["CellRun", "Progress"]
+__all__ = ["CellRun", "Progress", "Run"]
 
 GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
 CHECKPOINT_SECONDS = 30.0  # the clock is read after every step: a batch on a CPU, an epoch on a GPU
@@ -36,18 +36,126 @@ class Progress:
     best: float
 
 
-class CellRun:
+class Run:
+    """A training of many replicas that can stop at any step and go on later: what the cells of all kinds share.
+
+    A kind of cell says what decides its result (`configuration`), how its replicas start (`_fresh`), are trained
+    (`trainer`) and kept (`kept`), and which numbers of an epoch are recorded (`numbers`).
+    """
+
+    epochs: int  # at most
+    kept: type  # the dataclass of the replicas' tensors
+    columns: int  # of `numbers`
+    configuration: dict
+    trainer: object
+
+    def __init__(self, cell: object, profile: object, device: str, dtype: torch.dtype) -> None:
+        self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
+        self.replicas = None
+        self.curves: list[Tensor] = []  # an [R, columns] per epoch
+        self.seconds = 0.0
+
+    @property
+    def hash(self) -> str:
+        """Of the configuration."""
+        return hashlib.sha256(json.dumps(self.configuration, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What a checkpoint must have in common with this run."""
+        return {"hash": self.hash}
+
+    def matches(self, facts: dict) -> bool:
+        """Whether a result is this run's."""
+        return facts["hash"] == self.hash
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where an unfinished training is kept."""
+        return data_folder() / "runs" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
+
+    @property
+    def weights(self) -> Path:
+        """Where the best weights of a finished training are kept."""
+        return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
+
+    def _fresh(self) -> object:
+        """The replicas before the first epoch."""
+        raise NotImplementedError
+
+    def numbers(self) -> Tensor:
+        """Of the last epoch, [R, columns]."""
+        raise NotImplementedError
+
+    def best(self) -> float:
+        """The best of the replicas on validation so far, for the progress report."""
+        raise NotImplementedError
+
+    def train(self, deadline: float | None = None, report: Callable[[Progress], None] = lambda progress: None) -> bool:
+        """Trains on from the checkpoint, if there is one, until all is finished (True) or the deadline is past."""
+        if self.checkpoint.exists():
+            self._load()
+        else:
+            self.replicas = self._fresh()
+        start = saved = time.monotonic()
+        before = self.seconds
+        for took_part in self.trainer.steps(self.replicas):
+            now = time.monotonic()
+            self.seconds = before + now - start
+            if took_part is not None:
+                self.curves.append(self._curve_point(took_part))
+                report(self._progress(len(took_part)))
+            if deadline is not None and now >= deadline:
+                self.save()
+                return len(self.trainer.running(self.replicas)) == 0
+            if now - saved >= CHECKPOINT_SECONDS:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+        return True
+
+    def _curve_point(self, took_part: Tensor) -> Tensor:
+        point = torch.full((len(self.replicas.train), self.columns), torch.nan)
+        point[took_part.cpu()] = self.numbers()[took_part].float().cpu()
+        return point
+
+    def _progress(self, running: int) -> Progress:
+        return Progress(len(self.curves), self.epochs, running, len(self.replicas.best), self.best())
+
+    def save(self) -> None:
+        """Writes the checkpoint."""
+        none_yet = torch.empty(0, len(self.replicas.best), self.columns)
+        tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves) if self.curves else none_yet}
+        write_tensors(self.checkpoint, tensors, self.identity | {"cell": str(self.cell), "seconds": self.seconds})
+
+    def _load(self) -> None:
+        tensors, facts = read_tensors(self.checkpoint)
+        if any(facts.get(name) != value for name, value in self.identity.items()):
+            raise ValueError(
+                f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
+                "remove it to start anew, or ask for what it was started with"
+            )
+        try:
+            self.curves = list(tensors.pop("curves"))
+            self.replicas = self.kept(**{name: t.to(self.device) for name, t in tensors.items()})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{self.checkpoint} does not hold what this version keeps ({error}); remove it") from error
+        self.seconds = facts["seconds"]
+
+
+class CellRun(Run):
     """One cell under one profile on one device."""
 
+    kept = Replicas
+    columns = 2  # training and validation loss
+
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
+        super().__init__(cell, profile, device, dtype)
         self.training = TRAININGS[cell.training]
+        self.epochs = profile.epochs
         self.settings = Settings(profile.learning_rate, epochs=profile.epochs, patience=profile.patience)
         self.seeds = list(range(profile.seeds))
         self.tasks = range(len(TASKS)) if self.training.single_task else [None]  # a replica per seed and task
-        self.replicas: Replicas | None = None
-        self.curves: list[Tensor] = []  # an [R, 2] of training and validation loss per epoch
-        self.seconds = 0.0
 
     @property
     def configuration(self) -> dict:
@@ -61,21 +169,6 @@ class CellRun:
             "graphs_per_batch": GRAPHS_PER_BATCH,
             "dtype": str(self.dtype),
         }
-
-    @property
-    def hash(self) -> str:
-        """Of the configuration."""
-        return hashlib.sha256(json.dumps(self.configuration, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def checkpoint(self) -> Path:
-        """Where an unfinished training is kept."""
-        return data_folder() / "runs" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
-
-    @property
-    def weights(self) -> Path:
-        """Where the best weights of a finished training are kept."""
-        return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
 
     # ---- data and networks ----
 
@@ -120,6 +213,7 @@ class CellRun:
         return Trainer(self._networks()[0].to(self.device), train, validation, self.settings)
 
     def _fresh(self) -> Replicas:
+        """The replicas before the first epoch."""
         theta, state = self.trainer.lifted.stack(self._networks())
         rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
         masks = torch.stack([_mask(task) for task in self.replica_tasks])
@@ -133,58 +227,13 @@ class CellRun:
 
     # ---- training ----
 
-    def train(self, deadline: float | None = None, report: Callable[[Progress], None] = lambda progress: None) -> bool:
-        """Trains on from the checkpoint, if there is one, until all is finished (True) or the deadline is past."""
-        if self.checkpoint.exists():
-            self._load()
-        else:
-            self.replicas = self._fresh()
-        start = saved = time.monotonic()
-        before = self.seconds
-        for took_part in self.trainer.steps(self.replicas):
-            now = time.monotonic()
-            self.seconds = before + now - start
-            if took_part is not None:
-                self.curves.append(self._curve_point(took_part))
-                report(self._progress(len(took_part)))
-            if deadline is not None and now >= deadline:
-                self.save()
-                return len(self.trainer.running(self.replicas)) == 0
-            if now - saved >= CHECKPOINT_SECONDS:
-                self.save()
-                saved = time.monotonic()
-        self.save()
-        return True
+    def numbers(self) -> Tensor:
+        """Training and validation loss, [R, 2]."""
+        return torch.stack([self.replicas.train, self.replicas.validation], dim=1)
 
-    def _curve_point(self, took_part: Tensor) -> Tensor:
-        point = torch.full((len(self.replicas.train), 2), torch.nan)
-        losses = torch.stack([self.replicas.train, self.replicas.validation], dim=1)
-        point[took_part.cpu()] = losses[took_part].float().cpu()
-        return point
-
-    def _progress(self, running: int) -> Progress:
-        best = self.replicas.best.min().item()
-        return Progress(len(self.curves), self.settings.epochs, running, len(self.replicas.best), best)
-
-    def save(self) -> None:
-        """Writes the checkpoint."""
-        none_yet = torch.empty(0, len(self.replicas.best), 2)
-        tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves) if self.curves else none_yet}
-        write_tensors(self.checkpoint, tensors, {"hash": self.hash, "cell": str(self.cell), "seconds": self.seconds})
-
-    def _load(self) -> None:
-        tensors, facts = read_tensors(self.checkpoint)
-        if facts.get("hash") != self.hash:
-            raise ValueError(
-                f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
-                "remove it to start anew, or ask for what it was started with"
-            )
-        try:
-            self.curves = list(tensors.pop("curves"))
-            self.replicas = Replicas(**{name: t.to(self.device) for name, t in tensors.items()})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{self.checkpoint} does not hold what this version keeps ({error}); remove it") from error
-        self.seconds = facts["seconds"]
+    def best(self) -> float:
+        """The least validation loss."""
+        return self.replicas.best.min().item()
 
     # ---- tests ----
 

@@ -5,7 +5,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -13,6 +15,10 @@ from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, all_cel
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
+from pna.realworld.models import REAL_PROFILES, RealCell, RealProfile, is_real, real_cells
+from pna.realworld.published import cell_text
+from pna.realworld.record import record_real, summary
+from pna.realworld.run import RealRun
 from pna.training.cells import CellRun, Progress
 from pna.training.files import read_tensors
 from pna.training.store import load, mean_log_errors, record, result_path, table_of
@@ -26,7 +32,8 @@ UNFINISHED = 3  # exit code of a training that its time budget stopped
 def train(arguments: Sequence[str]) -> int:
     """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds."""
     parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
-    parser.add_argument("cell", nargs="?", metavar="CELL", help="training/spec/model/hidden; --list shows all")
+    names = "training/spec/model/hidden, or dataset/released/model/edges; --list shows all"
+    parser.add_argument("cell", nargs="?", metavar="CELL", help=names)
     parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
     parser.add_argument("--profile", choices=PROFILES, default="paper", help="the budget (default: paper)")
     parser.add_argument("--seeds", type=_positive, help="other than the profile's")
@@ -43,7 +50,7 @@ def train(arguments: Sequence[str]) -> int:
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
     options = parser.parse_args(arguments)
     if options.list:
-        print("\n".join(map(str, all_cells())))
+        print("\n".join(map(str, (*all_cells(), *real_cells()))))
         return 0
     if options.cell is None:
         parser.error("a CELL is needed; --list shows all")
@@ -55,11 +62,10 @@ def _train(options: argparse.Namespace) -> int:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
     if options.device == "cpu":
         torch.set_num_threads(1)  # its operations are small; cells run side by side instead
-    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
-    run = CellRun(Cell.parse(options.cell), profile, options.device)
-    path = result_path(run.cell, profile)
+    job = _job(options)
+    run, path = job.run, job.path
     if path.exists():
-        if load(path)["hash"] != run.hash:
+        if not run.matches(load(path)):
             raise ValueError(f"{path} holds the result of another configuration; remove it to make a new one")
         print(f"{path} is there already")
         return 0
@@ -71,9 +77,29 @@ def _train(options: argparse.Namespace) -> int:
     if not finished:
         print(f"{run.cell}: stopped after {len(run.curves)} epochs by the time budget; go on with --resume")
         return UNFINISHED
-    print(f"{record(run)} written")
-    _print_table(table_of(load(path)))
+    print(f"{job.record(run)} written")
+    job.show(load(path))
     return 0
+
+
+class _Job(NamedTuple):
+    """A cell of the multi-task benchmark or of the real-world ones: both are trained by the same command."""
+
+    run: CellRun | RealRun
+    path: Path  # of the result
+    record: Callable[[CellRun | RealRun], Path]
+    show: Callable[[dict], None]  # prints a result
+
+
+def _job(options: argparse.Namespace) -> _Job:
+    """What the command names."""
+    if is_real(options.cell):
+        real_profile = REAL_PROFILES[options.profile].changed(options.seeds, options.epochs)
+        real = RealRun(RealCell.parse(options.cell), real_profile, options.device)
+        return _Job(real, real.result, record_real, _print_real)
+    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
+    run = CellRun(Cell.parse(options.cell), profile, options.device)
+    return _Job(run, result_path(run.cell, profile), record, lambda facts: _print_table(table_of(facts)))
 
 
 def results(arguments: Sequence[str]) -> int:
@@ -83,30 +109,39 @@ def results(arguments: Sequence[str]) -> int:
     parser.add_argument("--epochs", type=_positive, help="of a training with other epochs than the profile's")
     parser.add_argument("--seeds", type=_positive, help="of a training with other seeds than the profile's")
     options = parser.parse_args(arguments)
-    profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
-    return _told("results", lambda: _results(profile))
+    profiles = (table[options.profile].changed(options.seeds, options.epochs) for table in (PROFILES, REAL_PROFILES))
+    return _told("results", lambda: _results(*profiles))
 
 
-def _results(profile: Profile) -> int:
+def _results(profile: Profile, real_profile: RealProfile) -> int:
     print(f"profile {profile.name}: {profile.seeds} seeds, at most {profile.epochs} epochs")
     rows = []
     for experiment in EXPERIMENTS.values():
         for spec in SPECS:
-            states = {cell: _state(CellRun(cell, profile)) for cell in experiment.cells(spec)}
-            for state in ("recorded", "partial", "missing"):
-                cells = [
-                    f"{cell.training}/{cell.model}/{cell.hidden}" for cell, found in states.items() if found == state
-                ]
-                if cells:
-                    rows.append((experiment.where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)))
+            runs = [CellRun(cell, profile) for cell in experiment.cells(spec)]
+            states = {
+                f"{run.cell.training}/{run.cell.model}/{run.cell.hidden}": _state(run, result_path(run.cell, profile))
+                for run in runs
+            }
+            rows += _rows(experiment.where, spec, states)
+    runs = [RealRun(cell, real_profile) for cell in real_cells()]
+    states = {f"{run.cell.training}/{run.cell.model}/{run.cell.edges}": _state(run, run.result) for run in runs}
+    rows += _rows("figure 6", runs[0].cell.spec, states)
     width = [max(len(row[k]) for row in rows) for k in range(4)]
     for row in rows:
         print("  ".join(text.ljust(w) for text, w in zip(row, [*width, 0], strict=True)).rstrip())
     return 0
 
 
-def _state(run: CellRun) -> str:
-    path = result_path(run.cell, run.profile)
+def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    """A line for each state that a cell is in."""
+    for state in ("recorded", "partial", "missing"):
+        cells = [name for name, found in states.items() if found == state]
+        if cells:
+            yield where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)
+
+
+def _state(run: CellRun | RealRun, path: Path) -> str:
     if path.exists() and load(path)["hash"] == run.hash:
         return "recorded"
     return "partial" if run.checkpoint.exists() else "missing"
@@ -126,6 +161,8 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    if is_real(options.cell):
+        raise ValueError(f"{options.cell} is tested on its own test set, when it is recorded; see its result")
     profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
     run = CellRun(Cell.parse(options.cell), profile, options.device)
     if not run.weights.exists():
@@ -149,6 +186,16 @@ def _print_table(rows: dict[str, list[float]]) -> None:
     header = ("log10 MSE, five best", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
     print(table(header, lines))
+
+
+def _print_real(facts: dict) -> None:
+    """The test metric of all replicas, as figure 6 has it."""
+    data = facts["cell"].split("/")[0]
+    best, last = (cell_text(data, *row) for row in summary(facts).values())
+    print(
+        f"{facts['metric']} on the test set, {len(facts['replicas'])} seeds: {best} with the weights best on validation"
+    )
+    print(f"(after the last epoch: {last}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
 
 
 class _Report:

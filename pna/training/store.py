@@ -19,7 +19,8 @@ from pna.multitask import TASKS
 from pna.training.cells import CellRun
 from pna.training.files import read_json, write_json, write_tensors
 
-__all__ = ["five_best", "load", "mean_log_errors", "record", "result_path", "results_folder", "table_of"]
+__all__ = ["finite", "five_best", "load", "mean_log_errors", "provenance", "record", "result_path", "results_folder"]
+__all__ += ["table_of", "thinned"]
 
 CURVE_POINTS = 500
 
@@ -52,17 +53,24 @@ def record(run: CellRun) -> Path:
         "maxima": run.own_data.maxima.tolist(),
         "baseline": _baselines(run),
         "seconds": round(run.seconds, 1),
-        "device": torch.cuda.get_device_name() if r.theta.is_cuda else platform.machine(),
-        "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
-        | {"python": platform.python_version()},
-        "code": _code_hash(),
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        **provenance(r.theta.is_cuda),
         "replicas": [_replica(run, row, tests, curves[:, row]) for row in range(len(r.best))],
     }
     path = result_path(run.cell, run.profile)
     write_json(path, facts)
     run.checkpoint.unlink(missing_ok=True)
     return path
+
+
+def provenance(on_gpu: bool) -> dict:
+    """What a result says of where it comes from: device, versions, code, time."""
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
+        "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
+        | {"python": platform.python_version()},
+        "code": _code_hash(),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def load(path: Path) -> dict:
@@ -110,19 +118,19 @@ def _replica(run: CellRun, row: int, tests: dict[str, Tensor], curve: Tensor) ->
         "epochs": epochs,
         "best_epoch": int(r.best_epoch[row]),
         "diverged_at_epoch": epochs if diverged else None,
-        "validation": _finite(float(r.best[row])),
+        "validation": finite(float(r.best[row])),
         "test": {
-            split: [_finite(error) if r.best_epoch[row] else None for error in errors[row].tolist()]
+            split: [finite(error) if r.best_epoch[row] else None for error in errors[row].tolist()]
             for split, errors in tests.items()
         },
-        "curve": _thinned(curve[:epochs]),
+        "curve": thinned(curve[:epochs]),
     }
 
 
-def _thinned(curve: Tensor) -> list[list[float | None]]:
-    """[epoch, training loss, validation loss] of at most CURVE_POINTS epochs, the first and the last among them."""
+def thinned(curve: Tensor) -> list[list[float | None]]:
+    """[epoch, training loss, validation loss, …] of at most CURVE_POINTS epochs, the first and the last among them."""
     points = torch.linspace(0, len(curve) - 1, min(CURVE_POINTS, len(curve))).round().long().unique().tolist()
-    return [[epoch + 1, *(_finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
+    return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
 
 
 def _baselines(run: CellRun) -> dict[str, dict[str, float | None]]:
@@ -133,11 +141,12 @@ def _baselines(run: CellRun) -> dict[str, dict[str, float | None]]:
         for split in data.splits:
             if split.role == "test":
                 row = run.own_data.baseline(data[split.name], units=run.own_data.maxima)
-                rows[f"{collection}/{split.name}"] = {task: _finite(round(value, 5)) for task, value in row.items()}
+                rows[f"{collection}/{split.name}"] = {task: finite(round(value, 5)) for task, value in row.items()}
     return rows
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """A number that JSON knows, or null."""
     return value if math.isfinite(value) else None
 
 

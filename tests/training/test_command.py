@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from pna.__main__ import main
 from pna.experiments import PROFILES, Cell, all_cells
 from pna.multitask import TASKS
+from pna.realworld.models import real_cells
 from pna.training.cells import CellRun
 from pna.training.command import evaluate, results, train
 from pna.training.files import read_tensors, write_tensors
@@ -42,7 +43,7 @@ def replicas(run):
 
 def test_list_prints_every_cell(capsys):
     assert train(["--list"]) == 0
-    assert capsys.readouterr().out.split() == list(map(str, all_cells()))
+    assert capsys.readouterr().out.split() == list(map(str, (*all_cells(), *real_cells())))
 
 
 def test_training_writes_a_result_and_says_so(run, capsys):

@@ -1,0 +1,197 @@
+"""Training of PNA on ZINC and CIFAR10, all seeds at once, beside a plain PyTorch Geometric implementation.
+
+    python -m benchmarks.realworld [--data zinc cifar10] [--edges] [--batches 60] [--epochs 3] [--device cuda]
+
+Both train the same network (embedding, four PNA layers with five towers, 1/√n, BatchNorm, LeakyReLU, residual, sum
+readout) with Adam on batches of 128 graphs, and evaluate the validation set after each epoch. Ours trains the 4 seeds
+of the paper together. Theirs is what one writes with torch_geometric: a DataLoader that shuffles, nn.PNAConv, one seed;
+its layer mixes the towers before the normalisation, which changes no size. Theirs is timed on --batches training
+batches and one pass over the validation set, and its epoch reckoned from them; ours on --epochs whole epochs after one
+to warm up. The data set must be prepared (python -m pna realworld prepare). Prints a table and, last, one JSON line.
+"""
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import BatchNorm, PNAConv, global_add_pool
+
+from benchmarks.machine import describe
+from pna.realworld.datasets import Dataset
+from pna.realworld.graphs import Graphs
+from pna.realworld.models import LAYERS, REAL_PROFILES, TOWERS, RealCell, RealModel, RealProfile
+from pna.realworld.run import RealRun
+
+DATA = ("zinc", "cifar10")
+WARM_UP = 5  # batches of the plain implementation
+
+
+class PlainNetwork(nn.Module):
+    """The network of figure 6 with torch_geometric's own layers."""
+
+    def __init__(self, model: RealModel, data: Dataset, deg: Tensor) -> None:
+        super().__init__()
+        self.data = data
+        sizes = [*[model.hidden] * LAYERS, model.out]
+        self.embedding = _embedding(data.node_categories, data.node_numbers, model.hidden)
+        edge_dim = model.edge_dim or None
+        self.edge_embedding = _embedding(data.edge_categories, data.edge_numbers, edge_dim) if edge_dim else None
+        arguments = (list(model.aggregators), list(model.scalers), deg, edge_dim, TOWERS)
+        self.convolutions = nn.ModuleList(
+            PNAConv(a, b, *arguments, divide_input=True) for a, b in itertools.pairwise(sizes)
+        )
+        self.norms = nn.ModuleList(BatchNorm(size) for size in sizes[1:])
+        self.p = model.dropout
+        parts = [model.out, model.out // 2, model.out // 4, data.outputs]
+        layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in itertools.pairwise(parts)]
+        self.readout = nn.Sequential(*layers[:-1], layers[-1][0])
+
+    def forward(self, batch: Data) -> Tensor:
+        """Predictions, [graphs, outputs]."""
+        x = self.embedding(batch.x)
+        edge = None if self.edge_embedding is None else self.edge_embedding(batch.edge_attr)
+        scale = torch.bincount(batch.batch).rsqrt()[batch.batch].unsqueeze(1)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            y = norm(convolution(x, batch.edge_index, edge) * scale)
+            y = functional.leaky_relu(functional.dropout(y, self.p, self.training))
+            x = x + y if x.shape == y.shape else y
+        return self.readout(global_add_pool(x, batch.batch))
+
+    def loss(self, batch: Data) -> Tensor:
+        """L1 or cross-entropy."""
+        out = self(batch)
+        if self.data.task == "classes":
+            return functional.cross_entropy(out, batch.y)
+        return functional.l1_loss(out.squeeze(1), batch.y)
+
+
+def _embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Module:
+    return nn.Embedding(categories[0], features) if categories else nn.Linear(numbers, features)
+
+
+def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
+    """The graphs as torch_geometric takes them."""
+    dtype = torch.long if data.node_categories else torch.float32
+    out = []
+    for g in range(len(graphs)):
+        nodes = slice(*graphs.node_ptr[g : g + 2])
+        messages = slice(*graphs.message_ptr[[nodes.start, nodes.stop]])
+        target = np.repeat(np.arange(nodes.stop - nodes.start), graphs.degree[nodes])
+        edges = np.stack([graphs.source[messages].astype(np.int64), target])
+        x, edge = (torch.from_numpy(t).to(dtype) for t in (graphs.x[nodes], graphs.edge[messages]))
+        if data.node_categories:
+            x, edge = x.squeeze(1), edge.squeeze(1)
+        y = torch.tensor([graphs.y[g]], dtype=torch.long if data.task == "classes" else torch.float32)
+        out.append(Data(x=x, edge_index=torch.from_numpy(edges), edge_attr=edge, y=y, num_nodes=len(x)))
+    return out
+
+
+def time_ours(run: RealRun, epochs: int) -> dict[str, float]:
+    """Seconds per epoch and run, and what the preparation took once."""
+    start = time.perf_counter()
+    replicas = run._fresh()
+    steps = run.trainer.epochs(replicas)
+    next(steps)
+    wait(run.device)
+    warm = time.perf_counter()
+    for _ in range(epochs):
+        next(steps)
+    wait(run.device)
+    seconds = (time.perf_counter() - warm) / epochs
+    return {
+        "seconds_per_epoch": seconds,
+        "seconds_per_epoch_and_run": seconds / len(replicas),
+        "runs": len(replicas),
+        "set_up_seconds": warm - start,
+    }
+
+
+def time_plain(run: RealRun, batches: int) -> dict[str, float]:
+    """The same of the plain implementation, reckoned from some batches."""
+    data, model = run.cell.dataset, run.model
+    train, validation = run.data["train"], run.data["validation"]
+    wanted = min(len(train), batches * model.batch)
+    loader = DataLoader(as_data(data, train.take(np.arange(wanted))), batch_size=model.batch, shuffle=True)
+    held_out = DataLoader(as_data(data, validation), batch_size=model.batch)
+    torch.manual_seed(0)
+    deg = torch.from_numpy(np.bincount(train.degree))
+    network = PlainNetwork(model, data, deg).to(run.device)
+    adam = torch.optim.Adam(network.parameters(), lr=model.learning_rate, weight_decay=model.weight_decay)
+
+    def step(batch: Data) -> None:
+        adam.zero_grad()
+        network.loss(batch.to(run.device)).backward()
+        adam.step()
+
+    network.train()
+    for batch in itertools.islice(loader, WARM_UP):
+        step(batch)
+    count, seconds = _timed(loader, step, run.device)
+    network.eval()
+    with torch.no_grad():
+        _, evaluation = _timed(held_out, lambda batch: network.loss(batch.to(run.device)), run.device)
+    in_epoch = -(-len(train) // model.batch)
+    epoch = seconds / count * in_epoch + evaluation
+    return {"seconds_per_epoch": epoch, "seconds_per_epoch_and_run": epoch, "runs": 1, "timed_batches": count}
+
+
+def _timed(batches: DataLoader, work: Callable[[Data], object], device: str) -> tuple[int, float]:
+    wait(device)
+    start, count = time.perf_counter(), 0
+    for batch in batches:
+        work(batch)
+        count += 1
+    wait(device)
+    return count, time.perf_counter() - start
+
+
+def wait(device: str) -> None:
+    """Until a GPU has done what it was told."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def measure(name: str, edges: bool, profile: RealProfile, device: str, batches: int, epochs: int) -> dict:
+    """One data set: both implementations and the ratio of their times per epoch and run."""
+    cell = RealCell.parse(f"{name}/released/pna/{'edges' if edges else 'no-edges'}")
+    run = RealRun(cell, profile.changed(epochs=epochs + 1), device)
+    ours, plain = time_ours(run, epochs), time_plain(run, batches)
+    ratio = plain["seconds_per_epoch_and_run"] / ours["seconds_per_epoch_and_run"]
+    graphs = {split: len(graphs) for split, graphs in run.splits.items()}
+    return {"cell": str(cell), "graphs": graphs, "pna": ours, "torch_geometric": plain, "ratio": ratio}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
+    parser.add_argument("--edges", action="store_true", help="with edge features")
+    parser.add_argument("--profile", choices=REAL_PROFILES, default="paper", help="smoke: a few graphs, to try it")
+    parser.add_argument("--batches", type=int, default=60, help="training batches of the plain implementation")
+    parser.add_argument("--epochs", type=int, default=3, help="timed epochs of ours")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args()
+    profile = REAL_PROFILES[options.profile]
+    rows = []
+    for name in options.data:
+        rows.append(measure(name, options.edges, profile, options.device, options.batches, options.epochs))
+    print(f"{'seconds per epoch and run':<34}{'ours':>10}{'seeds':>7}{'PyG':>10}{'ratio':>8}")
+    for row in rows:
+        ours, plain = row["pna"], row["torch_geometric"]
+        print(
+            f"{row['cell']:<34}{ours['seconds_per_epoch_and_run']:>10.4f}{ours['runs']:>7}"
+            f"{plain['seconds_per_epoch_and_run']:>10.4f}{row['ratio']:>8.1f}"
+        )
+    print(json.dumps({"benchmark": "realworld", "rows": rows, "machine": describe()}))
+
+
+if __name__ == "__main__":
+    main()

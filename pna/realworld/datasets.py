@@ -1,0 +1,108 @@
+"""The four data sets of figure 6 as one frozen table: what a graph's nodes, edges and label are."""
+
+from dataclasses import dataclass
+
+from pna.arguments import choice
+
+__all__ = ["DATASETS", "SPLITS", "Dataset", "dataset"]
+
+SPLITS = ("train", "validation", "test")
+
+# The sizes of ogb's nine categorical features of an atom and three of a bond (ogb.utils.features).
+OGB_ATOM = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+OGB_BOND = (5, 6, 2)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set: features are categories, by the number of each, or else so many numbers."""
+
+    name: str
+    title: str
+    folder: str  # of the local files
+    files: tuple[str, ...]  # of the local files, by split where there is one for each
+    sizes: tuple[int, int, int]  # graphs in train, validation, test
+    task: str  # regression, classes or binary
+    metric: str
+    outputs: int
+    node_categories: tuple[int, ...] = ()
+    edge_categories: tuple[int, ...] = ()
+    node_numbers: int = 0
+    edge_numbers: int = 0
+    side: int = 0  # of the image, in pixels
+    min_nodes: int = 1  # the released code trains and tests without smaller graphs
+    published: str = ""  # of the graphs, for the card
+
+    @property
+    def node_inputs(self) -> int:
+        """How wide a node's features are, categories written as zeros and ones."""
+        return sum(self.node_categories) + self.node_numbers
+
+    @property
+    def edge_inputs(self) -> int:
+        """How wide an edge's are."""
+        return sum(self.edge_categories) + self.edge_numbers
+
+    @property
+    def superpixels(self) -> bool:
+        """Whether the graphs come from images, so that their edges follow from the positions of the nodes."""
+        return self.side > 0
+
+
+def _superpixels(name: str, title: str, side: int, train: int, colours: int, published: str) -> Dataset:
+    return Dataset(
+        name,
+        title,
+        folder="superpixels",
+        files=tuple(f"{name}_{split}.npz" for split in ("train", "val", "test")),
+        sizes=(train, 5_000, 10_000),
+        task="classes",
+        metric="accuracy",
+        outputs=10,
+        node_numbers=colours + 2,
+        edge_numbers=1,
+        side=side,
+        published=published,
+    )
+
+
+DATASETS: dict[str, Dataset] = {
+    "zinc": Dataset(
+        "zinc",
+        "ZINC-12k",
+        folder="zinc",
+        files=("train.csv.gz", "val.csv.gz", "test.csv.gz"),
+        sizes=(10_000, 1_000, 1_000),
+        task="regression",
+        metric="MAE",
+        outputs=1,
+        node_categories=(28,),
+        edge_categories=(4,),
+        published="12,000 graphs, 23.155 nodes (9 to 37) on average",
+    ),
+    "molhiv": Dataset(
+        "molhiv",
+        "ogbg-molhiv",
+        folder="molhiv",
+        files=("mol.csv.gz", "split_train.csv.gz", "split_valid.csv.gz", "split_test.csv.gz"),
+        sizes=(32_901, 4_113, 4_113),
+        task="binary",
+        metric="ROC-AUC",
+        outputs=1,
+        node_categories=OGB_ATOM,
+        edge_categories=OGB_BOND,
+        min_nodes=6,
+        published="41,127 graphs, 25.5 nodes, 27.5 bonds (55 directed edges) on average",
+    ),
+    "cifar10": _superpixels(
+        "cifar10", "CIFAR10", 32, 45_000, 3, "60,000 graphs, 117.63 nodes (85 to 150), 941.07 directed edges on average"
+    ),
+    "mnist": _superpixels(
+        "mnist", "MNIST", 28, 55_000, 1, "70,000 graphs, 70.57 nodes (40 to 75), 564.53 directed edges on average"
+    ),
+}
+
+
+def dataset(name: str) -> Dataset:
+    """The data set of that name."""
+    return DATASETS[choice("data set", name, tuple(DATASETS))]

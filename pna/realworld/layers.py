@@ -1,0 +1,133 @@
+"""The layers of the real-world networks, for padded batches: the PNA layer with towers, and MolHIV's simple one.
+
+Written with elementary operations for one network; torch.func.vmap makes many replicas of it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pna.aggregate import aggregate
+from pna.arguments import divisible
+from pna.combined import CombinedAggregation
+from pna.networks.layers import initialise
+from pna.networks.specification import RELEASED
+from pna.realworld.batches import RealBatch
+from pna.scalers import DegreeStatistics
+from pna.towers import TowerLinear, affine, product
+
+__all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation over the real nodes of a batch, as torch.nn.BatchNorm1d without the padding."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+        self.register_buffer("running_var", torch.ones(features))
+
+    def forward(self, x: Tensor, batch: RealBatch) -> Tensor:
+        """[V, F] -> [V, F]."""
+        if self.training:
+            mean = (x * batch.real).sum(0) / batch.count
+            centred = x - mean
+            var = (centred.square() * batch.real).sum(0) / batch.count
+            with torch.no_grad():
+                unbiased = batch.count / (batch.count - 1).clamp(min=1)
+                self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
+                self.running_var.mul_(0.9).add_(0.1 * unbiased * var.detach())
+        else:
+            centred, var = x - self.running_mean, self.running_var
+        return centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+
+
+def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
+    """Zero with probability p, else 1/(1 - p) times as large; noise: uniform in [0, 1), at least as wide as x."""
+    if noise is None or p == 0:
+        return x
+    return x * (noise[:, : x.shape[1]] >= p).to(x.dtype) / (1 - p)
+
+
+class TowersLayer(nn.Module):
+    """Equations 7 and 8 with linear M and U, as the released code has the layer around them.
+
+    Per tower: U, times 1/√n, batch normalisation, dropout. Then the mixing layer with LeakyReLU, and the input is added
+    if it has the size of the output. The towers share out the input features.
+
+    There is one difference to PyTorch Geometric's layer with edge features: M takes the embedded edge as it is, where
+    theirs has an encoder to the size of the node features first.
+    """
+
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        aggregators: Sequence[str],
+        scalers: Sequence[str],
+        degrees: DegreeStatistics,
+        towers: int,
+        edge_dim: int = 0,
+        p: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.towers, self.p = towers, p
+        self.F = divisible("hidden", sizes[0], towers)
+        self.combined = CombinedAggregation(aggregators, scalers, degrees)
+        self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # of x_i, x_j and the embedded e_ij
+        self.U = TowerLinear(towers, (1 + self.combined.width) * self.F, divisible("out", sizes[1], towers))
+        self.norm = BatchNorm(sizes[1])
+        self.mix = nn.Linear(sizes[1], sizes[1])
+        self.residual = sizes[0] == sizes[1]
+        for layer in (self.M, self.U, self.mix):
+            initialise(layer.weight, RELEASED, layer.bias)
+
+    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]; embedding: of the edges."""
+        M, U, F, graph = self.M, self.U, self.F, batch.neighbourhoods
+        edge, shift = None, M.bias
+        if embedding is not None:  # the embedding is linear too: W3 (V e + c) = (W3 V) e + W3 c
+            W3 = M.weight[..., 2 * F :]  # [T, F, edge_dim]
+            edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
+            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
+        # What is linear in a node alone, in one product: U's part of x_i, and M's of x_i and of x_j.
+        weight = torch.cat([U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]], dim=1)
+        bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
+        h = x.unflatten(1, (self.towers, F))  # [V, T, F]
+        own, target, source = affine(h, weight, bias).split([U.bias.shape[1], F, F], dim=-1)
+        aggregates = aggregate(graph, self.combined.aggregators, source, edge, target)  # [V, T, A, F]
+        y = own + self.combined(aggregates, graph.degree, U.weight[..., F:])
+        y = self.norm(y.flatten(1) * batch.norm, batch)  # [V, out]
+        y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
+        return x + y if self.residual else y
+
+
+class SimpleLayer(nn.Module):
+    """MolHIV's layer: U of the scaled aggregates of the neighbours, batch normalisation, ReLU, the input, dropout."""
+
+    def __init__(
+        self,
+        sizes: tuple[int, int],
+        aggregators: Sequence[str],
+        scalers: Sequence[str],
+        degrees: DegreeStatistics,
+        p: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.p = p
+        self.combined = CombinedAggregation(aggregators, scalers, degrees)
+        self.U = TowerLinear(1, self.combined.width * sizes[0], sizes[1])
+        self.norm = BatchNorm(sizes[1])
+        self.residual = sizes[0] == sizes[1]
+        initialise(self.U.weight, RELEASED, self.U.bias)
+
+    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]; this layer makes no use of edge features."""
+        graph = batch.neighbourhoods
+        aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
+        y = (self.combined(aggregates, graph.degree, self.U.weight) + self.U.bias).squeeze(1)
+        y = functional.relu(self.norm(y, batch))
+        return dropout(x + y if self.residual else y, self.p, noise)

@@ -1,0 +1,52 @@
+"""Losses and metrics of many replicas at once: MAE, cross-entropy and accuracy, ROC-AUC."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pna.realworld.datasets import Dataset
+
+__all__ = ["criterion", "losses", "metric", "roc_auc"]
+
+
+def losses(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
+    """The loss of each graph: predictions [..., G, outputs] and labels y [G] -> [..., G].
+
+    L1 for a regression, cross-entropy for classes, binary cross-entropy of the logit for a binary label.
+    """
+    if data.task == "classes":
+        chosen = y.unsqueeze(-1) == torch.arange(data.outputs, device=y.device)  # [G, outputs]
+        return -(functional.log_softmax(predictions, dim=-1) * chosen).sum(-1)
+    z = predictions.squeeze(-1)
+    if data.task == "regression":
+        return (z - y).abs()
+    return functional.softplus(z) - y * z
+
+
+def metric(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
+    """The number that figure 6 shows: predictions [R, G, outputs] and labels [G] -> [R]; MAE, or a share of one."""
+    if data.task == "classes":
+        return (predictions.argmax(-1) == y).double().mean(-1)
+    z = predictions.squeeze(-1)
+    return (z - y).abs().double().mean(-1) if data.task == "regression" else roc_auc(z, y)
+
+
+def criterion(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
+    """What the schedule watches and the best weights minimise: the loss, and on MolHIV minus the ROC-AUC: [R]."""
+    if data.task == "binary":
+        return -roc_auc(predictions.squeeze(-1), y)
+    return losses(data, predictions, y).double().mean(-1)
+
+
+def roc_auc(scores: Tensor, y: Tensor) -> Tensor:
+    """The share of pairs of a positive and a negative in the right order, ties counting half: scores [R, G] -> [R].
+
+    By the sum of the positives' ranks (Mann and Whitney, 1947); nan if one of the two labels is not there.
+    """
+    scores, positive = scores.contiguous(), (y > 0.5).double()
+    ordered = scores.sort(dim=-1).values
+    below = torch.searchsorted(ordered, scores).double()
+    up_to = torch.searchsorted(ordered, scores, right=True).double()
+    rank = (below + up_to + 1) / 2
+    positives, negatives = positive.sum(), (1 - positive).sum()
+    return ((rank * positive).sum(-1) - positives * (positives + 1) / 2) / (positives * negatives)

@@ -1,0 +1,126 @@
+"""Small random data sets in the place of the real ones, and the real ones where they are to hand."""
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pna.realworld.archive import write_archive
+from pna.realworld.batches import Resident
+from pna.realworld.datasets import DATASETS, SPLITS
+from pna.realworld.graphs import Graph, Graphs, sort_by_target
+from pna.realworld.models import MODELS
+from pna.realworld.networks import RealNetwork
+from pna.realworld.storage import archive_path
+from pna.scalers import DegreeStatistics
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def shared():
+    """The folder of the local data sets."""
+    folder = Path(os.environ.get("PNA_SHARED_DATA") or ROOT.parent / "shared" / "data")
+    if not folder.exists():
+        pytest.skip("the local data sets are not here: set PNA_SHARED_DATA")
+    return folder
+
+
+class Toys:
+    """Random graphs with the features and labels of a data set; some nodes receive no message."""
+
+    degrees = DegreeStatistics(delta=1.1, mean_degree=2.0)
+
+    @staticmethod
+    def graphs(name, G=12, seed=0, sizes=(6, 15)):
+        data, rng = DATASETS[name], np.random.default_rng(seed)
+
+        def features(rows, categories, numbers):
+            if categories:
+                return np.stack([rng.integers(0, c, rows) for c in categories], axis=1).astype(np.uint8)
+            return rng.random((rows, numbers)).astype(np.float16)
+
+        graphs = []
+        for _ in range(G):
+            n = int(rng.integers(*sizes))
+            pairs = np.unique(rng.integers(0, n, (2, 3 * n)), axis=1)
+            pairs = pairs[:, (pairs[0] != pairs[1]) & (pairs[1] != n - 1)]
+            degree, source, _ = sort_by_target(pairs, n)
+            edge = features(len(source), data.edge_categories, data.edge_numbers)
+            y = {"regression": rng.normal(), "classes": rng.integers(0, 10), "binary": rng.integers(0, 2)}[data.task]
+            graphs.append(Graph(features(n, data.node_categories, data.node_numbers), degree, source, edge, y))
+        if data.task == "binary":  # both labels are there
+            graphs = [graph._replace(y=k % 2) for k, graph in enumerate(graphs)]
+        return Graphs.of(graphs)
+
+    @classmethod
+    def resident(cls, name, G=12, seed=0, **options):
+        return Resident(DATASETS[name], cls.graphs(name, G, seed), dtype=torch.double, **options)
+
+    @staticmethod
+    def model(name, model="pna", edges="no-edges", **changes):
+        """The row of the table, made narrow."""
+        row = MODELS[name, model, edges]
+        return replace(row, hidden=10, out=5, edge_dim=min(row.edge_dim, 3), batch=5, **changes)
+
+    @classmethod
+    def network(cls, name, model="pna", edges="no-edges", seed=0, **changes):
+        torch.manual_seed(seed)
+        network = RealNetwork(cls.model(name, model, edges, **changes), DATASETS[name], cls.degrees).double()
+        with torch.no_grad():  # larger than the released draw, so that no part is lost in rounding
+            for layer in network.layers:
+                for parameter in (p for p in layer.parameters() if p.dim() > 1):
+                    parameter.normal_(0, 0.3)
+        return network
+
+
+@pytest.fixture(scope="session")
+def toys():
+    return Toys
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A data folder with small random archives of ZINC and MolHIV, and one for results."""
+    monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    for name, train in (("zinc", "redrawn: 3 of 20 rows are the official molecules"), ("molhiv", "official")):
+        sets = {split: Toys.graphs(name, 20, seed) for seed, split in enumerate(SPLITS)}
+        arrays = {f"{split}/{key}": array for split, graphs in sets.items() for key, array in graphs.arrays().items()}
+        write_archive(archive_path(name), arrays, {"name": name, "origin": "local", "train": train})
+    return tmp_path
+
+
+SMILES = ["CCO", "c1ccccc1", "CC(=O)NC", "C[C@H](N)C", "CCCl", "CC#N"]
+
+
+class Local:
+    """Local files of a few molecules."""
+
+    @staticmethod
+    def csv(path, header, rows):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            file.writelines(",".join(map(str, row)) + "\n" for row in (header, *rows))
+
+    @classmethod
+    def zinc(cls, folder, official=(0, 2)):
+        for name, shift in (("train", 0), ("val", 1), ("test", 2)):
+            rows = [(smiles, k + shift / 10) for k, smiles in enumerate(SMILES)]
+            cls.csv(folder / "zinc" / f"{name}.csv.gz", ("smiles", "y"), rows)
+        cls.csv(folder / "zinc" / "train_official_rows.csv.gz", ("row",), [(row,) for row in official])
+
+    @classmethod
+    def molhiv(cls, folder):
+        cls.csv(folder / "molhiv" / "mol.csv.gz", ("smiles", "y"), [(s, k % 2) for k, s in enumerate(SMILES)])
+        for name, rows in (("train", (0, 1, 2, 3)), ("valid", (4,)), ("test", (5,))):
+            cls.csv(folder / "molhiv" / f"split_{name}.csv.gz", ("row",), [(row,) for row in rows])
+
+
+@pytest.fixture(scope="session")
+def local():
+    return Local

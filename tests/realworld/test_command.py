@@ -1,0 +1,148 @@
+"""`python -m pna realworld`, and the benchmark."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import realworld as benchmark
+from pna.__main__ import main
+from pna.networks import count_parameters
+from pna.realworld.command import MISSING
+from pna.realworld.datasets import DATASETS
+from pna.realworld.models import MODELS, real_cells
+from pna.realworld.networks import RealNetwork
+from pna.realworld.published import COLUMNS, PUBLISHED
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_show_prints_a_card(folder, capsys):
+    assert main(["realworld", "show", "zinc"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ZINC-12k: local, training set redrawn: 3 of 20 rows")
+    for word in ("published: 12,000 graphs", "here: 60 graphs", "δ = ", "mean log(d+1)", "label", "sha256"):
+        assert word in out
+    assert main(["realworld", "show", "molhiv"]) == 0
+    out = capsys.readouterr().out
+    assert "graphs of label" in out
+    assert "fewer than 6 nodes" not in out
+
+
+def test_a_missing_data_set_has_an_exit_code_of_its_own(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PNA_DATA", str(tmp_path))
+    assert main(["realworld", "show", "all"]) == MISSING == 4
+    assert main(["realworld", "prepare", "mnist"]) == MISSING
+    err = capsys.readouterr().err
+    assert "ZINC-12k is not here" in err
+    assert "MNIST is not here" in err
+
+
+def test_prepare_to_a_folder(local, tmp_path, capsys):
+    pytest.importorskip("rdkit")
+    local.zinc(tmp_path / "from")
+    arguments = ["realworld", "prepare", "zinc", "--source", str(tmp_path / "from"), "--to", str(tmp_path / "to")]
+    assert main([*arguments, "--workers", "1"]) == 0
+    assert f"{tmp_path / 'to' / 'realworld' / 'zinc.npz'}: 0.0 MiB" in capsys.readouterr().out
+
+
+def test_a_damaged_file_is_told_in_words(folder, capsys):
+    path = folder / "data" / "realworld" / "zinc.npz"
+    path.write_bytes(b"?")
+    assert main(["realworld", "show", "zinc"]) == 2
+    assert str(path) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show", "qm9"], ["show"], ["prepare", "zinc", "--workers", "0"], ["table", "--epochs", "qm9=3"], []]
+)
+def test_bad_arguments(arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(["realworld", *arguments])
+    assert stop.value.code == 2
+
+
+def test_models_prints_every_cell_with_its_parameters(capsys):
+    assert main(["realworld", "models"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(map(str, real_cells()))
+    assert lines[0].split()[-1] == "94,995"
+
+
+def test_the_table_marks_what_was_not_run(folder, capsys):
+    assert main(["realworld", "table", "--profile", "smoke"]) == 0
+    assert capsys.readouterr().out.count("not run") == len(list(real_cells()))
+
+
+def test_the_table_has_ours_beside_the_published(folder, capsys):
+    cell = "zinc/released/mpnn-max/no-edges"
+    options = ["--profile", "smoke", "--device", "cpu"]
+    assert main(["train", cell, *options]) == 0
+    assert main(["train", cell, *options, "--epochs", "1"]) == 0
+    capsys.readouterr()
+    for arguments, epochs in (([], 2), (["--epochs", "1"], 1), (["--epochs", "zinc=1"], 1)):
+        assert main(["realworld", "table", "--profile", "smoke", *arguments]) == 0
+        out = capsys.readouterr().out
+        (line,) = (line for line in out.splitlines() if "0.468±0.002" in line)
+        assert line.split()[-2:] == ["2", str(epochs)]
+        assert "not run" not in line
+        assert out.endswith("ZINC-12k: the training set is redrawn: 3 of 20 rows are the official molecules\n")
+
+
+def test_published_numbers_are_those_of_the_papers_table(shared):
+    path = shared.parent / "paper" / "published.json"
+    if not path.exists():
+        pytest.skip("the published numbers are not here")
+    table = json.loads(path.read_text())["realworld"]
+    titles = {
+        "pna": "PNA",
+        "pna-no-scalers": "PNA (no scalers)",
+        "mpnn-sum": "MPNN (sum)",
+        "mpnn-max": "MPNN (max)",
+    }
+    for model, row in PUBLISHED.items():
+        theirs = [None if value is None else value.rstrip("*") for value in table["rows"][titles[model]]]
+        assert list(row) == theirs
+    assert len(COLUMNS) == len(table["columns"])
+
+
+def test_the_package_does_without_rdkit_and_ogb():
+    script = """
+import sys
+import torch, torch_geometric, numpy, networkx
+for name in [name for name in sys.modules if name.split(".")[0] in {"scipy", "pandas", "sklearn"}]:
+    del sys.modules[name]
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"rdkit", "ogb", "scipy", "sklearn", "pandas"}:
+            raise ImportError(f"not there: {name}")
+sys.meta_path.insert(0, Hidden())
+import pna.realworld.command, pna.realworld.run, pna.training.command
+print("imported")
+"""
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert run.stdout.strip() == "imported", run.stderr
+
+
+@pytest.mark.parametrize("edges", [[], ["--edges"]])
+def test_the_benchmark_compares_both(folder, monkeypatch, capsys, edges):
+    options = ["--data", "zinc", "--profile", "smoke", "--batches", "2", "--epochs", "1", "--device", "cpu"]
+    monkeypatch.setattr(sys, "argv", ["realworld", *options, *edges])
+    benchmark.main()
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (row,) = facts["rows"]
+    ours, plain = row["pna"], row["torch_geometric"]
+    assert (ours["runs"], plain["runs"]) == (2, 1)
+    assert ours["seconds_per_epoch_and_run"] == ours["seconds_per_epoch"] / 2 > 0
+    assert row["ratio"] == plain["seconds_per_epoch_and_run"] / ours["seconds_per_epoch_and_run"]
+    assert facts["machine"]["torch"]
+
+
+def test_the_plain_network_has_our_size(toys):
+    for name in benchmark.DATA:
+        model = MODELS[name, "pna", "no-edges"]
+        plain = benchmark.PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
+        assert count_parameters(plain) == count_parameters(RealNetwork(model, DATASETS[name], toys.degrees))

@@ -1,0 +1,77 @@
+"""What must hold on a CUDA device as well: the CPU's numbers, and the same bits after any interruption."""
+
+import pytest
+import torch
+
+from pna.realworld.batches import Resident, Shape
+from pna.realworld.datasets import DATASETS
+from pna.realworld.replicas import RealReplicas
+from pna.realworld.trainer import RealTrainer
+
+pytestmark = pytest.mark.gpu
+CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
+
+
+def training(toys, cell, device, dropout=0.0, epochs=3):
+    """In float64."""
+    model = toys.model(*cell, dropout=dropout)
+    networks = [toys.network(*cell, seed=seed, dropout=dropout) for seed in (0, 1)]
+    sets = [Resident(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, torch.double) for G in (12, 6)]
+    trainer = RealTrainer(networks[0], model, *sets, epochs)
+    theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
+    return trainer, RealReplicas.fresh([0, 1], theta, state, model.learning_rate)
+
+
+def finished(trainer, replicas):
+    for _ in trainer.epochs(replicas):
+        pass
+    return replicas.tensors()
+
+
+@pytest.mark.parametrize("cell", CELLS, ids="/".join)
+def test_training_follows_the_cpus(toys, cell):
+    on_cpu, on_gpu = (finished(*training(toys, cell, device)) for device in ("cpu", "cuda"))
+    for name, t in on_cpu.items():
+        torch.testing.assert_close(on_gpu[name].cpu(), t, rtol=1e-6, atol=1e-8, msg=name)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+@pytest.mark.parametrize("cell", CELLS, ids="/".join)
+def test_stopping_at_any_batch_changes_no_bit(toys, cell, stop):
+    expected = finished(*training(toys, cell, "cuda", dropout=0.3))
+    trainer, replicas = training(toys, cell, "cuda", dropout=0.3)
+    for k, _ in enumerate(trainer.steps(replicas), start=1):
+        if k == stop:
+            break
+    copied = RealReplicas(**{name: t.clone() for name, t in replicas.tensors().items()})
+    found = finished(training(toys, cell, "cuda", dropout=0.3)[0], copied)
+    for name, t in expected.items():
+        assert torch.equal(found[name], t), name
+
+
+def test_two_shapes_are_two_recordings_with_one_result(toys):
+    trainer, replicas = training(toys, CELLS[0], "cuda")
+    expected = finished(trainer, replicas)
+    trainer, replicas = training(toys, CELLS[0], "cuda")
+    usual = trainer.usual
+    trainer.usual = Shape(usual.graphs, int(trainer.train.nodes.mean() * usual.graphs), usual.messages)
+    for name, t in finished(trainer, replicas).items():
+        torch.testing.assert_close(t, expected[name], rtol=1e-9, atol=1e-11, msg=name)
+
+
+def test_a_batch_is_the_cpus(toys):
+    graphs = toys.graphs("zinc", 12)
+    index, shape = torch.tensor([3, 0, 7, -1]), Shape(4, 100, 300)
+    a, b = (
+        Resident(DATASETS["zinc"], graphs, device, torch.double, transposed=True).batch(index.to(device), shape)
+        for device in ("cpu", "cuda")
+    )
+    for name, t in vars(a).items():
+        other = getattr(b, name)
+        pairs = (
+            zip((*t[:2], *t.transpose), (*other[:2], *other.transpose), strict=True)
+            if name == "neighbourhoods"
+            else [(t, other)]
+        )
+        for x, y in pairs:
+            torch.testing.assert_close(y.cpu(), x, rtol=1e-12, atol=0)

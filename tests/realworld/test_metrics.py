@@ -1,0 +1,73 @@
+"""MAE, accuracy and ROC-AUC of many replicas, beside ogb's evaluator, scikit-learn and torch."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from pna.realworld.datasets import DATASETS
+from pna.realworld.metrics import criterion, losses, metric, roc_auc
+
+
+def cases(count=100):
+    """Labels and scores of many kinds: few and many, with and without ties."""
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        G = int(rng.integers(2, 400))
+        y = (rng.random(G) < rng.uniform(0.02, 0.9)).astype(int)
+        y[:2] = 0, 1
+        scores = rng.normal(size=(3, G)).astype(np.float32)
+        yield y, np.round(scores, int(rng.integers(0, 3))) if seed % 2 else scores
+
+
+def test_roc_auc_is_that_of_ogbs_evaluator():
+    evaluator = pytest.importorskip("ogb.graphproppred").Evaluator("ogbg-molhiv")
+    for y, scores in cases():
+        ours = roc_auc(torch.from_numpy(scores), torch.from_numpy(y))
+        theirs = [evaluator.eval({"y_true": y[:, None], "y_pred": row[:, None]})["rocauc"] for row in scores]
+        assert ours.tolist() == pytest.approx(theirs, abs=1e-12)
+
+
+def test_roc_auc_is_scikit_learns():
+    sklearn = pytest.importorskip("sklearn.metrics")
+    for y, scores in cases(30):
+        ours = roc_auc(torch.from_numpy(scores), torch.from_numpy(y))
+        assert ours.tolist() == pytest.approx([sklearn.roc_auc_score(y, row) for row in scores], abs=1e-12)
+
+
+def test_roc_auc_by_hand():
+    y = torch.tensor([1, 0, 1, 0])
+    assert roc_auc(torch.tensor([[4.0, 3, 2, 1], [1, 2, 3, 4], [5, 5, 5, 5]]), y).tolist() == [0.75, 0.25, 0.5]
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_roc_auc_of_one_label_alone_is_not_a_number(label):
+    assert roc_auc(torch.randn(2, 5), torch.full((5,), label)).isnan().all()
+
+
+def test_losses_are_torchs():
+    torch.manual_seed(0)
+    z, logits = torch.randn(3, 7, 1), torch.randn(3, 7, 10)
+    y, classes, binary = torch.randn(7), torch.randint(0, 10, (7,)), torch.randint(0, 2, (7,)).float()
+    for r in range(3):
+        torch.testing.assert_close(
+            losses(DATASETS["zinc"], z, y)[r], functional.l1_loss(z[r, :, 0], y, reduction="none")
+        )
+        torch.testing.assert_close(
+            losses(DATASETS["mnist"], logits, classes)[r],
+            functional.cross_entropy(logits[r], classes, reduction="none"),
+        )
+        expected = functional.binary_cross_entropy_with_logits(z[r, :, 0], binary, reduction="none")
+        torch.testing.assert_close(losses(DATASETS["molhiv"], z, binary)[r], expected)
+
+
+def test_metrics_and_what_the_schedule_watches():
+    logits = torch.eye(10)[None, [3, 4, 5]]
+    y = torch.tensor([3, 4, 0])
+    assert metric(DATASETS["cifar10"], logits, y).item() == pytest.approx(2 / 3)
+    assert criterion(DATASETS["cifar10"], logits, y).item() == pytest.approx(
+        functional.cross_entropy(logits[0], y).item()
+    )
+    z, labels = torch.tensor([[[1.0], [2.0], [4.0]]]), torch.tensor([1.0, 0.0, 0.0])
+    assert metric(DATASETS["zinc"], z, labels).item() == criterion(DATASETS["zinc"], z, labels).item() == 2
+    assert criterion(DATASETS["molhiv"], z, labels).item() == -metric(DATASETS["molhiv"], z, labels).item() == 0

@@ -1,0 +1,299 @@
+"""Data sets on disk: made from local files or downloads, whole or not at all, and never taken for another."""
+
+import gzip
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch_geometric.datasets
+
+from pna.realworld import parallel, storage
+from pna.realworld.archive import read_archive, read_facts, write_archive
+from pna.realworld.datasets import DATASETS, SPLITS
+from pna.realworld.local import MissingData
+from pna.realworld.parallel import parallel_map
+from pna.realworld.storage import archive_path, facts_of, load, prepare
+from pna.realworld.superpixels import SCALE, Superpixels, edges
+
+
+def local_superpixels(folder, name="cifar10", graphs=4):
+    colours = DATASETS[name].node_numbers - 2
+    made = {}
+    for k, file in enumerate(DATASETS[name].files):
+        rng = np.random.default_rng(k)
+        nodes = rng.integers(12, 20, graphs)
+        arrays = {
+            "node_ptr": np.concatenate([[0], nodes.cumsum()]).astype(np.int32),
+            "color": rng.integers(0, 256, (nodes.sum(), colours) if colours > 1 else nodes.sum()).astype(np.uint8),
+            "pos": rng.integers(0, DATASETS[name].side * SCALE, (nodes.sum(), 2)).astype(np.uint16),
+            "label": rng.integers(0, 10, graphs).astype(np.uint8),
+        }
+        (folder / "superpixels").mkdir(exist_ok=True)
+        np.savez_compressed(folder / "superpixels" / file, **arrays)
+        made[SPLITS[k]] = arrays
+    return made
+
+
+@pytest.fixture
+def place(monkeypatch, tmp_path):
+    monkeypatch.setenv("PNA_DATA", str(tmp_path))
+    return tmp_path
+
+
+# ---- local files ----
+
+
+def test_zinc_from_local_files_says_that_its_training_set_is_redrawn(place, local):
+    pytest.importorskip("rdkit")
+    local.zinc(place)
+    data = load("zinc", workers=1)
+    assert data.facts["train"] == "redrawn: 2 of 6 rows are the official molecules"
+    assert data.facts["origin"] == "local"
+    assert {split: len(graphs) for split, graphs in data.sets.items()} == dict.fromkeys(SPLITS, 6)
+    assert data["test"].y.tolist() == pytest.approx([k + 0.2 for k in range(6)])
+    assert data["train"].nodes.tolist() == [3, 6, 5, 4, 3, 3]
+    assert facts_of("zinc") == data.facts
+
+
+def test_zinc_whose_rows_are_all_official_says_so(place, local):
+    pytest.importorskip("rdkit")
+    local.zinc(place, official=range(6))
+    assert load("zinc", workers=1).facts["train"] == "official"
+
+
+def test_molhiv_from_local_files(place, local):
+    pytest.importorskip("ogb")
+    local.molhiv(place)
+    data = load("molhiv", workers=1)
+    assert [len(data[split]) for split in SPLITS] == [4, 1, 1]
+    assert data["train"].y.tolist() == [0, 1, 0, 1]
+    assert data["train"].x.shape[1] == 9
+    assert data["train"].edge.shape[1] == 3
+
+
+@pytest.mark.parametrize("name", ["cifar10", "mnist"])
+def test_superpixels_from_local_files(place, name):
+    made, side = local_superpixels(place, name), DATASETS[name].side
+    data = load(name, workers=1)
+    for split, arrays in made.items():
+        graphs, color = data[split], arrays["color"].reshape(len(arrays["pos"]), -1)
+        expected = np.concatenate([color / 255, arrays["pos"] / (SCALE * side)], axis=1)
+        assert np.array_equal(graphs.x, expected.astype(np.float16))
+        assert graphs.y.tolist() == arrays["label"].tolist()
+        number = 1_000_000 * SPLITS.index(split) + 2
+        rows = slice(*arrays["node_ptr"][2:4])
+        degree, source, _ = edges(Superpixels(arrays["pos"][rows], side, number))
+        assert graphs.degree[rows].tolist() == degree.tolist()
+        assert graphs.take(np.array([2])).source.tolist() == source.tolist()
+
+
+def test_the_first_graphs_alone_are_the_same_graphs(place):
+    local_superpixels(place)
+    whole, some = load("cifar10", workers=1), load("cifar10", graphs=(3, 2, 1))
+    assert [len(some[split]) for split in SPLITS] == [3, 2, 1]
+    for split in SPLITS:
+        first = whole[split].take(np.arange(len(some[split])))
+        for name, array in some[split].arrays().items():
+            assert np.array_equal(array, getattr(first, name)), name
+
+
+def test_edges_are_made_once(place, monkeypatch):
+    local_superpixels(place)
+    once = load("cifar10", workers=1)
+    monkeypatch.setattr(storage, "edges", lambda image: pytest.fail("made again"))
+    again = load("cifar10")
+    assert np.array_equal(once["train"].source, again["train"].source)
+
+
+def test_edges_of_other_nodes_are_not_taken(place):
+    local_superpixels(place, graphs=4)
+    load("cifar10", workers=1)
+    kept = (place / "realworld" / "cifar10-edges.npz").read_bytes()
+    local_superpixels(place, graphs=5)
+    prepare("cifar10", workers=1)
+    assert not (place / "realworld" / "cifar10-edges.npz").exists()
+    (place / "realworld" / "cifar10-edges.npz").write_bytes(kept)
+    assert len(load("cifar10", workers=1)["train"]) == 5
+
+
+def test_a_few_graphs_have_both_labels(folder):
+    some = load("molhiv", graphs=(6, 4, 4))
+    assert [sorted(some[split].y.tolist()) for split in SPLITS] == [[0] * 3 + [1] * 3, [0, 0, 1, 1], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_missing_files_are_told_with_place_and_command(place, name):
+    with pytest.raises(MissingData) as error:
+        load(name)
+    data = DATASETS[name]
+    assert f"{place / data.folder / data.files[0]} is missing" in str(error.value)
+    assert f"python -m pna realworld prepare {name} --download" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("val.csv.gz", b"no gzip", "val.csv.gz is not a gzip file of CSV"),
+        ("test.csv.gz", gzip.compress(b"smiles,label\nC,1\n"), "test.csv.gz must have the columns smiles and y"),
+        ("train.csv.gz", gzip.compress(b"smiles,y\nC,much\n"), "train.csv.gz must have the columns smiles and y"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(place, local, file, content, message):
+    local.zinc(place)
+    (place / "zinc" / file).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load("zinc", workers=1)
+    assert not archive_path("zinc").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("row\n0\n6\n", "must name rows from 0 to 5, got 0 to 6"), ("line\n0\n", "must have the column row")],
+)
+def test_rows_that_are_not_there_are_named(place, local, rows, message):
+    local.molhiv(place)
+    (place / "molhiv" / "split_test.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    with pytest.raises(ValueError, match=f"split_test.csv.gz {message}"):
+        load("molhiv", workers=1)
+
+
+def test_superpixels_of_another_kind_are_named(place):
+    made = local_superpixels(place)
+    path = place / "superpixels" / "cifar10_val.npz"
+    np.savez(path, **made["validation"] | {"label": np.zeros(1)})
+    with pytest.raises(ValueError, match=r"cifar10_val.npz must have a color and a pos for each of \d+ nodes and 4"):
+        load("cifar10", workers=1)
+    path.write_bytes(b"?")
+    with pytest.raises(ValueError, match=r"cifar10_val\.npz must be an npz file of node_ptr, color, pos and label"):
+        load("cifar10", workers=1)
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="data set must be one of zinc, molhiv, cifar10, mnist, got 'qm9'"):
+        load("qm9")
+
+
+# ---- archives ----
+
+
+def test_an_archive_comes_back(tmp_path):
+    arrays = {"a/b": np.arange(6, dtype=np.uint8).reshape(2, 3), "c": np.ones(2)}
+    for compressed in (True, False):
+        digest = write_archive(tmp_path / "x.npz", arrays, {"name": "x"}, compressed)
+        back, facts = read_archive(tmp_path / "x.npz")
+        assert facts["sha256"] == digest
+        assert facts["name"] == "x"
+        assert all(np.array_equal(back[name], array) for name, array in arrays.items())
+        assert all(back[name].dtype == array.dtype for name, array in arrays.items())
+
+
+def test_the_same_data_are_the_same_bytes(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        write_archive(tmp_path / name, {"x": np.arange(99)}, {"name": "x"})
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_cut_off_an_altered_and_a_foreign_file_are_refused(folder):
+    path = archive_path("zinc")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    with pytest.raises(ValueError, match="is no data set of this package, or it is damaged"):
+        load("zinc")
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is no data set of this package"):
+        load("zinc")
+    path.write_bytes(whole)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    key = "train/y.npy"
+    members[key] = members[key][:-1] + bytes([members[key][-1] ^ 1])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(ValueError, match="has been altered"):
+        load("zinc")
+
+
+def test_another_format_is_refused(folder, monkeypatch):
+    monkeypatch.setattr("pna.realworld.archive._FORMAT", 99)
+    with pytest.raises(ValueError, match="has format 1, and this version reads format 99"):
+        read_facts(archive_path("zinc"))
+
+
+def test_the_work_of_several_processes_is_in_order(monkeypatch):
+    monkeypatch.setattr(parallel, "CHUNK", 3)
+    assert parallel_map(abs, list(range(-10, 0)), "abs", workers=2) == list(range(10, 0, -1))
+    assert parallel_map(abs, [], "abs") == []
+
+
+# ---- downloads, with the packages' data sets replaced ----
+
+
+def pyg_graphs(data):
+    """What the data sets of torch_geometric hold, in the order of DGL: edges sorted by source."""
+    torch.manual_seed(0)
+    graphs = []
+    for _ in range(3):
+        edge_index = torch.tensor([[0, 0, 1, 2, 3], [1, 2, 0, 3, 2]])
+        extra = (
+            {"x": torch.rand(4, data.node_numbers - 2), "pos": torch.rand(4, 2), "edge_attr": torch.rand(5)}
+            if data.superpixels
+            else {"x": torch.randint(0, 21, (4, 1)), "edge_attr": torch.randint(1, 4, (5,))}
+        )
+        graphs.append(SimpleNamespace(edge_index=edge_index, y=torch.tensor([1]), **extra))
+    return graphs
+
+
+@pytest.mark.parametrize("name", ["zinc", "cifar10", "mnist"])
+def test_torch_geometrics_data_sets(place, monkeypatch, name):
+    data, asked = DATASETS[name], []
+    graphs = pyg_graphs(data)
+    for source in ("ZINC", "GNNBenchmarkDataset"):
+        monkeypatch.setattr(torch_geometric.datasets, source, lambda *a, **k: asked.append((a[1:], k)) or graphs)
+    prepare(name, fetch=True)
+    found = load(name)
+    assert found.facts["train"] == "official"
+    assert found.facts["origin"] == "public download"
+    assert [k["split"] for _, k in asked] == ["train", "val", "test"]
+    assert all(a == (data.title,) if data.superpixels else k["subset"] for a, k in asked)
+    one = found["train"].take(np.array([1]))
+    assert one.degree.tolist() == [1, 1, 2, 1]
+    assert one.source.tolist() == [1, 0, 0, 3, 2]
+    order = [2, 0, 1, 4, 3]
+    assert one.edge[:, 0].tolist() == graphs[1].edge_attr[order].numpy().astype(one.edge.dtype).tolist()
+    assert one.x.shape[1] == (data.node_numbers or 1)
+
+
+def test_ogbs_raw_files(place, monkeypatch):
+    pytest.importorskip("ogb")
+    import ogb.io.read_graph_raw
+    import ogb.utils.url
+
+    def extract(path, folder):
+        for name, rows in (("raw/graph-label", (0, 1, 0)), ("split/scaffold/train", (2, 0))):
+            write_lines(f"{folder}/hiv/{name}.csv.gz", rows)
+        write_lines(f"{folder}/hiv/split/scaffold/valid.csv.gz", (1,))
+        write_lines(f"{folder}/hiv/split/scaffold/test.csv.gz", (1,))
+
+    monkeypatch.setattr(ogb.utils.url, "download_url", lambda url, folder: url)
+    monkeypatch.setattr(ogb.utils.url, "extract_zip", extract)
+    graph = {
+        "edge_index": np.array([[0, 1], [1, 0]]),
+        "edge_feat": np.array([[1, 0, 0], [1, 0, 0]]),
+        "node_feat": np.arange(18).reshape(2, 9) % 2,
+        "num_nodes": 2,
+    }
+    monkeypatch.setattr(ogb.io.read_graph_raw, "read_csv_graph_raw", lambda raw, add_inverse_edge: [graph] * 3)
+    prepare("molhiv", fetch=True)
+    data = load("molhiv")
+    assert [data[split].y.tolist() for split in SPLITS] == [[0, 0], [1], [1]]
+    assert data["train"].x[:2].tolist() == graph["node_feat"].tolist()
+
+
+def write_lines(path, rows):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt") as file:
+        file.writelines(f"{row}\n" for row in rows)
