@@ -5,23 +5,50 @@ CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TXT'
-usage: ./run_all.sh          regenerate everything the project can make so far
+usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--from-results] [--cores N] [--dry-run]
+                    [-- SNAKEMAKE ARGUMENTS]
        ./run_all.sh test     run every test: lint, tests/ and verification/
        ./run_all.sh --help   this text
+
+Trains what is not recorded yet, executes the notebooks, draws the figures and writes the report, figures/report.html.
+
+  --profile P      the budget: smoke (seconds a cell), quick (minutes) or paper (section 4 of the paper).
+                   Without it: paper on a machine with a GPU; on one without, quick, and each figure is drawn from the
+                   fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/ and not to figures/.
+  --only FIGURE    only this one and what it needs: figure1 to figure6, benchmark, moments, graph-types, standard,
+                   single-task, parameters, theory, introduction; several with commas
+  --slurm          each training as a job of a Slurm cluster, in slices (--slice-minutes N, default 240)
+  --from-results   draw from recorded runs, train nothing
+  --cores N        steps side by side (default: all cores)
+  --dry-run        say what would be done
+
+It can be stopped at any time, even with kill -9: the same command goes on, and what is finished is not done again. A
+failed training does not stop the others; the end says what failed, and the exit code is 1.
 
 Needs Python 3.11 or 3.12 with pip and venv. If the active environment already holds the versions of
 requirements.lock it is used as it is; otherwise they are installed into .venv, once.
 TXT
 }
 
+unknown() { echo "run_all.sh: unknown argument '$1'; see ./run_all.sh --help" >&2; exit 2; }
 job=all
-for word in "$@"; do
-    case "$word" in
+words=("$@")
+while [ $# -gt 0 ]; do
+    case "$1" in
         -h | --help) usage; exit 0 ;;
-        test) job=test ;;
-        *) echo "run_all.sh: unknown argument '$word'; allowed: test, --help" >&2; usage >&2; exit 2 ;;
+        test) job=test; shift ;;
+        --profile | --only | --cores | --slice-minutes)
+            [ $# -gt 1 ] || { echo "run_all.sh: $1 needs a value" >&2; exit 2; }
+            shift 2 ;;
+        --slurm | --from-results | --dry-run) shift ;;
+        --) break ;;
+        *) unknown "$1" ;;
     esac
 done
+if [ "$job" = test ] && [ ${#words[@]} -gt 1 ]; then
+    echo "run_all.sh: test takes no other argument" >&2
+    exit 2
+fi
 
 supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
 
@@ -69,37 +96,16 @@ else
 fi
 export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
+[ "$job" = all ] && exec "$python" workflow/run.py ${words[@]+"${words[@]}"}
+
 failed=()
 step() { # step TITLE COMMAND...: runs the command; a failure is kept for the end and does not stop the others
     echo; echo "== $1"
     "${@:2}" || failed+=("$1")
 }
-
-if [ "$job" = test ]; then
-    step "lint" "$python" -m ruff check .
-    step "format" "$python" -m ruff format --check .
-    step "tests and verification" "$python" -m pytest -n auto
-else
-    step "theory: figures" "$python" -m verification figures
-    step "theory: certificates re-checked by independent code" "$python" -m verification check
-    step "theory: every statement checked, verification/report.html" "$python" -m verification report
-    for spec in described released; do
-        step "multi-task benchmark as $spec, figures/families_$spec.png" \
-            "$python" -m pna multitask show --spec "$spec" --gallery "figures/families_$spec.png"
-        step "multi-task benchmark as $spec: baseline" "$python" -m pna multitask baseline --spec "$spec"
-    done
-    step "models of the paper" "$python" -m pna models
-    scratch=$(mktemp -d)
-    step "training, smallest budget: PNA" \
-        env PNA_RESULTS="$scratch" PNA_DATA="$scratch" "$python" -m pna train multitask/described/pna/16 --profile smoke
-    rm -rf "$scratch"
-    step "recorded trainings: the paper's data and seeds, 300 epochs" "$python" -m pna results --epochs 300
-    step "the layer beside PyTorch Geometric's" "$python" -m benchmarks.layer_cpu --repeats 1
-    echo
-    echo "Not part of the project yet, so not made: figures 4 to 6 and the appendix's at the paper's budget, the notebooks,"
-    echo "the report that sets them beside the published ones, the real-world benchmarks."
-fi
-
+step "lint" "$python" -m ruff check .
+step "format" "$python" -m ruff format --check .
+step "tests and verification" "$python" -m pytest -n auto
 echo
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'FAILED: %s\n' "${failed[@]}" >&2

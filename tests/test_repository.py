@@ -106,6 +106,48 @@ def test_scripts_can_be_run(script):
     assert subprocess.run(["bash", "-n", script], cwd=ROOT).returncode == 0
 
 
+def test_help_names_every_option_and_figure_of_the_workflow():
+    text = run_all("--help").stdout
+    for option in ("--profile", "--only", "--slurm", "--from-results", "--cores", "--dry-run"):
+        assert option in text
+    for name in (
+        "benchmark",
+        "moments",
+        "graph-types",
+        "standard",
+        "single-task",
+        "parameters",
+        "theory",
+        "introduction",
+    ):
+        assert name in text
+
+
+def test_a_value_that_is_missing_is_asked_for():
+    run = run_all("--only")
+    assert run.returncode == 2
+    assert "--only needs a value" in run.stderr
+
+
+def test_the_readme_names_the_workflows_commands():
+    readme = (ROOT / "README.md").read_text()
+    for words in (
+        "./run_all.sh --profile smoke",
+        "--only figure4",
+        "--slurm",
+        "--from-results",
+        "python -m pna claims",
+    ):
+        assert words in readme
+
+
+def test_the_wheel_holds_the_published_numbers_and_the_pages_style():
+    for name in ("published.json", "page.css"):
+        assert (ROOT / "pna" / "report" / name).exists()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "pna" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
 def test_ci_calls_the_readmes_test_command():
     assert "./run_all.sh test" in (ROOT / ".ci" / "run").read_text()
     assert "./run_all.sh test" in (ROOT / "README.md").read_text()

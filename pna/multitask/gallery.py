@@ -15,33 +15,39 @@ from pna.multitask.specification import Spec
 if TYPE_CHECKING:  # matplotlib is needed for drawing only
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
+    from matplotlib.figure import Figure
 
-__all__ = ["draw_gallery"]
+__all__ = ["draw_gallery", "gallery_figure"]
 
 _N = 16
 
 
-def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
-    """Draw one graph of every family, with 16 nodes, after toggling, to a PNG file."""
-    import matplotlib.pyplot as plt
+def gallery_figure(spec: Spec, seed: int = SEED, width: float = 13.0) -> "Figure":
+    """One graph of every family, with 16 nodes, after toggling."""
+    from matplotlib.figure import Figure
 
     drawn = [generate(spec, seed, "test", _N, np.array([0]), family.name) for family in FAMILIES]
     farthest = max(graphs.paths.from_source.max() for graphs in drawn)
-    figure, axes = plt.subplots(2, 5, figsize=(13, 6), layout="constrained")
+    figure = Figure(figsize=(width, width * 6 / 13), layout="constrained")
+    axes = figure.subplots(2, 5)
     for family, graphs, axis in zip(FAMILIES, drawn, axes.flat, strict=True):
-        dots = _draw(axis, graphs, farthest)
+        dots = _draw(axis, graphs, farthest, scale=width / 13)
         axis.set_title(f"{family.title} ({family.share:.0%})")
-    figure.colorbar(dots, ax=axes, shrink=0.6, label="distance from the source (star); white: not reached")
+    figure.colorbar(dots, ax=axes, shrink=0.6, label="distance from the source (star);\nwhite: not reached")
     figure.suptitle(f"The ten families of random graphs after toggling: N = {_N}, spec {spec}, seed {seed}")
+    return figure
+
+
+def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
+    """gallery_figure as a PNG file, written in one go."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.tmp")
-    figure.savefig(unfinished, format="png", dpi=150)
-    plt.close(figure)
+    gallery_figure(spec, seed).savefig(unfinished, format="png", dpi=150)
     os.replace(unfinished, path)
 
 
-def _draw(axis: "Axes", graphs: Graphs, farthest: int) -> "PathCollection":
+def _draw(axis: "Axes", graphs: Graphs, farthest: int, scale: float) -> "PathCollection":
     """Draw the only graph of `graphs`; the dots it returns know the colours."""
     distance, source = graphs.paths.from_source[0].astype(float), graphs.source[0]
     distance[(distance == 0) & (np.arange(_N) != source)] = np.nan  # not reached
@@ -49,10 +55,17 @@ def _draw(axis: "Axes", graphs: Graphs, farthest: int) -> "PathCollection":
     for i, j in np.argwhere(np.triu(graphs.adjacency[0])):
         axis.plot(*place[[i, j]].T, color="0.55", linewidth=0.9, zorder=1)
     # Viridis is told apart by colour-blind eyes, and in grey as well.
-    style = {"s": 70, "edgecolors": "black", "linewidths": 0.8, "cmap": "viridis_r", "vmin": 0, "vmax": farthest}
+    style = {
+        "s": 70 * scale**2,
+        "edgecolors": "black",
+        "linewidths": 0.8 * scale,
+        "cmap": "viridis_r",
+        "vmin": 0,
+        "vmax": farthest,
+    }
     dots = axis.scatter(*place.T, c=distance, plotnonfinite=True, zorder=2, **style)
     dots.set_cmap(dots.cmap.with_extremes(bad="white"))
-    axis.scatter(*place[source], marker="*", s=260, color="white", edgecolors="black", zorder=3)
+    axis.scatter(*place[source], marker="*", s=260 * scale**2, color="white", edgecolors="black", zorder=3)
     axis.set_axis_off()
     axis.margins(0.12)
     return dots

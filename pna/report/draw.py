@@ -1,0 +1,214 @@
+"""The frozen table of figures, and the one call that draws any of them: what every notebook uses."""
+
+import base64
+import html
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from pna.experiments import SPECS, Cell
+from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
+from pna.report.places import figures_folder, recorded_folder
+from pna.report.runs import RECORDED, Runs, runs_of, specs_of
+from pna.report.style import COLUMN, STYLE, WARN, budget_text, save, stamp, write_sidecar
+
+__all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
+
+Drawn = tuple[Figure, dict]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure or a group of them. Those of an experiment are drawn once for each specification."""
+
+    title: str
+    where: str
+    experiment: str | None = None
+    panels: tuple[tuple[str, Callable[[Runs], Drawn]], ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def _experiment(name: str, title: str, where: str, **panels: Callable[[Runs], Drawn]) -> Entry:
+    return Entry(title, where, name, tuple(panels.items()))
+
+
+FIGURES: dict[str, Entry] = {
+    "figure1": Entry("Aggregators that fail", "figure 1", files=("figure1",)),
+    "figure2": Entry("Principal Neighbourhood Aggregation", "figure 2", files=("figure2",)),
+    "figure3": Entry("The architecture", "figure 3", files=("figure3",)),
+    "benchmark": Entry(
+        "The benchmark's data",
+        "section 4, appendix G",
+        files=("benchmark_labels", "benchmark_departures", "families_described", "families_released"),
+    ),
+    "figure4": _experiment(
+        "figure4", "Multi-task benchmark", "figure 4", figure4a=multitask.figure4a, figure4b=multitask.figure4b
+    ),
+    "figure5": _experiment("figure5", "Extrapolation to larger graphs", "figure 5", figure5=extrapolation.figure5),
+    "figure6": Entry("Real-world benchmarks", "figure 6", files=("figure6",)),
+    "moments": _experiment("moments", "Moments ablation", "appendix D", moments=appendix.moments),
+    "graph-types": _experiment("graph-types", "Graph types", "appendix H", graph_types=appendix.graph_types),
+    "standard": _experiment(
+        "standard", "Standard against recurrent architecture", "appendix I", standard=appendix.standard
+    ),
+    "single-task": _experiment("single-task", "Single task", "appendix J", single_task=appendix.single_task),
+    "parameters": _experiment("parameters", "Parameters", "appendix K", parameters=appendix.parameters),
+    "theory": Entry(
+        "The theory",
+        "sections 2.1 and 2.2, appendices A to D",
+        files=("theory_five_reals", "theory_collisions", "theory_round_trip", "theory_scalers"),
+    ),
+}
+
+
+class Drawing(dict):
+    """The PNG files of a figure by name. A notebook shows them."""
+
+    def _repr_html_(self) -> str:
+        images = (
+            f'<img alt="{html.escape(name)}" style="max-width: 100%" '
+            f'src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
+            for name, path in self.items()
+        )
+        return "\n".join(images)
+
+
+def files_of(name: str, spec: str = "both") -> list[str]:
+    """The names of the files that a figure is drawn to, without their endings."""
+    entry = _entry(name)
+    return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel, _ in entry.panels)]
+
+
+def draw(
+    name: str,
+    profile: str = RECORDED,
+    spec: str = "both",
+    device: str = "cpu",
+    train: bool = False,
+    folder: Path | str | None = None,
+) -> Drawing:
+    """Draws a figure from what is recorded, as PDF and PNG with a sidecar JSON each; returns the PNG files.
+
+    profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
+    missing are first trained on the device, under a profile.
+    """
+    entry, specs = _entry(name), specs_of(spec)
+    folder = figures_folder() if folder is None else Path(folder)
+    if train and entry.experiment:
+        _train_missing(entry, profile, specs, device)
+    with matplotlib.rc_context(STYLE):
+        if entry.experiment:
+            for one in specs:
+                _draw_experiment(name, entry, runs_of(entry.experiment, one, profile), folder)
+        else:
+            _OTHERS[name](name, entry, profile, specs, folder)
+    return Drawing({file: folder / f"{file}.png" for file in files_of(name, spec)})
+
+
+def _entry(name: str) -> Entry:
+    if name not in FIGURES:
+        raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {name!r}")
+    return FIGURES[name]
+
+
+def _train_missing(entry: Entry, profile: str, specs: tuple[str, ...], device: str) -> None:
+    from pna.training.command import train as train_cell
+
+    if profile == RECORDED:
+        raise ValueError(f"profile must be a budget to train with, as quick or paper; got {profile!r}")
+    os.environ["PNA_RESULTS"] = str(recorded_folder())
+    for one in specs:
+        for cell in runs_of(entry.experiment, one, profile).missing:
+            if train_cell([str(cell), "--profile", profile, "--device", device, "--resume"]):
+                raise RuntimeError(f"{cell} was not trained: see the message above")
+
+
+def _draw_experiment(name: str, entry: Entry, runs: Runs, folder: Path) -> None:
+    for panel, function in entry.panels:
+        figure, numbers = function(runs) if runs.found else _nothing()
+        stamp(figure, runs)
+        save(figure, f"{panel}_{runs.spec}", _facts(name, entry) | _provenance(runs) | {"numbers": numbers}, folder)
+
+
+def _nothing() -> Drawn:
+    """In place of a figure that has no run at all."""
+    figure = Figure(figsize=(COLUMN, 1.2), layout="constrained")
+    figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
+    return figure, {}
+
+
+def _facts(name: str, entry: Entry) -> dict:
+    return {"figure": name, "title": entry.title, "where": entry.where}
+
+
+def _provenance(runs: Runs) -> dict:
+    """What an experiment's figure was made from."""
+    return {
+        "spec": runs.spec,
+        "budget": budget_text(runs),
+        "full paper budget": runs.full,
+        "profile": asdict(runs.profile),
+        "units": "MSE in units of the released training set's maxima; the five best seeds by validation error",
+        "cells": [_cell(cell, run.facts) for cell, run in runs.found.items()],
+        "missing": [str(cell) for cell in runs.missing],
+    }
+
+
+def _cell(cell: Cell, facts: dict) -> dict:
+    return {
+        "cell": str(cell),
+        "hash": facts["hash"],
+        "seeds": facts["configuration"]["seeds"],
+        "epochs": sorted({replica["epochs"] for replica in facts["replicas"]}),
+        "device": facts["device"],
+        "written": facts["written"],
+    }
+
+
+# ---- figures without trainings of the synthetic benchmark ----
+
+
+def _draw_one(function: Callable[[], Drawn]) -> Callable:
+    def run(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+        figure, numbers = function()
+        save(figure, name, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
+
+    return run
+
+
+def _draw_benchmark(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+    sets = benchmark.training_sets()
+    for file, function in (("benchmark_labels", benchmark.labels), ("benchmark_departures", benchmark.departures)):
+        figure, numbers = function(sets)
+        figure.supxlabel("1,280 of the 5,120 training graphs of each specification", fontsize=6, color="0.45")
+        save(figure, file, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
+    for one in SPECS:
+        figure, numbers = benchmark.gallery(one)
+        save(figure, f"families_{one}", _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
+
+
+def _draw_theory(function: Callable[[Path], dict[str, dict]]) -> Callable:
+    def run(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+        for file, numbers in function(folder).items():
+            write_sidecar(file, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
+
+    return run
+
+
+def _draw_realworld(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+    figure, numbers = realworld.figure6(profile)
+    save(figure, name, _facts(name, entry) | {"numbers": numbers}, folder)
+
+
+_OTHERS: dict[str, Callable] = {
+    "figure1": _draw_theory(theory.figure1),
+    "figure2": _draw_one(schematics.figure2),
+    "figure3": _draw_one(schematics.figure3),
+    "benchmark": _draw_benchmark,
+    "figure6": _draw_realworld,
+    "theory": _draw_theory(theory.theory),
+}

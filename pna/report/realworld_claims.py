@@ -1,0 +1,114 @@
+"""The tests behind the claims of section 5.2, on what is recorded of figure 6 beside the published numbers."""
+
+from collections.abc import Iterable
+
+from pna.report import published
+from pna.report.comparisons import Evidence
+from pna.report.realworld import COLUMNS, Score, scores
+
+__all__ = ["molhiv", "most", "vision_scalers", "zinc", "zinc_scalers"]
+
+_OURS = ("PNA", "PNA (no scalers)")
+
+
+def zinc(profile: str) -> Evidence:
+    """Our PNA against every other model: ours where it is recorded, else the published one."""
+    return _best("PNA", ("ZINC_noedge_MAE", "ZINC_edge_MAE"), profile)
+
+
+def molhiv(profile: str) -> Evidence:
+    """Likewise."""
+    return _best("PNA", ("MolHIV_ROCAUC",), profile)
+
+
+def zinc_scalers(profile: str) -> Evidence:
+    """PNA against PNA without scalers."""
+    return _pair("PNA", "PNA (no scalers)", ("ZINC_noedge_MAE", "ZINC_edge_MAE"), profile)
+
+
+def vision_scalers(profile: str) -> Evidence:
+    """The other way round."""
+    columns = [name for name, column in COLUMNS.items() if column.data in ("cifar10", "mnist")]
+    return _pair("PNA (no scalers)", "PNA", columns, profile)
+
+
+def most(profile: str) -> Evidence:
+    """The better of the two PNA against every other model, on each column."""
+    ours = scores(profile)
+    rows = []
+    for column in COLUMNS:
+        mine = [ours[title, column] for title in _OURS if (title, column) in ours]
+        if mine:
+            rows.append(
+                _beats(column, max(mine, key=lambda score: _good(column, score.mean)), _rivals(column, ours, _OURS))
+            )
+    return _evidence(rows, _published_most(), at_least=len(COLUMNS) // 2 + 1)
+
+
+def _best(title: str, columns: Iterable[str], profile: str) -> Evidence:
+    ours = scores(profile)
+    rows = [
+        _beats(column, ours[title, column], _rivals(column, ours, (title,)))
+        for column in columns
+        if (title, column) in ours
+    ]
+    return _evidence(rows, _published_best(title, columns))
+
+
+def _pair(one: str, other: str, columns: Iterable[str], profile: str) -> Evidence:
+    ours = scores(profile)
+    both = [column for column in columns if (one, column) in ours and (other, column) in ours]
+    rows = [_beats(column, ours[one, column], {other: ours[other, column]}) for column in both]
+    theirs = published.realworld()
+    held = [_good(c, theirs[one][c][0]) > _good(c, theirs[other][c][0]) for c in columns]
+    return _evidence(rows, f"{sum(held)} of {len(held)} columns")
+
+
+def _good(column: str, value: float) -> float:
+    """Larger is better."""
+    return -value if COLUMNS[column].lower_is_better else value
+
+
+def _rivals(column: str, ours: dict[tuple[str, str], Score], but: Iterable[str]) -> dict[str, Score]:
+    """The other models' scores: ours where there is one, else the published one."""
+    rows = {title: row[column] for title, row in published.realworld().items() if row[column] and title not in but}
+    return {title: ours.get((title, column)) or Score(*row, seeds=0, full=True) for title, row in rows.items()}
+
+
+def _beats(column: str, score: Score, rivals: dict[str, Score]) -> tuple[str, str, bool]:
+    """Against the best of the rivals: "holds" or "fails" if further apart than both deviations, else "undecided"."""
+    title, rival = max(rivals.items(), key=lambda item: _good(column, item[1].mean))
+    lead = _good(column, score.mean) - _good(column, rival.mean)
+    spread = (score.deviation**2 + rival.deviation**2) ** 0.5
+    outcome = "undecided" if abs(lead) <= spread else "holds" if lead > 0 else "fails"
+    whose = "published" if rival.seeds == 0 else "ours"
+    return f"{column}: {score} against {title} {rival} ({whose})", outcome, score.full and rival.full
+
+
+def _evidence(rows: list[tuple[str, str, bool]], theirs: str, at_least: int | None = None) -> Evidence:
+    suffix = f"; in the published table it holds on {theirs}"
+    if not rows:
+        return Evidence("no runs", f"not run: no result of these data sets is recorded{suffix}", full=False)
+    held = sum(outcome == "holds" for _, outcome, _ in rows)
+    wanted = len(rows) if at_least is None else at_least
+    failed = any(outcome == "fails" for _, outcome, _ in rows)
+    outcome = "holds" if held >= wanted else "partly" if held else "fails" if failed else "undecided"
+    text = "; ".join(f"{text}: {outcome}" for text, outcome, _ in rows)
+    return Evidence(outcome, text + suffix, full=all(full for *_, full in rows))
+
+
+def _published_best(title: str, columns: Iterable[str]) -> str:
+    theirs, columns = published.realworld(), list(columns)
+    held = [
+        all(_good(c, theirs[title][c][0]) >= _good(c, row[c][0]) for row in theirs.values() if row[c]) for c in columns
+    ]
+    return f"{sum(held)} of {len(held)} columns"
+
+
+def _published_most() -> str:
+    theirs = published.realworld()
+    held = 0
+    for column in COLUMNS:
+        mine = max(_good(column, theirs[title][column][0]) for title in _OURS if theirs[title][column])
+        held += all(mine > _good(column, row[column][0]) for t, row in theirs.items() if t not in _OURS and row[column])
+    return f"{held} of {len(COLUMNS)} columns"

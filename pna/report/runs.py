@@ -1,0 +1,165 @@
+"""The recorded trainings of an experiment as arrays. A comparison is made within one budget, never across two."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile
+from pna.multitask import RELEASED_MAXIMA, TASKS
+from pna.networks import MODELS
+from pna.report.places import recorded_folder
+from pna.training.cells import CellRun
+from pna.training.store import load, result_path, results_folder
+
+__all__ = ["RECORDED", "Run", "Runs", "profile_named", "recorded_path", "runs_of", "specs_of"]
+
+RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
+
+_NAME = re.compile(rf"({'|'.join(PROFILES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A recorded cell. Arrays have a row per seed and a column per task."""
+
+    cell: Cell
+    profile: Profile
+    facts: dict
+
+    @property
+    def title(self) -> str:
+        """The model's name in the paper."""
+        return MODELS[self.cell.model].title
+
+    @cached_property
+    def validation(self) -> NDArray[np.float64]:
+        """The least validation error of the training that a test error belongs to, [S, 6]; infinite if it diverged."""
+        return self._by_seed(lambda replica, task: replica["validation"])
+
+    def errors(self, split: str) -> NDArray[np.float64]:
+        """MSE on a test set, [S, 6], in units of the released training set's maxima."""
+        return self._by_seed(lambda replica, task: replica["test"][split][task]) * self._units**2
+
+    def baseline(self, split: str) -> NDArray[np.float64]:
+        """MSE of predicting the training mean, [6], in the same units; 0 (null in the file) where it is right."""
+        row = [self.facts["baseline"][split][task.name] for task in TASKS]
+        return np.array([0.0 if value is None else 10**value for value in row]) * self._units**2
+
+    @property
+    def epochs(self) -> list[int]:
+        """How many epochs each replica took."""
+        return [replica["epochs"] for replica in self.facts["replicas"]]
+
+    @property
+    def diverged(self) -> int:
+        """How many replicas diverged."""
+        return sum(replica["diverged_at_epoch"] is not None for replica in self.facts["replicas"])
+
+    @property
+    def _units(self) -> NDArray[np.float64]:
+        return np.array(self.facts["maxima"]) / RELEASED_MAXIMA
+
+    def _by_seed(self, value: Callable[[dict, int], float | None]) -> NDArray[np.float64]:
+        seeds = self.facts["configuration"]["seeds"]
+        array = np.full((len(seeds), len(TASKS)), np.inf)
+        for replica in self.facts["replicas"]:
+            row = seeds.index(replica["seed"])
+            for column, task in enumerate(TASKS):
+                if replica["task"] in (None, task.name):
+                    found = value(replica, column)
+                    array[row, column] = np.inf if found is None else found
+        return array
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What is recorded of an experiment under one specification and one budget."""
+
+    experiment: str
+    spec: str
+    profile: Profile
+    found: dict[Cell, Run]
+    missing: tuple[Cell, ...]
+
+    @property
+    def full(self) -> bool:
+        """Whether this is the paper's budget, with nothing missing."""
+        return self.profile == PROFILES["paper"] and not self.missing
+
+    def of(self, training: str, hidden: int = 16) -> dict[str, Run]:
+        """The runs of one training and hidden size, by model."""
+        return {
+            cell.model: run for cell, run in self.found.items() if (cell.training, cell.hidden) == (training, hidden)
+        }
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of a folder of results, as paper or paper-300-epochs."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, or with -N-seeds, -N-epochs; got {name!r}")
+    base, seeds, epochs = match.groups()
+    return PROFILES[base].changed(seeds and int(seeds), epochs and int(epochs))
+
+
+def specs_of(spec: str) -> tuple[str, ...]:
+    """The specifications that a figure is drawn for: both, or one."""
+    if spec not in (*SPECS, "both"):
+        raise ValueError(f"spec must be both, {' or '.join(SPECS)}; got {spec!r}")
+    return SPECS if spec == "both" else (spec,)
+
+
+def recorded_path(cell: Cell, profile: Profile) -> Path:
+    """The file of a result, whatever the working directory."""
+    return recorded_folder() / result_path(cell, profile).relative_to(results_folder())
+
+
+def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
+    """What is recorded of an experiment under a profile, or under the fullest that has all its cells.
+
+    If none has all of them, it is the one that has most, and the fuller of two that have as many.
+    """
+    if experiment not in EXPERIMENTS:
+        raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}; got {experiment!r}")
+    cells = EXPERIMENTS[experiment].cells(spec)
+    candidates = _budgets() if profile == RECORDED else [profile_named(profile)]
+    tries = [_runs(experiment, spec, cells, candidate) for candidate in candidates]
+    return max(tries, key=lambda runs: len(runs.found))  # the first of equals, and the fullest come first
+
+
+def _budgets() -> list[Profile]:
+    """The budgets that have a folder of results, the fullest first; the paper's if there is none."""
+    names = [path.name for path in recorded_folder().glob("*") if _NAME.fullmatch(path.name)]
+    profiles = [profile_named(name) for name in names] or [PROFILES["paper"]]
+    return sorted(profiles, key=lambda p: (p.divisor * p.size_step, -p.epochs, -p.seeds))
+
+
+def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
+    found, missing = {}, []
+    for cell in cells:
+        run = _run(cell, profile)
+        if run is None:
+            missing.append(cell)
+        else:
+            found[cell] = run
+    return Runs(experiment, spec, profile, found, tuple(missing))
+
+
+def _run(cell: Cell, profile: Profile) -> Run | None:
+    """The recorded cell; None if there is none of this very configuration."""
+    path = recorded_path(cell, profile)
+    if not path.exists():
+        return None
+    return _read(cell, profile, path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=512)
+def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> Run | None:
+    """The file as it was when it last changed: read once, however many figures and claims need it."""
+    facts = load(path)
+    return Run(cell, profile, facts) if facts["hash"] == CellRun(cell, profile).hash else None

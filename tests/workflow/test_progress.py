@@ -1,0 +1,72 @@
+"""The lines that the workflow prints about itself."""
+
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "workflow"))
+
+from snakemake_logger_plugin_progress import LogHandler, _time, _title
+
+
+def record(event, **facts):
+    made = logging.makeLogRecord({"levelno": logging.INFO, "msg": "message"})
+    for key, value in {"event": event, **facts}.items():
+        setattr(made, key, value)
+    return made
+
+
+@pytest.fixture
+def handler():
+    made = LogHandler(SimpleNamespace(dryrun=True), None)
+    made.dry = False
+    return made
+
+
+def test_counts_titles_failures_and_time(handler, capsys, tmp_path):
+    log = tmp_path / "logs" / "train" / "multitask" / "released" / "pna" / "16.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("epoch 7 of at most 450: best validation 0.1, 2 of 2 replicas running, 12 s left\n")
+    handler.emit(record(LogEvent.RUN_INFO, stats={"train_0": 1, "notebook_figure4": 1, "all": 1, "total": 3}))
+    handler.emit(record(LogEvent.JOB_INFO, jobid=1, rule_name="train_0", log=[str(log)]))
+    handler.emit(record(LogEvent.JOB_STARTED, jobs=[1]))
+    assert (
+        handler._line()
+        == "[0/2] time left: not known yet; running: training multitask/released/pna/16 (epoch 7 of 450)"
+    )
+    handler.emit(record(LogEvent.JOB_FINISHED, job_id=1))
+    handler.emit(record(LogEvent.JOB_INFO, jobid=2, rule_name="notebook_figure4", log=["b/logs/notebooks/figure4.log"]))
+    handler.emit(record(LogEvent.JOB_STARTED, jobs=[2]))
+    handler.emit(record(LogEvent.JOB_ERROR, jobid=2, rule_name="notebook_figure4"))
+    said = capsys.readouterr().err
+    assert "2 steps: 1 x train, 1 x notebook" in said
+    assert "[1/2] done: training multitask/released/pna/16 (0 s); about 0 s left" in said
+    assert "FAILED: notebook figure4; see b/logs/notebooks/figure4.log" in said
+    assert "1 failed" in handler._line()
+
+
+def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    handler.emit(record(LogEvent.JOB_FINISHED))
+
+
+def test_errors_of_snakemake_are_passed_on(handler, capsys):
+    made = record(None)
+    made.levelno = logging.ERROR
+    handler.emit(made)
+    assert "message" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (100, "2 min"), (7200, "2.0 h")])
+def test_times(seconds, text):
+    assert _time(seconds) == text
+
+
+def test_titles():
+    assert _title("notebook_x", Path("b/logs/notebooks/x.log")) == "notebook x"
+    assert _title("data", Path("b/logs/data/multitask.released.log")) == "data multitask.released"
+    assert _title("report", Path("b/logs/report.log")) == "report"

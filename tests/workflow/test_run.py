@@ -1,0 +1,122 @@
+"""The workflow end to end, on a slice of the smoke profile: two trainings and one notebook."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+from pna.experiments import PROFILES, Cell
+from tests.workflow.conftest import ROOT, Workflow
+
+MOMENTS = ("--profile", "smoke", "--only", "moments", "--cores", "2")
+
+
+def numbers(folder):
+    return {path.name: json.loads(path.read_text())["numbers"] for path in sorted((folder / "figures").glob("*.json"))}
+
+
+def test_only_does_what_it_must(workflow):
+    code, output = workflow.run("--profile", "smoke", "--only", "figure4", "--dry-run")
+    assert code == 0, output
+    assert "3 steps: 2 x train, 1 x notebook" in output
+    assert "would run notebook figure4" in output
+    assert "report" not in output.split("steps:")[1].replace("/pna/report", "")
+
+
+def test_everything_and_from_results(workflow):
+    code, output = workflow.run("--profile", "quick", "--dry-run")
+    assert code == 0, output
+    assert "95 steps: 14 x notebook, 80 x train, 1 x report" in output or "80 x train" in output
+    code, output = workflow.run("--profile", "quick", "--from-results", "--dry-run")
+    assert code == 0, output
+    assert "x train" not in output
+
+
+def test_trains_what_is_missing_draws_and_then_has_nothing_to_do(prepared):
+    workflow, cells = prepared
+    code, output = workflow.run(*MOMENTS)
+    assert code == 0, output
+    assert "[2/2] done: notebook moments" in output
+    assert "All steps succeeded." in output
+    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    assert facts["missing"] == []
+    assert {str(cell) for cell in cells} <= {cell["cell"] for cell in facts["cells"]}
+    before = numbers(workflow.folder)
+    code, output = workflow.run(*MOMENTS)
+    assert code == 0, output
+    assert "done:" not in output
+    assert numbers(workflow.folder) == before
+
+
+def test_a_failed_training_stops_no_other_and_is_named(prepared):
+    workflow, (bad, good) = prepared
+    broken = workflow.folder / "data" / "runs" / "smoke" / f"{str(bad).replace('/', '-')}.safetensors"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"no checkpoint")
+    code, output = workflow.run(*MOMENTS)
+    assert code == 1, output
+    assert f"FAILED: training {bad} (" in output
+    assert f"FAILED: training {good}" not in output
+    assert workflow.result(good, PROFILES["smoke"]).exists()
+    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    assert facts["missing"] == [str(bad)]
+    broken.unlink()
+    code, output = workflow.run(*MOMENTS)
+    assert code == 0, output
+    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    assert facts["missing"] == []
+
+
+def test_random_kills_change_nothing(prepared, tmp_path_factory, two_missing):
+    """PNA_KILLS of them; three by default."""
+    import shutil
+
+    workflow, _ = prepared
+    undisturbed = Workflow(tmp_path_factory.mktemp("undisturbed"))
+    shutil.copytree(two_missing[0], undisturbed.folder / "results")
+    start = time.monotonic()
+    code, output = undisturbed.run(*MOMENTS)
+    assert code == 0, output
+    takes = time.monotonic() - start
+    rng, kills = random.Random(0), int(os.environ.get("PNA_KILLS", "3"))
+    for _ in range(kills):
+        process = workflow.start(*MOMENTS)
+        time.sleep(rng.uniform(0.1, 0.9) * takes)
+        workflow.kill(process)
+    code, output = workflow.run(*MOMENTS)
+    assert code == 0, output
+    assert numbers(workflow.folder) == numbers(undisturbed.folder)
+
+
+def test_two_at_once_are_refused(workflow):
+    import fcntl
+
+    lock = workflow.folder / "build" / "smoke" / "lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code, output = workflow.run("--profile", "smoke", "--only", "figure2")
+    assert code == 1
+    assert "another run of this profile is at work" in output
+
+
+def test_unknown_figures_and_numbers_are_named(workflow):
+    code, output = workflow.run("--only", "figure9")
+    assert code == 2
+    assert "must be one of figure1, figure2" in output
+    code, output = workflow.run("--cores", "0")
+    assert code == 2
+    assert "must be a positive integer, got '0'" in output
+
+
+def test_a_slice_that_its_time_budget_stops_asks_for_the_next(workflow):
+    """Exit code 3, which the Slurm profile's retries continue; the next slice finishes the cell."""
+    cell = "multitask/described/gcn/16"
+    words = [sys.executable, "workflow/cell.py", "smoke", str(workflow.folder / "build"), cell]
+    stopped = subprocess.run([*words, "--time-budget", "0"], cwd=ROOT, env=workflow.environment)
+    assert stopped.returncode == 3
+    assert not workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()
+    assert subprocess.run(words, cwd=ROOT, env=workflow.environment).returncode == 0
+    assert workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()

@@ -1,0 +1,208 @@
+"""What ./run_all.sh starts: chooses the budget, runs the DAG, draws what is there if some of it failed, and says so."""
+
+import argparse
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pna.experiments import PROFILES, SPECS
+from pna.report.draw import FIGURES
+from pna.report.runs import RECORDED, runs_of
+
+ROOT = Path(__file__).parents[1]
+HERE = Path(__file__).parent
+NAMES = (*FIGURES, "introduction")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, what to draw, and where it goes.
+
+    figures/ holds the paper's budget, or the fullest recorded; a smaller profile that is asked for goes to build/.
+    """
+
+    profile: str
+    drawn: str
+    build: Path
+    figures: Path
+    results: Path
+    device: str
+
+    @classmethod
+    def of(cls, asked: str | None, device: str, slurm: bool) -> "Plan":
+        """The asked profile; without one, paper where there is a GPU, else quick."""
+        profile = asked or ("paper" if device == "cuda" or slurm else "quick")
+        build = Path(os.environ.get("PNA_BUILD") or ROOT / "build") / (asked or "default")
+        own = asked in ("smoke", "quick")
+        figures = Path(os.environ.get("PNA_FIGURES") or (build / "figures" if own else ROOT / "figures"))
+        results = Path(os.environ.get("PNA_RESULTS") or (build / "results" if asked == "smoke" else ROOT / "results"))
+        drawn = RECORDED if asked is None and profile == "quick" else profile
+        return cls(profile, drawn, build, figures.resolve(), results.resolve(), device)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the workflow; 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
+    own, extra = _split(arguments)
+    options = _parser().parse_args(own)
+    plan = Plan.of(options.profile, _device(), options.slurm)
+    os.environ["PNA_RESULTS"] = str(plan.results)  # for runs_of, below
+    plan.build.mkdir(parents=True, exist_ok=True)
+    with (plan.build / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"run_all.sh: another run of this profile is at work (it holds {lock.name})", file=sys.stderr)
+            return 1
+        return _run(plan, options, extra)
+
+
+def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
+    print(f"profile {plan.profile} on {plan.device}; figures: {plan.figures}; results: {plan.results}", flush=True)
+    if options.from_results:
+        code = _snakemake(plan, options, extra, partial=True)
+    else:
+        code = _snakemake(plan, options, extra, partial=False)
+        if code == 1 and not options.dry_run:
+            print("\nSome steps failed. Drawing what is there:", flush=True)
+            _snakemake(plan, options, [], partial=True)
+    if code == 130 or options.dry_run:
+        if code == 130:
+            print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
+        return code
+    return _last_words(plan, options, code)
+
+
+def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, partial: bool) -> int:
+    """One pass over the DAG; partial draws from what is recorded and trains nothing."""
+    config = {
+        "profile": plan.profile,
+        "drawn": plan.drawn,
+        "build": os.path.relpath(plan.build, ROOT),
+        "figures": plan.figures,
+        "results": plan.results,
+        "device": plan.device,
+        "partial": int(partial),
+        "only": options.only or "",
+        "slice_minutes": options.slice_minutes if options.slurm else 0,
+    }
+    where = "slurm" if options.slurm and not partial else "local"
+    cores = {"local": ["--cores", options.cores, "--resources", f"gpu={max(1, _gpus())}"]}
+    command = [
+        *(sys.executable, "-m", "snakemake", "--snakefile", HERE / "Snakefile", "--directory", ROOT),
+        *("--workflow-profile", HERE / "profiles" / where),
+        *cores.get(where, ["--local-cores", options.cores]),
+        *(["--dry-run"] if options.dry_run else []),
+        *("--config", *(f"{key}={value}" for key, value in config.items())),
+        *extra,
+    ]
+    return _wait(subprocess.Popen([str(word) for word in command], cwd=ROOT, env=_environment(plan)))
+
+
+def _environment(plan: Plan) -> dict[str, str]:
+    """For Snakemake and all it starts: the package, the plugin, one thread for each process."""
+    paths = [str(ROOT), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"PNA_RESULTS": plan.results, "PNA_FIGURES": plan.figures, "PYTHONPATH": os.pathsep.join(paths)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {"OMP_NUM_THREADS": "1"} | os.environ | {key: str(value) for key, value in own.items()} | {"PATH": path}
+
+
+def _wait(process: subprocess.Popen) -> int:
+    """Its exit code: 0, 1, or 130 if it was interrupted; the interrupt goes on to Snakemake, which ends its jobs."""
+    interrupted = False
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:
+            interrupted = True
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+    return 130 if interrupted else min(1, abs(code))
+
+
+def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
+    """Says plainly what is missing and what failed."""
+    missing = _missing(plan, options)
+    print()
+    for cell in missing:
+        log = plan.build / "logs" / "train" / f"{cell}.log"
+        print(f"{'NOT RECORDED' if options.from_results else 'FAILED'}: training {cell}{_last_line(log)}")
+    undone = [name for name in _wanted(options) if not _executed(plan, name).exists()]
+    for name in undone:
+        print(f"FAILED: notebook {name}{_last_line(plan.build / 'logs' / 'notebooks' / f'{name}.log')}")
+    page = plan.figures / "report.html"
+    if not options.only and page.exists():
+        print(f"Figures and report: {page}")
+    failed = code or undone or (missing and not options.from_results)
+    print("Something failed: see above." if failed else "All steps succeeded.")
+    return 1 if failed else 0
+
+
+def _executed(plan: Plan, name: str) -> Path:
+    return plan.build / "notebooks" / f"{name.replace('-', '_')}.ipynb"
+
+
+def _wanted(options: argparse.Namespace) -> list[str]:
+    return options.only.split(",") if options.only else list(NAMES)
+
+
+def _missing(plan: Plan, options: argparse.Namespace) -> list[str]:
+    experiments = dict.fromkeys(FIGURES[name].experiment for name in _wanted(options) if name in FIGURES)
+    runs = (runs_of(name, spec, plan.profile) for name in experiments if name for spec in SPECS)
+    return list(dict.fromkeys(str(cell) for found in runs for cell in found.missing))
+
+
+def _last_line(log: Path) -> str:
+    try:
+        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    return f" ({log}: {lines[-1].strip()})" if lines else f" ({log})"
+
+
+def _device() -> str:
+    return "cuda" if _gpus() else "cpu"
+
+
+def _gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Ours, and after -- what goes to Snakemake as it is."""
+    place = words.index("--") if "--" in words else len(words)
+    return words[:place], words[place + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./run_all.sh", description=__doc__)
+    parser.add_argument("--profile", choices=PROFILES, help="default: paper on a machine with a GPU, else quick")
+    parser.add_argument("--only", type=_only, metavar="FIGURE", help=f"one or more, with commas: {', '.join(NAMES)}")
+    parser.add_argument("--slurm", action="store_true", help="each training as a job of a Slurm cluster")
+    parser.add_argument("--from-results", action="store_true", help="draw from recorded runs, train nothing")
+    parser.add_argument("--cores", type=_positive, default=os.cpu_count(), metavar="N", help="default: all")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("--slice-minutes", type=_positive, default=240, metavar="N", help="of a Slurm job")
+    return parser
+
+
+def _only(text: str) -> str:
+    if unknown := [name for name in text.split(",") if name not in NAMES]:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(NAMES)}; got {', '.join(map(repr, unknown))}")
+    return text
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,175 @@
+"""Snakemake's progress in a line: what is running, how many of how many steps, the time left.
+
+On a terminal the line is rewritten every second; elsewhere a line is printed when a step ends and every half minute.
+"""
+
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from logging import ERROR, LogRecord
+from pathlib import Path
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+__all__ = ["LogHandler"]
+
+_EPOCH = re.compile(r"epoch (\d+) of at most (\d+).*?(?:, (\d+) s left)?$")
+EVERY = 30.0  # seconds between two lines where there is no terminal
+
+
+class LogHandler(LogHandlerBase):
+    """Takes the events of one run and keeps a line about them."""
+
+    def __post_init__(self) -> None:
+        self.total, self.done, self.failed = 0, 0, 0
+        self.names: dict[int, str] = {}
+        self.logs: dict[int, Path] = {}
+        self.running: dict[int, float] = {}
+        self.took: dict[str, list[float]] = {}
+        self.expected: dict[str, int] = {}
+        self.dry = bool(self.common_settings.dryrun)
+        self.terminal = sys.stderr.isatty()
+        self.said = time.monotonic()
+        if not self.dry:
+            threading.Thread(target=self._tick, daemon=True).start()
+
+    def emit(self, record: LogRecord) -> None:
+        """One event."""
+        handle = {
+            LogEvent.RUN_INFO: self._run_info,
+            LogEvent.JOB_INFO: self._job_info,
+            LogEvent.JOB_STARTED: self._started,
+            LogEvent.JOB_FINISHED: self._finished,
+            LogEvent.JOB_ERROR: self._error,
+        }.get(getattr(record, "event", None))
+        try:
+            if handle:
+                handle(record)
+            elif record.levelno >= ERROR:
+                self._say(record.getMessage())
+        except Exception:
+            self.handleError(record)  # a line that cannot be written never ends a run
+
+    def _run_info(self, record: LogRecord) -> None:
+        stats = {rule: count for rule, count in record.stats.items() if rule not in ("total", "all")}
+        self.total = sum(stats.values())
+        self.expected = Counter()
+        for rule, count in stats.items():
+            self.expected[_kind(rule)] += count
+        words = ", ".join(f"{count} x {kind}" for kind, count in self.expected.items())
+        self._say(f"{self.total} steps: {words}" if words else "nothing to do")
+
+    def _job_info(self, record: LogRecord) -> None:
+        self.names[record.jobid] = record.rule_name
+        self.logs[record.jobid] = Path(record.log[0]) if record.log else Path()
+        if self.dry and record.rule_name != "all":
+            self._say(f"would run {_title(record.rule_name, self.logs[record.jobid])}")
+
+    def _started(self, record: LogRecord) -> None:
+        for job in record.jobs:
+            self.running[job] = time.monotonic()
+
+    def _finished(self, record: LogRecord) -> None:
+        name = self.names.get(record.job_id, "")
+        begun = self.running.pop(record.job_id, None)
+        if name in ("", "all"):
+            return
+        self.done += 1
+        seconds = time.monotonic() - begun if begun else 0.0
+        self.took.setdefault(_kind(name), []).append(seconds)
+        title = _title(name, self.logs[record.job_id])
+        self._say(f"[{self.done}/{self.total}] done: {title} ({_time(seconds)}); {self._left()}")
+
+    def _error(self, record: LogRecord) -> None:
+        self.running.pop(record.jobid, None)
+        self.failed += 1
+        log = self.logs.get(record.jobid, Path())
+        self._say(f"FAILED: {_title(record.rule_name, log)}; see {log}")
+
+    def _left(self) -> str:
+        """The time left: what steps of a kind took, times how many are left, over what runs side by side."""
+        means = {kind: sum(times) / len(times) for kind, times in self.took.items()}
+        if not means:
+            return "time left: not known yet"
+        unknown = max(means.values())
+        left = {kind: count - len(self.took.get(kind, [])) for kind, count in self.expected.items()}
+        work = sum(max(0, count) * means.get(kind, unknown) for kind, count in left.items())
+        for job, begun in list(self.running.items()):
+            work -= min(time.monotonic() - begun, means.get(_kind(self.names.get(job, "")), 0.0))
+        return f"about {_time(max(0.0, work) / max(1, len(self.running)))} left"
+
+    def _line(self) -> str:
+        names = [_title(self.names.get(job, ""), self.logs.get(job, Path()), epochs=True) for job in list(self.running)]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"[{self.done}/{self.total}{failed}] {self._left()}; running: {shown or '-'}"
+
+    def _tick(self) -> None:
+        while True:
+            time.sleep(1 if self.terminal else 5)
+            if self.terminal and self.running:
+                print(f"\r\033[K{self._line()[:150]}", end="", file=sys.stderr, flush=True)
+            elif self.running and time.monotonic() - self.said >= EVERY:
+                self._say(self._line())
+
+    def _say(self, text: str) -> None:
+        self.said = time.monotonic()
+        print(f"\r\033[K{text}" if self.terminal else text, file=sys.stderr, flush=True)
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """It takes the place of Snakemake's own output."""
+        return True
+
+    @property
+    def writes_to_file(self) -> bool:
+        """Not to a file."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """It chooses events itself."""
+        return True
+
+    @property
+    def has_formatter(self) -> bool:
+        """It writes its own lines."""
+        return True
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """It only counts."""
+        return False
+
+
+def _kind(rule: str) -> str:
+    return rule.partition("_")[0]
+
+
+def _title(rule: str, log: Path, epochs: bool = False) -> str:
+    """A rule in words, from the name of its log; with how far a training is."""
+    kind = _kind(rule)
+    name = log.as_posix().partition("/logs/")[2].removesuffix(".log")
+    if kind != "train":
+        return name.replace("notebooks/", "notebook ").replace("data/", "data ") or rule
+    name = name.replace("train/", "training ", 1)
+    return f"{name}{_epochs(log)}" if epochs else name
+
+
+def _epochs(log: Path) -> str:
+    """The last line about epochs in the log of a training."""
+    try:
+        found = [_EPOCH.search(line) for line in log.read_text(encoding="utf-8").splitlines()[-5:]]
+    except OSError:
+        return ""
+    last = next((match for match in reversed(found) if match), None)
+    return f" (epoch {last[1]} of {last[2]})" if last else ""
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
