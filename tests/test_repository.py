@@ -19,7 +19,10 @@ def normal(name):
 
 
 def pins(lines):
-    return {normal(name): version for name, version in (line.split("==") for line in lines if "==" in line)}
+    return {
+        normal(name): version
+        for name, version in (line.partition(" ;")[0].split("==") for line in lines if "==" in line)
+    }
 
 
 LOCK = pins(line.strip() for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#"))

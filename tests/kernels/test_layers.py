@@ -1,6 +1,6 @@
 """The kernels of dense layers and of baselines against their plain-torch twins in float64, for several replicas.
 
-Forward within 1e-5 and gradients within 1e-4 of the largest value, as float32 allows; and the same bits every time.
+Forward within 1e-5 and gradients within 1e-4 in norm, as float32 allows; and the same bits every time.
 """
 
 import pytest
@@ -51,8 +51,7 @@ def assert_agrees(module, twin, fused, inputs, device, shared=()):
     expected = run(module, twin, weights, inputs, shared, torch.float64, "cpu")
     found, again = (run(module, fused, weights, inputs, shared, torch.float32, device) for _ in range(2))
     for k, (a, b, c) in enumerate(zip(expected, found, again, strict=True)):
-        tolerance = (1e-5 if k == 0 else 1e-4) * max(1e-3, a.abs().max().item())
-        torch.testing.assert_close(b, a, rtol=0, atol=tolerance)
+        assert (b - a).norm() <= (1e-5 if k == 0 else 1e-4) * a.norm()
         assert torch.equal(b, c)
 
 
@@ -119,7 +118,7 @@ def test_batch_normalisation_tells_mean_and_variance(device):
     x = torch.randn(500, 7, device=device) + 100
     _, mean, var = normalise(x, torch.ones(7, device=device), torch.zeros(7, device=device))
     expected, wanted = torch.var_mean(x.double(), dim=0, unbiased=False)
-    torch.testing.assert_close(mean.double(), wanted)
+    torch.testing.assert_close(mean.double(), wanted, rtol=1e-6, atol=0)
     torch.testing.assert_close(var.double(), expected, rtol=1e-5, atol=0)
 
 
