@@ -33,9 +33,11 @@ RELEASED = {  # seconds per epoch of one run of the released code on one H200
 }
 
 
-def prepare(model: str, spec: str, replicas: int, profile: Profile, device: str) -> tuple[Trainer, Replicas]:
+def prepare(
+    model: str, spec: str, replicas: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
+) -> tuple[Trainer, Replicas]:
     """The trainer of a model's cell, and its replicas before the first epoch."""
-    run = CellRun(Cell.parse(f"multitask/{spec}/{model}/16"), profile.changed(seeds=replicas), device)
+    run = CellRun(Cell.parse(f"multitask/{spec}/{model}/16"), profile.changed(seeds=replicas), device, dtype)
     return run.trainer, run._fresh()
 
 

@@ -14,9 +14,10 @@ from pna import pyg
 from pna.aggregate import aggregate
 from pna.arguments import choice, divisible, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
-from pna.neighbourhoods import FLOWS, Neighbourhoods
+from pna.kernels import operators
+from pna.neighbourhoods import FLOWS, Neighbourhoods, check_range
 from pna.scalers import DegreeStatistics, degree_histogram
-from pna.towers import Activation, affine, mlp
+from pna.towers import Activation, TowerLinear, affine, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
@@ -132,6 +133,7 @@ class PNAConv(_Layer):
             raise ValueError("swap_extremes (D5) is for a linear M without edge features: edge_dim=None, pre_layers=1")
         self.F_in = divisible("in_channels", in_channels, towers) if divide_input else in_channels
         self.F_out = divisible("out_channels", out_channels, towers)
+        self.linear = pre_layers == post_layers == 1 and edge_dim is None and not (swap_extremes or train_norm)
 
         self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm)
         if edge_dim is not None:
@@ -156,6 +158,8 @@ class PNAConv(_Layer):
 
     def forward(self, x: Tensor, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
         """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels]."""
+        if edge_attr is None and isinstance(x, Tensor) and _fusible(self, x, edge_index):
+            return fused(self, x, edge_index)
         neighbourhoods = self._take(x, edge_index, self.mix.weight)
         edge_attr = self._take_edges(edge_attr, neighbourhoods, x)
         x = x.reshape(
@@ -269,3 +273,70 @@ class PNASimpleConv(_Layer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.combined.extra_repr()})"
+
+
+# ---- the whole layer as one function, for a GPU ----
+
+
+def fused(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
+    """What the layer makes of x and the edges, in as few launches as there can be (pna.kernels.layer)."""
+    from pna.kernels import csr  # these two need Triton
+    from pna.kernels.layer import layer
+
+    given = isinstance(edges, Neighbourhoods)
+    if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
+        return layer(conv, x, conv._take(x, edges, conv.mix.weight))
+    same_device("edge_index", edges, "x", x)
+    neighbourhoods, bad = csr.sort(edges, len(x), conv.flow == "target_to_source", torch.is_grad_enabled())
+    out = layer(conv, x, conv._take(x, neighbourhoods, conv.mix.weight))
+    capturing = bad.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
+    if not capturing and bad.item():  # looked at when all is launched, so that the GPU does not wait for the host
+        check_range(edges, len(x))
+    return out
+
+
+def _fusible(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+    """Whether `fused` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer."""
+    return (
+        not torch.compiler.is_compiling()
+        and operators.supports(conv.combined.aggregators, x)
+        and x.dtype in (torch.float32, torch.float64)
+        and conv.linear
+        and x.shape[0] > 0
+        and _taken(edges)
+        and not _watched(x)
+        and _untouched(conv)
+    )
+
+
+def _taken(edges: Tensor | Neighbourhoods) -> bool:
+    """Whether this is a graph with edges: Neighbourhoods, or a plain edge_index [2, E]."""
+    if isinstance(edges, Neighbourhoods):
+        return edges.num_edges > 0
+    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
+    return plain and edges.dim() == 2 and len(edges) == 2 and edges.shape[1] > 0
+
+
+def _watched(x: Tensor) -> bool:
+    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
+    return (
+        type(x) not in (Tensor, nn.Parameter)
+        or torch.is_autocast_enabled(x.device.type)
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def _untouched(conv: PNAConv) -> bool:
+    """Whether M, U and the mixing layer are the layer's own, with nothing to be called before or after them."""
+    modules = conv._modules
+    parts = (*modules["M"]._modules.values(), *modules["U"]._modules.values(), modules["mix"], modules["combined"])
+    return all(type(part) in _OWN and not _hooked(part) for part in parts)
+
+
+def _hooked(module: nn.Module) -> bool:
+    before = module._forward_pre_hooks or module._backward_pre_hooks
+    return bool(before or module._forward_hooks or module._backward_hooks)
+
+
+_OWN = frozenset((TowerLinear, nn.Linear, CombinedAggregation))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-__all__ = ["FLOWS", "Neighbourhoods", "Transpose"]
+__all__ = ["FLOWS", "Neighbourhoods", "Transpose", "check_range"]
 
 FLOWS = ("source_to_target", "target_to_source")
 
@@ -98,7 +98,7 @@ class Neighbourhoods(NamedTuple):
 @torch.library.custom_op("pna::sort_edges", mutates_args=())
 def sort_edges(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """edges [2, E] of (source, target) -> ptr [N + 1], source [E] and order [E], sorted stably by target."""
-    _check_range(edges, num_nodes)
+    check_range(edges, num_nodes)
     target, order = edges[1].long().sort(stable=True)
     ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=edges.device))
     return ptr, edges[0].long().index_select(0, order), order
@@ -117,7 +117,8 @@ def transpose_edges(ptr: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor
     return sender_ptr, torch.searchsorted(ptr, place, right=True) - 1, place
 
 
-def _check_range(edges: Tensor, num_nodes: int) -> None:
+def check_range(edges: Tensor, num_nodes: int) -> None:
+    """An error that names the smallest and the largest number, if one of them is no node."""
     capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
     if edges.numel() == 0 or capturing:
         return

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from pna.aggregators import EPSILON
 from pna.kernels.hubs import chunk_of, chunk_owners, limit
-from pna.kernels.layout import Config, Layout, grouped, number_of_stats, order_of, slots_of, wide
+from pna.kernels.launch import Launch
+from pna.kernels.layout import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -71,20 +72,22 @@ def forward(
         "LAYOUT": Layout.of(F, G, config.BC, *tensors), "C": C, "F": F, "LIMIT": T, "BC": config.BC,
         "ACC": wide(given.dtype),
     }  # fmt: skip
-    blocks = triton.cdiv(C, config.BC)
+    columns = blocks(C, config.BC)
     hubs = _Hubs(ptr, E, C, T, saved.shift, order_of(names) > 0 or len(saved.marks) > 0) if E > T else None
     if hubs:
-        hubs.scan(arguments, constants, blocks)
-    _light[(triton.cdiv(N, config.B), blocks)](*arguments, **constants, B=config.B, K=config.K, num_warps=config.warps)
+        hubs.scan(arguments, constants, columns)
+    light = constants | {"B": config.B, "K": config.K}
+    _launch_light((blocks(N, config.B), columns), arguments, light, config.warps)
     if hubs:
-        hubs.finish(arguments, constants, blocks)
+        hubs.finish(arguments, constants, columns)
     return out, saved
 
 
 def channel_means(given: Tensor) -> Tensor:
     """μ₀: the mean over about SAMPLE rows of [rows, G, F], which tell the mean of a channel well enough, [G·F]."""
-    rows = given[:: max(1, len(given) // SAMPLE)]
-    return rows.mean(0, dtype=torch.promote_types(given.dtype, torch.float32)).view(-1)
+    step = given.shape[0] // SAMPLE
+    rows = given[::step] if step > 1 else given
+    return torch.mean(rows, 0, dtype=widened(given.dtype)).view(-1)
 
 
 def allocate(given: Tensor, N: int, E: int, names: str, save: bool) -> tuple[Tensor, ...]:
@@ -93,7 +96,7 @@ def allocate(given: Tensor, N: int, E: int, names: str, save: bool) -> tuple[Ten
     C = G * F
     extremes = save and not {"max", "min"}.isdisjoint(names.split())
     stats = number_of_stats(names) if save else 0
-    dtype = torch.promote_types(given.dtype, torch.float32)
+    dtype = widened(given.dtype)
     T = limit(E)
     return (
         given.new_empty(N, G, len(names.split()), F),
@@ -115,12 +118,12 @@ class _Hubs:
         self.first = wide.new_empty(len(self.owner), PLANES.value, C)
         self.second = wide.new_empty(len(self.owner) if second else 0, PLANES_2.value, C)
 
-    def scan(self, arguments: list, constants: dict, blocks: int) -> None:
-        grid = (len(self.owner), blocks)
+    def scan(self, arguments: list, constants: dict, columns: int) -> None:
+        grid = (len(self.owner), columns)
         _scan_chunks[grid](*arguments, self.owner, self.first, **constants, K=self.K, num_warps=self.warps)
 
-    def finish(self, arguments: list, constants: dict, blocks: int) -> None:
-        grid, parts = (len(self.owner), blocks), (self.owner, self.first, self.second)
+    def finish(self, arguments: list, constants: dict, columns: int) -> None:
+        grid, parts = (len(self.owner), columns), (self.owner, self.first, self.second)
         if len(self.second) > 0:
             _rescan_chunks[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
         _write_hubs[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
@@ -393,7 +396,7 @@ def _write(
 # ---- the kernels ----
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["N", "E"])
 def _light(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
     stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E,
@@ -428,6 +431,9 @@ def _light(
             tl.store(ties + (node * C)[:, None] + c[None, :], hits, mask=mask)
     _write(target, out, stats, mu0, node, mine, d, mean, squares, top, low, total, p1, p2, p3, p4, p5, c,
            stride_t, stride_tg, SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
+
+
+_launch_light = Launch(_light)
 
 
 @triton.jit

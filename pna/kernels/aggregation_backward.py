@@ -34,7 +34,8 @@ from pna.kernels.aggregation import (
     tile,
 )
 from pna.kernels.hubs import chunk_of, chunk_owners, limit
-from pna.kernels.layout import Config, Layout, grouped, order_of, slots_of, wide
+from pna.kernels.launch import Launch
+from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 
 __all__ = ["backward"]
 
@@ -50,12 +51,17 @@ def backward(
     saved: Saved,
     target: bool,
     config: Config | None = None,
+    into: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
 
     transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
+    into: where to write those of source and target, two parts of one tensor, if there is no edge.
     """
     given = source if source is not None else edge
+    if into is not None:
+        _Backward(g, source, None, ptr, column, transpose, names, saved, config).run(into[0], None, into[1])
+        return into[0], into[0][:0], into[1]
     grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
     grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(len(ptr) - 1, *given.shape[1:])
     if g.numel() > 0:
@@ -93,20 +99,21 @@ class _Backward:
         units = (2 if order > 0 else 1) if self.centred else 0  # μ and 1/s are kept too
         planes = units + self.terms + ("max" in given_names) + ("min" in given_names)
         self.config = config or Config.of(self.C)
-        dtype = torch.promote_types(self.given.dtype, torch.float32)
-        self.coefficients = self.given.new_empty(self.N, planes, self.C, dtype=dtype)
+        self.coefficients = self.given.new_empty((self.N, planes, self.C), dtype=widened(self.given.dtype))
         self.constants = {
             "SLOTS": slots_of(names), "ORDER": order, "TERMS": self.terms, "CENTRED": self.centred, "UNITS": units,
-            "PLANES": planes, "LAYOUT": self._layout(),
+            "PLANES": planes,
             "C": self.C, "F": self.F, "LIMIT": self.T, "ACC": wide(self.given.dtype),
         }  # fmt: skip
-        self.blocks = triton.cdiv(self.C, self.config.BC)
+        self.blocks = blocks(self.C, self.config.BC)
 
-    def _layout(self) -> Layout:
-        tensors = [self.given if t is None else t for t in (self.source, self.edge, None)]
-        return Layout.of(self.F, self.G, self.config.BC, *tensors)
+    def _layout(self, grad: Tensor) -> Layout:
+        """Of the messages' parts and, at the target's place, of the nodes' gradients."""
+        tensors = [self.given if t is None else t for t in (self.source, self.edge)]
+        return Layout.of(self.F, self.G, self.config.BC, *tensors, grad)
 
     def run(self, grad_source: Tensor | None, grad_edge: Tensor | None, grad_target: Tensor) -> None:
+        self.constants["LAYOUT"] = self._layout(grad_target)
         self._make_coefficients(grad_target)
         if self.E == 0:
             if grad_source is not None:
@@ -120,13 +127,16 @@ class _Backward:
     def _make_coefficients(self, grad_target: Tensor) -> None:
         BC = self.config.BC
         B = 512 // BC  # four numbers of each plane for a thread
-        grid = (triton.cdiv(self.N, B), triton.cdiv(self.C, BC))
-        _coefficients[grid](
-            self.g, *self.g.stride(), self.ptr, self.saved.stats, self.saved.ties,
-            self.saved.hub_ties, self.coefficients, grad_target, self.N, **self.constants,
-            STATS=self.saved.stats.shape[1], HUBS=len(self.saved.hub_ties) > 0, HAS_TARGET=len(grad_target) > 0,
-            B=B, BC=BC, num_warps=4,
+        grid = (blocks(self.N, B), blocks(self.C, BC))
+        arguments = (
+            self.g, *self.g.stride(), self.ptr, self.saved.stats, self.saved.ties, self.saved.hub_ties,
+            self.coefficients, grad_target, grad_target.stride(0), grad_target.stride(1), self.N,
         )  # fmt: skip
+        constants = self.constants | {
+            "STATS": self.saved.stats.shape[1], "HUBS": len(self.saved.hub_ties) > 0,
+            "HAS_TARGET": len(grad_target) > 0, "B": B, "BC": BC,
+        }  # fmt: skip
+        _launch_coefficients(grid, arguments, constants, 4)
 
     def _to_messages(self, grad_edge: Tensor) -> None:
         """The gradient of every message, [E, G, F]."""
@@ -149,7 +159,7 @@ class _Backward:
             owner = chunk_owners(self.ptr, self.E, self.T)
             grid = (len(owner), self.blocks)
             _edge_gradient[grid](*arguments, owner, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps)
-        grid = (triton.cdiv(self.N, B), self.blocks)
+        grid = (blocks(self.N, B), self.blocks)
         _edge_gradient[grid](*arguments, owner, **constants, HUBS=False, B=B, K=K, num_warps=warps)
 
     def _to_senders(self, grad_source: Tensor, grad_edge: Tensor | None) -> None:
@@ -157,7 +167,8 @@ class _Backward:
         ptr, receiver, place = self.transpose
         messages = self.coefficients if grad_edge is None else grad_edge
         arguments = [self.source, self.saved.shift, ptr, receiver, place, messages, self.saved.marks, grad_source]
-        arguments += [self.source.stride(0), self.source.stride(1), len(grad_source)]
+        arguments += [self.source.stride(0), self.source.stride(1), grad_source.stride(0), grad_source.stride(1)]
+        arguments += [len(grad_source)]
         constants = self.constants | {"HAS_EDGE": grad_edge is not None, "BC": self.config.BC}
         B, K, _, warps = self.config
         owner, partial = ptr, self.coefficients
@@ -168,8 +179,9 @@ class _Backward:
             _source_gradient[grid](
                 *arguments, owner, partial, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps
             )
-        grid = (triton.cdiv(len(grad_source), B), self.blocks)
-        _source_gradient[grid](*arguments, owner, partial, **constants, HUBS=False, B=B, K=K, num_warps=warps)
+        grid = (blocks(len(grad_source), B), self.blocks)
+        light = constants | {"HUBS": False, "B": B, "K": K}
+        _launch_source_gradient(grid, (*arguments, owner, partial), light, warps)
         if self.E > self.T:
             grid = (len(owner), self.blocks)
             _write_hub_gradients[grid](
@@ -196,9 +208,10 @@ def _moment_factor(g, e, s, d, n: tl.constexpr):
     return tl.where(e == 0, 0.0, g * steep / d)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["N"])
 def _coefficients(
-    g, stride_n, stride_g, stride_a, stride_f, ptr, stats, ties, hub_ties, coefficients, grad_target, N,
+    g, stride_n, stride_g, stride_a, stride_f, ptr, stats, ties, hub_ties, coefficients, grad_target,
+    stride_t, stride_tg, N,
     SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, STATS: tl.constexpr, HUBS: tl.constexpr, HAS_TARGET: tl.constexpr,
@@ -222,7 +235,8 @@ def _coefficients(
     if HAS_TARGET:
         once = tl.where((degree > 0)[:, None], mean + top + low, 0.0)
         many = total * degree.to(ACC)[:, None]
-        tl.store(grad_target + (node * C)[:, None] + c[None, :], once + many, mask=mask)
+        here = (node * stride_t)[:, None] + place(c, stride_tg, F, LAYOUT[3])[None, :]
+        tl.store(grad_target + here, once + many, mask=mask)
 
     to = coefficients + (node * (PLANES * C))[:, None] + c[None, :]
     row = stats + (node * (STATS * C))[:, None] + c[None, :]
@@ -298,6 +312,9 @@ def _coefficients(
             tl.store(to + at_top * C, top / tl.maximum(maxima, 1.0), mask=mask)
         if SLOTS[MIN] >= 0:
             tl.store(to + at_low * C, low / tl.maximum(minima, 1.0), mask=mask)
+
+
+_launch_coefficients = Launch(_coefficients)
 
 
 # ---- from coefficients to messages ----
@@ -424,9 +441,10 @@ def _sent(
     return tl.load(source + at, mask=mask, other=0.0).to(ACC) - load_shift(shift, c, C, SHIFTED, ACC)[None, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["N"])
 def _source_gradient(
-    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, N, owner, partial,
+    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, stride_o, stride_og, N,
+    owner, partial,
     SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
@@ -457,12 +475,17 @@ def _source_gradient(
     else:
         if TERMS == 2 and not (CENTRED or HAS_EDGE):
             total += slope * m
-        tl.store(grad + (node * C)[:, None] + c[None, :], total, mask=mask)
+        to = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[3])[None, :]
+        tl.store(grad + to, total, mask=mask)
+
+
+_launch_source_gradient = Launch(_source_gradient)
 
 
 @triton.jit
 def _write_hub_gradients(
-    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, N, owner, partial,
+    source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, stride_o, stride_og, N,
+    owner, partial,
     SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
@@ -479,4 +502,5 @@ def _write_hub_gradients(
             m = _sent(source, shift, node, c, mask, stride_s, stride_sg, TERMS > 1, LAYOUT, C, F, ACC)
             slope = sum_chunks(partial, 1, first, last, c, C, LIMIT, 2, ACC, K)
             total += slope * m
-        tl.store(grad + (node * C)[:, None] + c[None, :], total, mask=mask)
+        to = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[3])[None, :]
+        tl.store(grad + to, total, mask=mask)

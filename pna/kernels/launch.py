@@ -14,25 +14,25 @@ __all__ = ["Launch"]
 class Launch:
     """A kernel with its compiled forms, by all that Triton tells them apart by: types, alignment, constants, device.
 
-    The kernel's constants stand behind its other arguments.
+    The kernel's constants stand behind its other arguments, and are given in the same order at every call.
     """
 
     def __init__(self, kernel: triton.JITFunction) -> None:
         self.kernel = kernel
         self.interpreted = not isinstance(kernel, triton.JITFunction)
         self.names = () if self.interpreted else tuple(p.name for p in kernel.params if p.is_constexpr)
-        self.forms: dict[tuple, CompiledKernel] = {}
+        self.forms: dict[tuple, tuple[CompiledKernel, tuple]] = {}
 
     def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: dict, warps: int) -> None:
         """The same as kernel[grid](*arguments, **constants, num_warps=warps)."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)
             return
-        values = [constants[name] for name in self.names]
-        key = (torch.cuda.current_device(), warps, *values, *_kinds(arguments))
-        form = self.forms.get(key)
+        key = (torch.cuda.current_device(), warps, *constants.values(), *_kinds(arguments))
+        form, values = self.forms.get(key, (None, ()))
         if form is None:
-            self.forms[key] = self.kernel[grid](*arguments, **constants, num_warps=warps)
+            form = self.kernel[grid](*arguments, **constants, num_warps=warps)
+            self.forms[key] = form, tuple(constants[name] for name in self.names)
         else:
             form[(*grid, 1)](*arguments, *values)
 

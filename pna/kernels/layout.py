@@ -1,5 +1,6 @@
 """What the kernels are told at compile time: which aggregators, how the channels lie in memory, how large a tile is."""
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -7,22 +8,27 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["NAMES", "Config", "Layout", "grouped", "number_of_stats", "order_of", "slots_of", "wide"]
+__all__ = [
+    "NAMES", "Config", "Layout", "blocks", "grouped", "number_of_stats", "order_of", "slots_of", "wide", "widened",
+]  # fmt: skip
 
 NAMES = ("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5")
 
 
+@functools.cache
 def slots_of(names: str) -> tuple[int, ...]:
     """Where each of NAMES stands in the output, or -1."""
     wanted = names.split()
     return tuple(wanted.index(name) if name in wanted else -1 for name in NAMES)
 
 
+@functools.cache
 def order_of(names: str) -> int:
     """The highest moment, or 0 if there is none."""
     return max((int(name[-1]) for name in names.split() if name.startswith("moment")), default=0)
 
 
+@functools.cache
 def number_of_stats(names: str) -> int:
     """How many numbers per node and channel the backward pass needs besides the ties."""
     order = order_of(names)
@@ -34,6 +40,16 @@ def number_of_stats(names: str) -> int:
 def wide(dtype: torch.dtype) -> tl.dtype:
     """What is accumulated in."""
     return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+def widened(dtype: torch.dtype) -> torch.dtype:
+    """The same of torch."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def blocks(length: int, size: int) -> int:
+    """How many blocks of that size it takes: triton.cdiv, which takes longer than some kernels."""
+    return -(-length // size)
 
 
 def grouped(t: Tensor | None) -> Tensor | None:
@@ -65,6 +81,7 @@ class Config(NamedTuple):
     warps: int
 
     @classmethod
+    @functools.cache
     def of(cls, channels: int) -> "Config":
         """For that many channels: the fastest of those that benchmarks.aggregation --tune tries."""
         BC = min(64, max(4, triton.next_power_of_2(channels)))

@@ -12,7 +12,7 @@ from pna.kernels import recurrence as fused
 from pna.networks import build
 from pna.training.cells import CellRun
 
-R = 3
+R, LAYERS = 2, 3
 
 
 class States(nn.Module):
@@ -24,11 +24,10 @@ class States(nn.Module):
 
     def forward(self, batch):
         x = nn.functional.pad(batch.x, (0, self.network.hidden - 2))
-        depth = self.network.depth(batch)
         if not self.kernels:
-            return self.network._states(x, depth, batch)
+            return self.network._states(x, LAYERS, batch)
         first, shared = self.network.GC_1.conv, self.network.GC_m.conv
-        return fused.recurrence(x, batch.compact, first, shared, self.network.gru.gates, depth)
+        return fused.recurrence(x, batch.compact, first, shared, self.network.gru.gates, LAYERS)
 
 
 def states_and_gradients(run, batch, theta, kernels, dtype):

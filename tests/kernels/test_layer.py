@@ -1,0 +1,184 @@
+"""The whole layer as one function against the layer step by step: sizes, scalers, graphs, strides, what is wanted."""
+
+import pytest
+import torch
+
+from pna import Neighbourhoods, PNAConv
+from pna import conv as layers
+from pna.conv import fused
+from pna.kernels import csr
+from pna.kernels.choice import plain
+from pna.neighbourhoods import transpose_edges
+
+DEG = torch.tensor([1, 5, 8, 4, 2])
+PAPER = (["mean", "max", "min", "std"], ["identity", "amplification", "attenuation"])
+EVERY = (["sum", "std", "moment4", "max"], ["linear", "inverse_linear", 0.5, -2.0, "identity"])
+N, E = 21, 60
+
+
+def graph():
+    """The last three nodes get nothing, and some edges are repeated."""
+    return torch.stack([torch.randint(0, N, (E,)), torch.randint(0, N - 3, (E,))])
+
+
+def make(device, dtype=torch.double, towers=1, divide_input=False, sort=PAPER, **kwargs):
+    return PNAConv(10, 15, *sort, DEG, towers=towers, divide_input=divide_input, **kwargs).to(device, dtype)
+
+
+def step_by_step(conv, x, edges):
+    with plain():
+        return conv(x, edges)
+
+
+def results(run, conv, x, edges):
+    """The output and the gradients of x, where it has one, and of every weight."""
+    wanted = [t for t in (x, *conv.parameters()) if t.requires_grad]
+    out = run(conv, x, edges)
+    g = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape)
+    return [out, *torch.autograd.grad(out, wanted, g)]
+
+
+def assert_same(conv, x, edges, others=None, forward=1e-10, backward=1e-9):
+    mine, theirs = results(fused, conv, x, edges), results(step_by_step, conv, x, edges if others is None else others)
+    for k, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        tolerance = backward if k else forward
+        torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * max(1.0, float(b.detach().abs().max())))
+
+
+@pytest.mark.parametrize(("towers", "divide_input"), [(1, False), (5, False), (5, True)])
+@pytest.mark.parametrize("sort", [PAPER, EVERY], ids=["paper", "every"])
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_equals_the_layer_step_by_step(towers, divide_input, sort, dtype, device):
+    conv = make(device, dtype, towers, divide_input, sort)
+    x = torch.randn(N, 10, dtype=dtype, device=device, requires_grad=True)
+    tolerances = (1e-5, 1e-4) if dtype == torch.float else (1e-10, 1e-9)
+    assert_same(conv, x, graph().to(device), None, *tolerances)
+
+
+@pytest.mark.parametrize("divide_input", [False, True])
+def test_strides_of_x_of_the_weights_and_of_the_gradient(divide_input, device):
+    conv = make(device, towers=5, divide_input=divide_input)
+    weight = conv.M[0].weight
+    conv.M[0].weight = torch.nn.Parameter(weight.detach().transpose(1, 2).contiguous().transpose(1, 2))
+    x = torch.randn(10, N, dtype=torch.double, device=device).t().requires_grad_()
+    edges = graph().to(device)
+    assert_same(conv, x, edges)
+    a, b = (torch.autograd.grad(run(conv, x, edges).sum(), x) for run in (fused, step_by_step))
+    torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("frozen", ["x", "weights", "mix.weight"])
+def test_only_the_gradients_that_are_wanted(frozen, device):
+    conv = make(device, towers=5)
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=frozen != "x")
+    for name, parameter in conv.named_parameters():
+        parameter.requires_grad_(frozen not in ("weights", name))
+    assert_same(conv, x, graph().to(device))
+    with torch.no_grad():
+        assert not fused(conv, x, graph().to(device)).requires_grad
+
+
+def test_neighbourhoods_with_and_without_a_transpose_and_the_other_flow(device):
+    conv = make(device, towers=5)
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True)
+    edges = graph().to(device)
+    neighbourhoods = Neighbourhoods.of(edges, N)
+    assert_same(conv, x, neighbourhoods)
+    assert_same(conv, x, neighbourhoods.with_transpose())
+    assert_same(make(device, towers=5, flow="target_to_source"), x, edges)
+    assert_same(make(device, towers=5, cached=True), x, edges)
+    assert_same(conv, x, edges.int())
+    assert_same(conv, x, edges.t().contiguous().t())
+
+
+def test_second_derivatives(device):
+    conv = make(device, towers=5, sort=(["mean", "std"], PAPER[1]))
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True)
+    edges = graph().to(device)
+    seconds = []
+    for run in (fused, step_by_step):
+        wanted = [x, *conv.parameters()]
+        firsts = torch.autograd.grad(run(conv, x, edges).square().sum(), wanted, create_graph=True)
+        seconds.append(torch.autograd.grad(sum(t.square().sum() for t in firsts), wanted))
+    for a, b in zip(*seconds, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_same_bits_every_time(device):
+    conv = make(device, torch.float, towers=5)
+    x = torch.randn(N, 10, device=device, requires_grad=True)
+    edges = graph().to(device)
+    once, again = (results(fused, conv, x, edges) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("nodes", "edges"), [(1, 1), (1, 5), (40, 7), (7, 300), (300, 600)])
+def test_one_sort_gives_the_graph_and_its_transpose(nodes, edges, reverse, device):
+    edge_index = torch.randint(0, nodes, (2, edges), device=device)
+    expected = Neighbourhoods.of(edge_index.flip(0) if reverse else edge_index, nodes)
+    got, bad = csr.sort(edge_index, nodes, reverse, transpose=True)
+    assert int(bad) == 0
+    for name in ("ptr", "source", "order"):
+        assert torch.equal(getattr(got, name), getattr(expected, name)), name
+    sender_ptr, receiver, place = got.transpose
+    assert torch.equal(sender_ptr, transpose_edges(got.ptr, got.source)[0])
+    assert torch.equal(receiver, got.target[place])
+    assert torch.equal(got.source[place], torch.repeat_interleave(sender_ptr.diff()))
+    without, _ = csr.sort(edge_index, nodes, reverse, transpose=False)
+    assert without.transpose is None
+    assert all(torch.equal(a, b) for a, b in zip(without[:3], got[:3], strict=True))
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize(("end", "node"), [(0, -1), (0, N), (1, -1), (1, N), (1, 1 << 40), (0, -(1 << 40))])
+def test_a_node_that_is_not_there_is_named(end, node, wanted, device):
+    conv, edges = make(device), graph().to(device)
+    edges[end, 7] = node
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=wanted)
+    with torch.set_grad_enabled(wanted), pytest.raises(ValueError, match=f"from 0 to {N - 1} .* got values from"):
+        fused(conv, x, edges)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Kernels wherever Triton runs at all; counts how often the layer is taken as a whole."""
+    calls = []
+    monkeypatch.setattr(layers.operators, "supports", lambda *_: True)
+    monkeypatch.setattr(layers, "fused", lambda *arguments: calls.append(1) or fused(*arguments))
+    return calls
+
+
+def test_a_layer_takes_it_by_itself(calls, device):
+    conv, x = make(device, torch.float, towers=5), torch.randn(N, 10, device=device)
+    conv(x, graph().to(device))
+    conv(x, Neighbourhoods.of(graph().to(device), N))
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [{"pre_layers": 2}, {"post_layers": 2}, {"train_norm": True}, {"swap_extremes": True}, {"edge_dim": 3}],
+)
+def test_other_layers_go_step_by_step(kwargs, calls, device):
+    conv, x = make(device, torch.float, **kwargs), torch.randn(N, 10, device=device)
+    edge_attr = (torch.randn(E, 3, device=device),) if "edge_dim" in kwargs else ()
+    conv(x, graph().to(device), *edge_attr)
+    assert not calls
+
+
+def test_whoever_looks_inside_sees_the_steps(calls, device):
+    conv, x, edges = make(device, torch.float), torch.randn(N, 10, device=device), graph().to(device)
+    torch.func.grad(lambda x: conv(x, edges).sum())(x)
+    torch.func.vmap(lambda x: conv(x, edges))(x.expand(2, -1, -1))
+    with torch.autocast(device, torch.bfloat16):
+        conv(x, edges)
+    torch.compile(conv, backend="eager", fullgraph=True)(x, edges)
+    seen = []
+    handle = conv.mix.register_forward_hook(lambda *_: seen.append(1))
+    conv(x, edges)
+    assert seen
+    assert not calls
+    handle.remove()
+    conv(x, edges)
+    assert calls
