@@ -1,5 +1,6 @@
-// The three kernels of a recurrent PNA network's layers, for H = 16: recurrence_kernels.py has the same in Triton, says
-// what they compute, and names the tensors. Compiled at run time, one kernel and one configuration at a time.
+// The three kernels of a recurrent PNA network's layers, for H = 16: recurrence_forward.py and
+// recurrence_backward.py have the same in Triton, say what they compute, and name the tensors. Compiled at run time,
+// one kernel and one configuration at a time.
 //
 // Products are taken by the tensor cores in TF32, three for each so that float32's precision stays. A warp has 16
 // nodes: its thread (g, t) has the features 4t … 4t + 3 of the nodes g and g + 8, which is where the tensor cores want

@@ -5,7 +5,7 @@ towers' blocks, and autograd takes the gradients back through it.
 """
 
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,8 +15,10 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.conv import PNAConv
-from pna.kernels import recurrence_cuda, recurrence_kernels
+from pna.kernels import recurrence_cuda
 from pna.kernels.gru import of_gates, pack_gates, width
+from pna.kernels.recurrence_backward import aggregates_backward, node_backward
+from pna.kernels.recurrence_forward import layer_forward, project
 from pna.kernels.replicas import replicated
 
 __all__ = ["recurrence", "supports"]
@@ -24,6 +26,9 @@ __all__ = ["recurrence", "supports"]
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 PARTS = {"MEANS": {"mean", "sum"}, "SPREAD": {"std"}, "MAXIMUM": {"max"}, "MINIMUM": {"min"}}
+TRITON = SimpleNamespace(
+    layer_forward=layer_forward, node_backward=node_backward, aggregates_backward=aggregates_backward
+)
 BLOCK = 64  # nodes of a block
 LAUNCH = {"num_warps": 4, "num_stages": 1}
 PROGRAMS = 528  # four on each multiprocessor of an H100 or H200: as many as the CUDA kernels' registers allow
@@ -143,9 +148,7 @@ class _Recurrence(Function):
         planes = shape.layers + 1 if shape.keep else 2
         states = x.new_empty(planes, 5, R, V, H)
         kernels = _kernels(x, H)
-        recurrence_kernels.project[(-(-V // BLOCK), R)](
-            x, *states[0, 1:3], projection_1, V, 0, H=H, BLOCK=BLOCK, **LAUNCH
-        )
+        project[(-(-V // BLOCK), R)](x, *states[0, 1:3], projection_1, V, 0, H=H, BLOCK=BLOCK, **LAUNCH)
         for layer in range(shape.layers):
             own = (update_1, bias_1) if layer == 0 else (update, bias)
             before, after = _inputs(x, states, layer), states[(layer + 1) % planes]
@@ -182,9 +185,9 @@ def _inputs(x: Tensor, states: Tensor, layer: int) -> tuple[Tensor, ...]:
     return (x if layer == 0 else state), p, q
 
 
-def _kernels(x: Tensor, H: int) -> ModuleType:
+def _kernels(x: Tensor, H: int) -> ModuleType | SimpleNamespace:
     """CUDA's for the paper's sixteen features on a GPU that has them, else Triton's: the same launches and numbers."""
-    return recurrence_cuda if recurrence_cuda.supports(x, H) else recurrence_kernels
+    return recurrence_cuda if recurrence_cuda.supports(x, H) else TRITON
 
 
 def _programs(R: int, V: int) -> int:

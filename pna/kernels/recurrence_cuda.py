@@ -1,7 +1,8 @@
-"""The hot kernels of recurrence_kernels.py in CUDA C++, for H = 16: `recurrence.cu`, compiled at the first launch.
+"""The kernels of recurrence_forward.py and recurrence_backward.py in CUDA C++, for H = 16: `recurrence.cu`.
 
-NVRTC compiles them, which comes with PyTorch. They are launched as Triton's are, kernel[programs, replicas](tensors and
-numbers, constants by name), and take the same tensors; what only Triton needs, they ignore.
+NVRTC, which comes with PyTorch, compiles them at the first launch. They are launched as Triton's are,
+kernel[programs, replicas](tensors and numbers, constants by name), and take the same tensors; what only Triton needs,
+they ignore.
 """
 
 from collections.abc import Callable, Iterator

@@ -51,7 +51,9 @@ def test_counts_titles_failures_and_time(handler, capsys, tmp_path):
 
 def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
+    before = handler._line()
     handler.emit(record(LogEvent.JOB_FINISHED))
+    assert handler._line() == before
 
 
 def test_errors_of_snakemake_are_passed_on(handler, capsys):
