@@ -1,6 +1,8 @@
 """The frozen tables: every experiment of the paper, its cells, specifications and budgets."""
 
+import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
+from pna.training.cells import CellRun
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
 SINGLE = ("D1", "D2", "D3", "D4", "D5", "D6", "D7", "init", "outputs")
@@ -145,3 +148,15 @@ def test_a_changed_profile_has_a_name_of_its_own():
     assert paper.changed(epochs=300) == Profile("paper-300-epochs", 1, 1, 10, 300)
     assert paper.changed(seeds=3) == Profile("paper-3-seeds", 1, 1, 3, 10_000)
     assert paper.changed(3, 300).name == "paper-3-seeds-300-epochs"
+
+
+RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*/*/*/*.json"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: "/".join(path.parts[-4:]))
+def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
+    facts = json.loads(path.read_text())
+    profile, cell = Profile(**facts["configuration"]["profile"]), Cell.parse(facts["cell"])
+    assert profile == PROFILES.get(profile.name, profile)
+    assert facts["hash"] == CellRun(cell, profile).hash
+    assert path == path.parents[3] / profile.name / cell.training / cell.spec / f"{cell.model}-{cell.hidden}.json"

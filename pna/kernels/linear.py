@@ -6,7 +6,6 @@ multiprocessors; here the rows are shared out among programs, and their parts ar
 
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -136,8 +135,3 @@ class _Linear(Function):
         weight, bias = (replicated(t, dim, R) for t, dim in zip((weight, bias), in_dims[1:3], strict=True))
         x = x if in_dims[0] is None else replicated(x, in_dims[0], R)
         return _Linear.apply(x, weight, bias, slope).unflatten(0, (R, -1)), 0
-
-
-def fits(x: Tensor, weight: Tensor) -> bool:
-    """Whether the kernel takes the layer: float32 on a GPU, and not too wide."""
-    return x.is_cuda and x.dtype == weight.dtype == torch.float32 and max(weight.shape[-2:]) <= MOST

@@ -34,16 +34,6 @@ class Dataset:
     published: str = ""  # of the graphs, for the card
 
     @property
-    def node_inputs(self) -> int:
-        """How wide a node's features are, categories written as zeros and ones."""
-        return sum(self.node_categories) + self.node_numbers
-
-    @property
-    def edge_inputs(self) -> int:
-        """How wide an edge's are."""
-        return sum(self.edge_categories) + self.edge_numbers
-
-    @property
     def superpixels(self) -> bool:
         """Whether the graphs come from images, so that their edges follow from the positions of the nodes."""
         return self.side > 0

@@ -1,20 +1,20 @@
 """All that changes while the replicas of a real-world network train, and the network lifted to all of them."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from pna.realworld.batches import RealBatch
-from pna.training.replicas import Lifted
+from pna.training.replicas import Lifted, Rows
 
 __all__ = ["LiftedNetwork", "RealReplicas"]
 
 
 @dataclass
-class RealReplicas:
+class RealReplicas(Rows):
     """Every tensor has R rows. What a checkpoint holds, and no more."""
 
     seed: Tensor  # [R] of initialisation and dropout
@@ -79,19 +79,6 @@ class RealReplicas:
 
     def __len__(self) -> int:
         return len(self.theta)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """By name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def rows(self, index: Tensor) -> "RealReplicas":
-        """Some of the replicas, copied."""
-        return RealReplicas(**{name: t[index] for name, t in self.tensors().items()})
-
-    def put(self, index: Tensor, other: "RealReplicas") -> None:
-        """Overwrites some of the replicas."""
-        for name, t in self.tensors().items():
-            t[index] = getattr(other, name)
 
 
 class LiftedNetwork(Lifted):

@@ -7,6 +7,8 @@ of them at once, and the replicas become channels of the aggregation.
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +16,24 @@ from torch.func import functional_call, vmap
 
 from pna.networks import GraphBatch
 
-__all__ = ["Lifted", "task_errors"]
+__all__ = ["Lifted", "Rows", "task_errors"]
+
+
+class Rows:
+    """A dataclass of tensors that have a row for each replica."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def rows(self, index: Tensor) -> Self:
+        """Some of the replicas, copied."""
+        return type(self)(**{name: t[index] for name, t in self.tensors().items()})
+
+    def put(self, index: Tensor, other: Self) -> None:
+        """Overwrites some of the replicas."""
+        for name, t in self.tensors().items():
+            t[index] = getattr(other, name)
 
 
 class Lifted:

@@ -5,14 +5,14 @@ is finished, by patience or because its loss is no longer finite, leaves, and co
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from pna.networks import GraphBatch
 from pna.training.adam import adam_step, zero_moments
-from pna.training.replicas import Lifted
+from pna.training.replicas import Lifted, Rows
 
 __all__ = ["Replicas", "Settings", "Trainer"]
 
@@ -28,7 +28,7 @@ class Settings:
 
 
 @dataclass
-class Replicas:
+class Replicas(Rows):
     """All that changes while R replicas train: every tensor has R rows. What a checkpoint holds, and no more."""
 
     theta: Tensor  # [R, P] weights
@@ -75,19 +75,6 @@ class Replicas:
             state.clone(),
             torch.zeros(R, dtype=torch.bool, device=theta.device),
         )
-
-    def tensors(self) -> dict[str, Tensor]:
-        """By name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def rows(self, index: Tensor) -> "Replicas":
-        """Some of the replicas, copied."""
-        return Replicas(**{name: t[index] for name, t in self.tensors().items()})
-
-    def put(self, index: Tensor, other: "Replicas") -> None:
-        """Overwrites some of the replicas."""
-        for name, t in self.tensors().items():
-            t[index] = getattr(other, name)
 
 
 class Trainer:
