@@ -9,6 +9,7 @@ interrupted goes on with the same numbers.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -182,8 +183,19 @@ class _Session:
         return validate
 
 
+class _Recording(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    work: Callable[[], object]
+
+    def __call__(self) -> None:
+        self.graph.replay()
+
+
 def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: torch.device) -> Callable[[], object]:
-    """On a GPU: `work` recorded, to be replayed by a call; what it changes while it is recorded is set back."""
+    """On a GPU: `work` recorded, to be replayed by a call; what it changes while it is recorded is set back.
+
+    The recording reads where tensors were: the call holds `work`, so that none of them is freed.
+    """
     if device.type != "cuda":
         return work
     changed = list(changed)
@@ -198,7 +210,7 @@ def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: tor
         work()
     for t, old in zip(changed, before, strict=True):
         t.copy_(old)
-    return graph.replay
+    return _Recording(graph, work)
 
 
 def _mix(*numbers: int) -> int:
