@@ -331,12 +331,14 @@ def _extremes(
     if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
         width: tl.constexpr = (C + 3) // 4
         byte = tl.load(marks + (e * width)[:, :, None] + (c // 4)[None, None, :], mask=mask, other=0).to(tl.int32)
-        byte = byte >> (c % 4)[None, None, :]
-        if SLOTS[MAX] >= 0:
-            out += tl.where((byte & 1) != 0, tl.load(at + at_top * C, mask=mask, other=0.0), 0.0)
+        own = byte >> (c % 4)[None, None, :]
+        if SLOTS[MAX] >= 0:  # few messages are an extreme of any of four channels: the others need not be read
+            value = tl.load(at + at_top * C, mask=mask & ((byte & 15) != 0), other=0.0)
+            out += tl.where((own & 1) != 0, value, 0.0)
         if SLOTS[MIN] >= 0:
             at_low: tl.constexpr = at_top + (1 if SLOTS[MAX] >= 0 else 0)
-            out += tl.where((byte & 16) != 0, tl.load(at + at_low * C, mask=mask, other=0.0), 0.0)
+            value = tl.load(at + at_low * C, mask=mask & ((byte & 240) != 0), other=0.0)
+            out += tl.where((own & 16) != 0, value, 0.0)
     return out
 
 

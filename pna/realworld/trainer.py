@@ -9,7 +9,6 @@ interrupted goes on with the same numbers.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from pna.realworld.networks import RealNetwork
 from pna.realworld.replicas import LiftedNetwork, RealReplicas
 from pna.realworld.schedule import plateau_step
 from pna.training.adam import adam_step
+from pna.training.recording import Recording
 
 __all__ = ["RealTrainer", "epoch_batches"]
 
@@ -183,34 +183,9 @@ class _Session:
         return validate
 
 
-class _Recording(NamedTuple):
-    graph: torch.cuda.CUDAGraph
-    work: Callable[[], object]
-
-    def __call__(self) -> None:
-        self.graph.replay()
-
-
 def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: torch.device) -> Callable[[], object]:
-    """On a GPU: `work` recorded, to be replayed by a call; what it changes while it is recorded is set back.
-
-    The recording reads where tensors were: the call holds `work`, so that none of them is freed.
-    """
-    if device.type != "cuda":
-        return work
-    changed = list(changed)
-    before = [t.clone() for t in changed]
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # a first run outside the recording, so that libraries set themselves up
-        work()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    for t, old in zip(changed, before, strict=True):
-        t.copy_(old)
-    return _Recording(graph, work)
+    """On a GPU a recording of `work`, elsewhere `work` itself."""
+    return Recording(work, changed) if device.type == "cuda" else work
 
 
 def _mix(*numbers: int) -> int:

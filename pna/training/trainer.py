@@ -127,18 +127,8 @@ class Trainer:
             raise ValueError(
                 "this training was stopped within an epoch on a CPU: go on there, to the epoch's end at least"
             )
-        before = {name: t.clone() for name, t in replicas.tensors().items()}
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # a first run outside the recording, so that libraries set themselves up
-            self._train_epoch(replicas)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._train_epoch(replicas)
-        for name, t in replicas.tensors().items():
-            t.copy_(before[name])
-        return lambda: graph.replay() or True
+        epoch = Recording(lambda: self._train_epoch(replicas), replicas.tensors().values())
+        return lambda: epoch() or True
 
     def _train_epoch(self, r: Replicas) -> None:
         for batch in self.train:
