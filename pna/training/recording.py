@@ -31,4 +31,5 @@ class Recording:
             t.copy_(old)
 
     def __call__(self) -> None:
+        """Do the work once more."""
         self.graph.replay()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pna.networks import GraphBatch
 from pna.training.adam import adam_step, zero_moments
+from pna.training.recording import Recording
 from pna.training.replicas import Lifted, Rows
 
 __all__ = ["Replicas", "Settings", "Trainer"]
