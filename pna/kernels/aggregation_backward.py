@@ -98,7 +98,7 @@ class _Backward:
         self.centred = self.terms > 1 and (edge is not None or order > 0)
         units = (2 if order > 0 else 1) if self.centred else 0  # μ and 1/s are kept too
         planes = units + self.terms + ("max" in given_names) + ("min" in given_names)
-        self.config = config or Config.of(self.C)
+        self.config = config or Config.of(self.C, backward=True)
         self.coefficients = self.given.new_empty((self.N, planes, self.C), dtype=widened(self.given.dtype))
         self.constants = {
             "SLOTS": slots_of(names), "ORDER": order, "TERMS": self.terms, "CENTRED": self.centred, "UNITS": units,

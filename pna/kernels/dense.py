@@ -7,8 +7,8 @@ eleven bits of significand; a product of float32 matrices is taken as three of t
 import triton
 import triton.language as tl
 
-__all__ = ["add_row", "add_tile", "dot", "gru", "gru_back", "matrix", "pack", "put_rows", "rows_of", "tanh"]
-__all__ += ["transposed", "vector"]
+__all__ = ["add_row", "add_tile", "dot", "gru", "gru_back", "matrix", "pack", "put_row", "put_rows"]
+__all__ += ["put_tile", "rows_of", "tanh", "transposed", "vector"]
 
 
 @triton.jit
@@ -82,6 +82,18 @@ def add_tile(base, value, ROWS: tl.constexpr, H: tl.constexpr):
     """Adds a program's [ROWS, H] to its place in memory."""
     place = base + tl.arange(0, ROWS)[:, None] * H + tl.arange(0, H)[None, :]
     tl.store(place, tl.load(place) + value)
+
+
+@triton.jit
+def put_tile(base, value, ROWS: tl.constexpr, H: tl.constexpr):
+    """Writes a program's [ROWS, H]."""
+    tl.store(base + tl.arange(0, ROWS)[:, None] * H + tl.arange(0, H)[None, :], value)
+
+
+@triton.jit
+def put_row(base, value, WIDTH: tl.constexpr):
+    """Writes a program's [WIDTH]."""
+    tl.store(base + tl.arange(0, WIDTH), value)
 
 
 @triton.jit

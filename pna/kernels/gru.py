@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels.dense import add_row, add_tile, dot, gru, gru_back, matrix, pack, put_rows, rows_of
+from pna.kernels.dense import dot, gru, gru_back, matrix, pack, put_row, put_rows, put_tile, rows_of
 from pna.kernels.replicas import replicated
 
 __all__ = ["gated", "of_gates", "pack_gates", "width"]
@@ -97,9 +97,9 @@ def gru_backward(
         all_four = tl.trans(all_four)
         of_x = dot(all_four, given, of_x)
         of_z = dot(all_four, state, of_z)
-    add_tile(grad_weights + me * 8 * H * H, of_x, 4 * H, H)
-    add_tile(grad_weights + me * 8 * H * H + 4 * H * H, of_z, 4 * H, H)
-    add_row(grad_bias + me * 4 * H, of_bias, 4 * H)
+    put_tile(grad_weights + me * 8 * H * H, of_x, 4 * H, H)
+    put_tile(grad_weights + me * 8 * H * H + 4 * H * H, of_z, 4 * H, H)
+    put_row(grad_bias + me * 4 * H, of_bias, 4 * H)
 
 
 class _Gated(Function):
@@ -126,7 +126,7 @@ class _Gated(Function):
         R, V, H = z.shape
         programs = min(-(-V // BLOCK), max(1, PROGRAMS // R))
         grad_x, grad_z = torch.empty_like(z), torch.empty_like(z)
-        grad_weights, grad_bias = z.new_zeros(R, programs, 8 * H, H), z.new_zeros(R, programs, 4 * H)
+        grad_weights, grad_bias = z.new_empty(R, programs, 8 * H, H), z.new_empty(R, programs, 4 * H)
         gru_backward[(programs, R)](
             x, z, grad.contiguous(), weights, bias, grad_x, grad_z, grad_weights, grad_bias, V,
             V * H * (len(x) > 1), H=H, BLOCK=BLOCK, **LAUNCH,

@@ -82,7 +82,7 @@ class Config(NamedTuple):
 
     @classmethod
     @functools.cache
-    def of(cls, channels: int) -> "Config":
+    def of(cls, channels: int, backward: bool = False) -> "Config":
         """For that many channels: the fastest of those that benchmarks.aggregation --tune tries."""
-        BC = min(64, max(4, triton.next_power_of_2(channels)))
-        return cls(B=256 // BC, K=4, BC=BC, warps=2)
+        BC, warps = min(64, max(4, triton.next_power_of_2(channels))), 1 if backward else 2
+        return cls(B=warps * 128 // BC, K=4, BC=BC, warps=warps)

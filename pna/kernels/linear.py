@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.dense import add_row, add_tile, dot
+from pna.kernels.dense import dot, put_row, put_tile
 from pna.kernels.replicas import replicated
 
 __all__ = ["ACTIVATIONS", "MOST", "linear"]
@@ -80,8 +80,8 @@ def linear_backward(
         of_weight = dot(tl.trans(d), tl.load(place, mask=real, other=0.0), of_weight)
         place, real = _rows(grad_x + r * V * inputs, rows, V, inputs, IN)
         tl.store(place, dot(d, w, tl.zeros([BLOCK, IN], tl.float32)), mask=real)
-    add_tile(grad_weight + me * OUT * IN, of_weight, OUT, IN)
-    add_row(grad_bias + me * OUT, of_bias, OUT)
+    put_tile(grad_weight + me * OUT * IN, of_weight, OUT, IN)
+    put_row(grad_bias + me * OUT, of_bias, OUT)
 
 
 def _sizes(inputs: int, outputs: int) -> dict[str, int]:
@@ -120,8 +120,8 @@ class _Linear(Function):
         programs = min(-(-V // BLOCK), max(1, PROGRAMS // R))
         sizes = _sizes(inputs, outputs)
         grad_x = x.new_empty(R, V, inputs)
-        grad_weight = x.new_zeros(R, programs, sizes["OUT"], sizes["IN"])
-        grad_bias = x.new_zeros(R, programs, sizes["OUT"])
+        grad_weight = x.new_empty(R, programs, sizes["OUT"], sizes["IN"])
+        grad_bias = x.new_empty(R, programs, sizes["OUT"])
         linear_backward[(programs, R)](
             x.contiguous(), weight.contiguous(), y, grad.contiguous(), grad_x, grad_weight, grad_bias, V,
             V * inputs * (len(x) > 1), inputs, outputs, ctx.slope, **sizes,

@@ -1,26 +1,31 @@
-// The three kernels of a recurrent PNA network's layers, for H = 16: recurrence_forward.py and
-// recurrence_backward.py have the same in Triton, say what they compute, and name the tensors. Compiled at run time,
-// one kernel and one configuration at a time.
+// All layers of a recurrent PNA network with H = 16 features in four towers, forward in one kernel and backward in one:
+// equations 7 and 8 with linear M and U, the mixing layer, the GRU. Compiled at run time, one kernel and one
+// configuration at a time. recurrence_forward.py and recurrence_backward.py compute the same layer by layer, in Triton.
 //
-// Products are taken by the tensor cores in TF32, three for each so that float32's precision stays. A warp has 16
-// nodes: its thread (g, t) has the features 4t … 4t + 3 of the nodes g and g + 8, which is where the tensor cores want
-// the left operand and leave the result if the features are numbered suitably. So activations stay in registers from
-// one product to the next, and are read and written 16 bytes at a time. Only gradients of weights, which sum over
-// nodes, need them across threads: through shared memory.
+// A block has a tile of whole graphs, 128 rows of nodes (pna/kernels/tiles.py), and takes it through all layers: what
+// neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
+//
+// A warp has 16 nodes: its thread (g, t) has the features 4t … 4t + 3 of the nodes g and g + 8: those of tower t. So
+// the products of a tower, 4 × 4, are a thread's own. Dense products, of the GRU and of the mixing layer, are taken by
+// the tensor cores in TF32, three for each so that float32's precision stays; they want the left operand and leave the
+// result just where the threads have them if the features are numbered suitably. Only gradients of weights, which sum
+// over nodes, need activations across threads: through shared memory, where each warp sums for some of the weights.
 
-#define LAYER_FORWARD 0
-#define NODE_BACKWARD 1
-#define AGGREGATES_BACKWARD 2
+#define FORWARD 0
+#define BACKWARD 1
 
 #define INLINE static __device__ __forceinline__
 
-constexpr int WARPS = PNA_WARPS;        // of a block, a multiple of four: 16 nodes each
-constexpr int RESIDENT = PNA_RESIDENT;  // blocks that a multiprocessor shall hold
-constexpr int UNROLL = PNA_UNROLL;      // neighbours that are loaded together
-constexpr int H = 16, HH = H * H;
-constexpr int TILE = 16 * WARPS;  // nodes of a block
-constexpr float SLOPE = 0.01f;    // of LeakyReLU
-constexpr int OWN = 0, MIX = 1, COMBINED = 2;
+constexpr int WARPS = 8, ROWS = 16 * WARPS;  // of a tile
+constexpr int RESIDENT = PNA_RESIDENT;       // blocks that a multiprocessor shall hold
+constexpr int H = 16, HH = H * H, BLOCK = 4 * H;  // numbers of a dense matrix, and of the four blocks of a towers' one
+constexpr float SLOPE = 0.01f;                    // of LeakyReLU
+constexpr int A = PNA_A, S = PNA_S;
+constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;  // -1 if there is none
+constexpr bool SWAP = PNA_SWAP;                                                             // D5
+constexpr float EPS = PNA_EPS, INF = 3.4e38f;
+constexpr bool MEANS = MEAN >= 0 || SUM >= 0, EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEANS || STD >= 0;
+constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;  // of the towers' matrices
 
 #ifndef EMULATED
 extern __shared__ float4 shared_memory[];
@@ -32,32 +37,19 @@ INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4],
       : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])), "r"(__float_as_int(a[3])),
         "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
 }
+
+INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
 #endif
 
 INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
 INLINE int thread_t() { return threadIdx.x & 3; }
+INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
 
 // ---- Activations ----------------------------------------------------------------------------------------------------
 
 struct Rows {
   float v[8];  // four features of node g, then of node g + 8
 };
-
-struct Split {  // the first eleven bits of the significand, all that TF32 holds, and the rest
-  float high[8], low[8];
-};
-
-INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & -8192); }
-
-INLINE Split split(const Rows &a) {
-  Split s;
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    s.high[i] = high_half(a.v[i]);
-    s.low[i] = a.v[i] - s.high[i];
-  }
-  return s;
-}
 
 INLINE float4 get4(const float *place) { return *(const float4 *)place; }
 
@@ -74,28 +66,64 @@ INLINE Rows both(float4 f) {
 
 INLINE Rows zeros() { return both(make_float4(0, 0, 0, 0)); }
 
-// The rows of nodes first + g and first + g + 8 of an array with `stride` numbers for each node; zeros after the last.
-INLINE Rows get(const float *base, int first, int V, int stride = H) {
+// The thread's part of an array with `stride` numbers for each row of the tile.
+INLINE Rows get(const float *base, int stride = H) {
   Rows rows;
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    int node = first + thread_g() + 8 * i;
-    set4(rows.v + 4 * i, node < V ? get4(base + (size_t)node * stride + 4 * thread_t()) : make_float4(0, 0, 0, 0));
-  }
+  base += warp_row() * stride + 4 * thread_t();
+  set4(rows.v, get4(base));
+  set4(rows.v + 4, get4(base + 8 * stride));
   return rows;
 }
 
-INLINE void put(float *base, int first, int V, const Rows &rows, int stride = H) {
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    int node = first + thread_g() + 8 * i;
-    if (node < V) put4(base + (size_t)node * stride + 4 * thread_t(), rows.v + 4 * i);
-  }
+INLINE void put(float *base, const Rows &rows, int stride = H) {
+  base += warp_row() * stride + 4 * thread_t();
+  put4(base, rows.v);
+  put4(base + 8 * stride, rows.v + 4);
 }
 
-INLINE Rows bias_rows(const float *bias, int k) { return both(get4(bias + k * H + 4 * thread_t())); }
+INLINE Rows bias_rows(const float *bias) { return both(get4(bias + 4 * thread_t())); }
+
+// The same of an array [V, H] by nodes; zeros in a row that has none.
+INLINE Rows of_nodes(const float *base, const int *node) {
+  Rows rows;
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    set4(rows.v + 4 * i, node[i] < 0 ? make_float4(0, 0, 0, 0) : get4(base + (size_t)node[i] * H + 4 * thread_t()));
+  return rows;
+}
+
+// The input features, at most four: for the GRU they are the first of H, and for the convolution every tower's.
+struct Input {
+  Rows state, convolution;
+};
+
+INLINE Input input_of(const float *x, const int *node) {
+  Input input;
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    set4(input.convolution.v + 4 * i, node[i] < 0 ? make_float4(0, 0, 0, 0) : get4(x + (size_t)node[i] * H));
+#pragma unroll
+  for (int i = 0; i < 8; i++) input.state.v[i] = thread_t() == 0 ? input.convolution.v[i] : 0.0f;
+  return input;
+}
 
 // ---- Products -------------------------------------------------------------------------------------------------------
+
+struct Split {  // the first eleven bits of the significand, all that TF32 holds, and the rest
+  float high[8], low[8];
+};
+
+INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & -8192); }
+
+INLINE Split split(const Rows &a) {
+  Split s;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    s.high[i] = high_half(a.v[i]);
+    s.low[i] = a.v[i] - s.high[i];
+  }
+  return s;
+}
 
 // sum += a Mᵀ, M [out, in] in shared memory.
 INLINE void product(Rows &sum, const Split &a, const float *M) {
@@ -121,61 +149,35 @@ INLINE void product(Rows &sum, const Split &a, const float *M) {
   }
 }
 
-// Matrices to shared memory, as they are or transposed.
-INLINE void load_matrices(float *to, const float *from, int count) {
-  for (int i = threadIdx.x; i < count * HH / 4; i += 32 * WARPS) ((float4 *)to)[i] = ((const float4 *)from)[i];
+// sum += a Wᵀ with a block of each tower, W [out, tower, in]; and sum += a W.
+INLINE void towers(Rows &sum, const Rows &a, const float *W) {
+#pragma unroll
+  for (int out = 0; out < 4; out++) {
+    float w[4];
+    set4(w, get4(W + out * H + 4 * thread_t()));
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum.v[i / 4 * 4 + out] += w[i % 4] * a.v[i];
+  }
 }
 
-INLINE void load_transposed(float *to, const float *from, int count) {
-  for (int i = threadIdx.x; i < count * HH; i += 32 * WARPS) {
+INLINE void towers_back(Rows &sum, const Rows &a, const float *W) {
+#pragma unroll
+  for (int out = 0; out < 4; out++) {
+    float w[4];
+    set4(w, get4(W + out * H + 4 * thread_t()));
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum.v[i] += w[i % 4] * a.v[i / 4 * 4 + out];
+  }
+}
+
+INLINE void load(float *to, const float *from, int count) {
+  for (int i = threadIdx.x; i < count / 4; i += 32 * WARPS) ((float4 *)to)[i] = ((const float4 *)from)[i];
+}
+
+INLINE void load_transposed(float *to, const float *from, int matrices) {
+  for (int i = threadIdx.x; i < matrices * HH; i += 32 * WARPS) {
     int out = i / H % H, in = i % H;
     to[i - i % HH + in * H + out] = from[i];
-  }
-}
-
-// Sums over 64 nodes of a tile in shared memory: c[k] += Aᵀ B_k, [16, 8] each, for A at column a of the tile and B_k
-// at column b[k]; of_bias += Aᵀ 1. Rows of the tile are 8 or 24 words apart modulo 32, so that no two threads meet in
-// a bank.
-template <int N, bool BIAS>
-INLINE void outer(float (*c)[4], float *of_bias, const float *tile, int stride, int a, const int (&b)[N]) {
-  const float *row = tile + thread_t() * stride + thread_g();
-#pragma unroll 2
-  for (int node = 0; node < 64; node += 8, row += 8 * stride) {
-    float high[4], low[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      float value = row[(i >> 1) * 4 * stride + a + 8 * (i & 1)];
-      high[i] = high_half(value);
-      low[i] = value - high[i];
-    }
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-      float b0 = row[b[k]], b1 = row[4 * stride + b[k]];
-      float h0 = high_half(b0), h1 = high_half(b1);
-      mma(c[k][0], c[k][1], c[k][2], c[k][3], low, h0, h1);
-      mma(c[k][0], c[k][1], c[k][2], c[k][3], high, b0 - h0, b1 - h1);
-      mma(c[k][0], c[k][1], c[k][2], c[k][3], high, h0, h1);
-    }
-    if (BIAS) {
-      mma(of_bias[0], of_bias[1], of_bias[2], of_bias[3], low, 1.0f, 1.0f);
-      mma(of_bias[0], of_bias[1], of_bias[2], of_bias[3], high, 1.0f, 1.0f);
-    }
-  }
-}
-
-// Adds `count` such sums, of neighbouring columns, to their place in memory, where rows and columns are so far apart.
-INLINE void add_matrix(float *place, int rows, int columns, const float (*c)[4], int count) {
-  place += thread_g() * rows + 2 * thread_t() * columns;
-#pragma unroll
-  for (int k = 0; k < count; k++)
-#pragma unroll
-    for (int i = 0; i < 4; i++) place[(i >> 1) * 8 * rows + (8 * k + (i & 1)) * columns] += c[k][i];
-}
-
-INLINE void add_bias(float *place, int apart, const float *of_bias) {
-  if (thread_t() == 0) {
-    place[thread_g() * apart] += of_bias[0];
-    place[(thread_g() + 8) * apart] += of_bias[2];
   }
 }
 
@@ -193,8 +195,8 @@ INLINE float tanh_of(float a) {  // by the exponential of a negative number, so 
 }
 
 INLINE Gates gru(const Split &x, const Split &z, const float *W, const float *bias) {
-  Gates s = {bias_rows(bias, 0), bias_rows(bias, 1), bias_rows(bias, 2), bias_rows(bias, 5)};
-  Rows more_r = bias_rows(bias, 3), more_u = bias_rows(bias, 4);
+  Gates s = {bias_rows(bias), bias_rows(bias + H), bias_rows(bias + 2 * H), bias_rows(bias + 5 * H)};
+  Rows more_r = bias_rows(bias + 3 * H), more_u = bias_rows(bias + 4 * H);
   product(s.r, x, W);
   product(s.u, x, W + HH);
   product(s.n, x, W + 2 * HH);
@@ -212,69 +214,66 @@ INLINE Gates gru(const Split &x, const Split &z, const float *W, const float *bi
 
 // ---- Neighbourhoods -------------------------------------------------------------------------------------------------
 
-struct Degrees {  // of nodes g and g + 8
-  int start[2], degree[2];
+struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
+  int node[2], degree[2];
+  const unsigned *list[2];
 };
 
-INLINE Degrees degrees_of(const int *ptr, int first, int V) {
-  Degrees d;
+INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) {
+  Nodes nodes;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    int node = first + thread_g() + 8 * i;
-    d.start[i] = node < V ? ptr[node] : 0;
-    d.degree[i] = node < V ? ptr[node + 1] - d.start[i] : 0;
+    int row = blockIdx.x * ROWS + warp_row() + 8 * i;
+    nodes.node[i] = node[row];
+    nodes.list[i] = words + lists[2 * row];
+    nodes.degree[i] = lists[2 * row + 1];
   }
-  return d;
+  return nodes;
 }
 
-#if PNA_KERNEL != NODE_BACKWARD
-
-constexpr int A = PNA_A, S = PNA_S;
-constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;  // -1 if there is none
-constexpr bool SWAP = PNA_SWAP;
-constexpr float EPS = PNA_EPS, INF = 3.4e38f;
-constexpr bool MEANS = MEAN >= 0 || SUM >= 0, EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEANS || STD >= 0;
+INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
 };
 
-// Sums are of differences to the first neighbour, so that the variance does not cancel.
-template <bool COUNTS>
-INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const int *neighbour, int degree) {
+// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
+// neighbour to the end of the word: only sums and counts would notice.
+template <bool COUNTS, int STRIDE>
+INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree) {
   float first[4] = {}, total[4] = {}, squares[4] = {}, top[4], low[4], tops[4] = {}, lows[4] = {};
 #pragma unroll
   for (int c = 0; c < 4; c++) top[c] = -INF, low[c] = INF;
-  for (int k = 0; k < degree; k += UNROLL) {
-    float m[UNROLL][4], e[UNROLL][4];
+  for (int k = 0; k < degree; k += 2) {
+    unsigned two = list[k >> 2] >> 8 * (k & 2);
+    float m[2][4], e[2][4];
 #pragma unroll
-    for (int n = 0; n < UNROLL; n++) {
-      int j = neighbour[min(k + n, degree - 1)] * H + 4 * thread_t();
+    for (int n = 0; n < 2; n++) {
+      int j = neighbour(two, n) * STRIDE + 4 * thread_t();
       if (OTHERS || !SWAP) set4(m[n], get4(p + j));
       if (EXTREMES && SWAP) set4(e[n], get4(q + j));
     }
     if (k == 0 && OTHERS)
 #pragma unroll
       for (int c = 0; c < 4; c++) first[c] = m[0][c];
+    bool second = k + 1 < degree;
 #pragma unroll
-    for (int n = 0; n < UNROLL; n++) {
-      bool live = k + n < degree;
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        if (OTHERS) {
-          float difference = live ? m[n][c] - first[c] : 0.0f;
-          total[c] += difference;
-          squares[c] += difference * difference;
+    for (int c = 0; c < 4; c++) {
+      if (OTHERS) {
+        float difference = m[0][c] - first[c], other = second ? m[1][c] - first[c] : 0.0f;
+        total[c] += difference + other;
+        squares[c] += difference * difference + other * other;
+      }
+      if (EXTREMES) {
+        float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
+        float larger = fmaxf(one, two), smaller = fminf(one, two);
+        if (COUNTS) {
+          float many = second && one == two ? 2.0f : 1.0f;
+          tops[c] = larger > top[c] ? many : tops[c] + (larger == top[c] ? many : 0.0f);
+          lows[c] = smaller < low[c] ? many : lows[c] + (smaller == low[c] ? many : 0.0f);
         }
-        if (EXTREMES) {  // a neighbour that is not live repeats the last: only the counts would notice
-          float value = SWAP ? e[n][c] : m[n][c];
-          if (COUNTS && live) {
-            tops[c] = value > top[c] ? 1.0f : tops[c] + (value == top[c] ? 1.0f : 0.0f);
-            lows[c] = value < low[c] ? 1.0f : lows[c] + (value == low[c] ? 1.0f : 0.0f);
-          }
-          top[c] = fmaxf(top[c], value);
-          low[c] = fminf(low[c], value);
-        }
+        top[c] = fmaxf(top[c], larger);
+        low[c] = fminf(low[c], smaller);
       }
     }
   }
@@ -291,36 +290,24 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
   }
 }
 
-template <bool COUNTS>
-INLINE Gathered gather(const float *p, const float *q, const int *column, const Degrees &d) {
+// p and q: the planes of the senders' and the receivers' parts in shared memory.
+template <bool COUNTS, int STRIDE>
+INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes) {
   Gathered all;
 #pragma unroll
-  for (int i = 0; i < 2; i++) gather_node<COUNTS>(all, i, p, q, column + d.start[i], d.degree[i]);
+  for (int i = 0; i < 2; i++) gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i]);
   __syncwarp();
   return all;
 }
 
-// Adds the receiver's part of the messages, which shifts mean, maximum and minimum.
-INLINE void shift(Rows &mean, Rows &top, Rows &low, const Rows &p, const Rows &q, const Rows &bias, const Degrees &d) {
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    bool some = d.degree[i / 4] > 0;
-    float target = some ? q.v[i] + bias.v[i] : 0.0f;
-    float other = SWAP ? (some ? p.v[i] + bias.v[i] : 0.0f) : target;
-    mean.v[i] += target;
-    top.v[i] += other;
-    low.v[i] += other;
-  }
-}
-
 // The factors S(d, 1) and S(d, -1) of equation 6; 1 for the identity.
-INLINE void scaler_factors(float (&factors)[S][2], const Degrees &d, float delta) {
+INLINE void scaler_factors(float (&factors)[S][2], const Nodes &nodes, float delta) {
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     factors[0][i] = 1.0f;
     if (S == 3) {
-      factors[S / 2][i] = __fdividef(logf(d.degree[i] + 1.0f), delta);
-      factors[S - 1][i] = __fdividef(delta, logf(fmaxf(d.degree[i], 1) + 1.0f));
+      factors[S / 2][i] = __fdividef(logf(nodes.degree[i] + 1.0f), delta);
+      factors[S - 1][i] = __fdividef(delta, logf(fmaxf(nodes.degree[i], 1) + 1.0f));
     }
   }
 }
@@ -332,393 +319,520 @@ INLINE Rows scaled(const Rows &a, const float (&factors)[2]) {
   return rows;
 }
 
-INLINE Rows times_degree(const Rows &a, const Degrees &d) {
-  float factors[2] = {(float)d.degree[0], (float)d.degree[1]};
+INLINE Rows times_degree(const Rows &a, const Nodes &nodes) {
+  float factors[2] = {(float)nodes.degree[0], (float)nodes.degree[1]};
   return scaled(a, factors);
 }
 
-#endif
-
-#if PNA_KERNEL == LAYER_FORWARD
-
-constexpr bool KEEP = PNA_KEEP;
-
-// Adds the products of one aggregate with U's matrices, one for each scaler.
-INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *U, int a) {
-  Split s = split(aggregate);
+// a + b + bias in the rows of nodes that have neighbours: the receiver's part of the messages shifts mean and extremes.
+INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes &nodes) {
+  Rows rows;
 #pragma unroll
-  for (int k = 0; k < S; k++) product(sums[k], s, U + (COMBINED + k * A + a) * HH);
+  for (int i = 0; i < 8; i++) rows.v[i] = nodes.degree[i / 4] > 0 ? a.v[i] + (b.v[i] + bias.v[i]) : 0.0f;
+  return rows;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) layer_forward(
-    const float *x, const float *p, const float *q, float *new_x, float *new_p, float *new_q, float *kept_y,
-    float *kept_z, const int *ptr, const int *column, const float *delta, const float *update, const float *bias,
-    const float *gru_weights, const float *gru_bias, const float *next_projection, int V, int x_stride) {
-  constexpr int COUNT = COMBINED + S * A;
+// Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
+INLINE size_t kept_at(int layer, int which) {
+  return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
+}
+
+#if PNA_KERNEL == FORWARD
+
+constexpr bool KEEP = PNA_KEEP;
+constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; 16 words modulo 32 keep banks apart
+
+// Adds the products of one aggregate with U's blocks, one for each scaler.
+INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int a) {
+#pragma unroll
+  for (int s = 0; s < S; s++) towers(sums[s], aggregate, T + (COMBINED + s * A + a) * BLOCK);
+}
+
+// y, from x, from p and q of the node and of its neighbours.
+INLINE Rows updated(const Rows &x, const float *p, const float *q, const Nodes &nodes, const float (&factors)[S][2],
+                    const float *T, const float *bias) {
+  Gathered all = gather<false, STRIDE>(p, q, nodes);
+  Rows own_p = get(p, STRIDE), own_q = get(q, STRIDE), of_M = bias_rows(bias);
+  Rows sums[S];
+#pragma unroll
+  for (int s = 0; s < S; s++) sums[s] = s == 0 ? bias_rows(bias + H) : zeros();
+  Rows mean = shifted(all.mean, own_q, of_M, nodes);
+  if (MEAN >= 0) combine(sums, mean, T, MEAN);
+  if (STD >= 0) combine(sums, all.deviation, T, STD);
+  if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
+  if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
+  if (SUM >= 0) combine(sums, times_degree(mean, nodes), T, SUM);
+  towers(sums[0], x, T + OWN * BLOCK);
+#pragma unroll
+  for (int s = 1; s < S; s++)
+#pragma unroll
+    for (int i = 0; i < 8; i++) sums[0].v[i] += factors[s][i / 4] * sums[s].v[i];
+  return sums[0];
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
+    const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
+    const float *delta, const float *towers_1, const float *mix_1, const float *bias_1, const float *towers_m,
+    const float *mix_m, const float *bias_m, const float *gru_weights, const float *gru_bias, int V, int layers) {
   const int r = blockIdx.y;
-  const size_t plane = (size_t)r * V * H;
-  float *U = (float *)shared_memory, *G = U + COUNT * HH, *P = G + 6 * HH, *biases = P + 2 * HH;
-  load_matrices(U, update + r * COUNT * HH, COUNT);
-  load_matrices(G, gru_weights + r * 6 * HH, 6);
-  load_matrices(P, next_projection + r * 2 * HH, 2);
-  for (int i = threadIdx.x; i < 9 * H; i += 32 * WARPS)
-    biases[i] = i < 3 * H ? bias[r * 3 * H + i] : gru_bias[r * 6 * H + i - 3 * H];
-  __syncthreads();
-  x += (size_t)r * x_stride;
-  p += plane;
-  q += plane;
-  for (int first = (blockIdx.x * WARPS + threadIdx.x / 32) * 16; first < V; first += gridDim.x * TILE) {
-    Degrees d = degrees_of(ptr, first, V);
-    Rows own_x = get(x, first, V), own_p = get(p, first, V), own_q = get(q, first, V);  // early: memory is far
-    Gathered all = gather<false>(p, q, column, d);
-    shift(all.mean, all.top, all.low, own_p, own_q, bias_rows(biases, 0), d);
-    Rows sums[S];
-#pragma unroll
-    for (int k = 0; k < S; k++) sums[k] = k == 0 ? bias_rows(biases, 1) : zeros();
-    if (MEAN >= 0) combine(sums, all.mean, U, MEAN);
-    if (STD >= 0) combine(sums, all.deviation, U, STD);
-    if (MAX >= 0) combine(sums, all.top, U, MAX);
-    if (MIN >= 0) combine(sums, all.low, U, MIN);
-    if (SUM >= 0) combine(sums, times_degree(all.mean, d), U, SUM);
-    Split state = split(own_x);
-    product(sums[0], state, U + OWN * HH);
-    float factors[S][2];
-    scaler_factors(factors, d, delta[r]);
-    Rows y = sums[0], z = bias_rows(biases, 2);
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-#pragma unroll
-      for (int k = 1; k < S; k++) y.v[i] += factors[k][i / 4] * sums[k].v[i];
-    product(z, split(y), U + MIX * HH);
+  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *G = mix + HH, *biases = G + 6 * HH;
+  float *of_gru = biases + 3 * H, *planes = of_gru + 6 * H;
+  load(G, gru_weights + r * 6 * HH, 6 * HH);
+  load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  Nodes nodes = nodes_of(node, lists, words);
+  float factors[S][2];
+  scaler_factors(factors, nodes, delta[r]);
+  Input input = input_of(x, nodes.node);
+  Rows state = input.state, given = input.convolution;
+  for (int layer = 0; layer < layers; layer++) {
+    if (layer < 2) {
+      __syncthreads();
+      load(T, (layer == 0 ? towers_1 : towers_m) + (size_t)r * COUNT * BLOCK, COUNT * BLOCK);
+      load(mix, (layer == 0 ? mix_1 : mix_m) + r * HH, HH);
+      load(biases, (layer == 0 ? bias_1 : bias_m) + r * 3 * H, 3 * H);
+      __syncthreads();
+    }
+    float *p = planes + layer % 2 * 2 * H, *q = p + H;
+    Rows sender = zeros(), receiver = zeros();
+    towers(sender, given, T + SENDER * BLOCK);
+    towers(receiver, given, T + RECEIVER * BLOCK);
+    put(p, sender, STRIDE);
+    put(q, receiver, STRIDE);
+    __syncthreads();
+    Rows y = updated(given, p, q, nodes, factors, T, biases), z = bias_rows(biases + 2 * H);
+    product(z, split(y), mix);
 #pragma unroll
     for (int i = 0; i < 8; i++) z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     if (KEEP) {
-      put(kept_y + plane, first, V, y);
-      put(kept_z + plane, first, V, z);
+      if (layer > 0) put(states + kept_at(layer, 0), state);
+      put(states + kept_at(layer, 1), y);
+      put(states + kept_at(layer, 2), z);
     }
-    Gates gates = gru(state, split(z), G, biases + 3 * H);
-    Rows next;
+    Gates gates = gru(split(state), split(z), G, of_gru);
 #pragma unroll
-    for (int i = 0; i < 8; i++) next.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
-    put(new_x + plane, first, V, next);
-    Split s = split(next);
-    Rows sender = zeros(), receiver = zeros();
-    product(sender, s, P);
-    product(receiver, s, P + HH);
-    put(new_p + plane, first, V, sender);
-    put(new_q + plane, first, V, receiver);
+    for (int i = 0; i < 8; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
+    given = state;
   }
-}
-
-#elif PNA_KERNEL == NODE_BACKWARD
-
-constexpr int C = PNA_C, COUNT = PNA_COUNT;
-constexpr bool MEANS = PNA_MEANS, SPREAD = PNA_SPREAD, MAXIMUM = PNA_MAXIMUM, MINIMUM = PNA_MINIMUM, SWAP = PNA_SWAP;
-constexpr bool LAST = PNA_LAST, LAYER = PNA_LAYER;
-
-// The gradients of p and q of one node as a sender: one pass over its receivers' coefficients.
-INLINE void gather_gradient(
-    Rows &grad_p, Rows &grad_q, int i, const Rows &own_p, const Rows &own_q, const float *coefficients,
-    const int *neighbour, int degree) {
 #pragma unroll
-  for (int c = 0; c < 4; c++) grad_p.v[4 * i + c] = grad_q.v[4 * i + c] = 0.0f;
-  constexpr int slope = MEANS, top = slope + 2 * SPREAD, low = top + 2 * MAXIMUM;
-  for (int k = 0; k < degree; k += UNROLL) {
-    float parts[UNROLL][C][4];
-#pragma unroll
-    for (int n = 0; n < UNROLL; n++) {
-      const float *base = coefficients + (size_t)neighbour[min(k + n, degree - 1)] * (C * H) + 4 * thread_t();
-#pragma unroll
-      for (int m = 0; m < C; m++) set4(parts[n][m], get4(base + m * H));
-    }
-#pragma unroll
-    for (int n = 0; n < UNROLL; n++) {
-      const float(&part)[C][4] = parts[n];
-      if (k + n >= degree) break;
-#pragma unroll
-      for (int c = 0; c < 4; c++) {
-        float p = own_p.v[4 * i + c], e = SWAP ? own_q.v[4 * i + c] : p, sum = 0.0f, extreme = 0.0f;
-        if (MEANS) sum += part[0][c];
-        if (SPREAD) sum += part[slope][c] * (p - part[slope + SPREAD][c]);
-        if (MAXIMUM) extreme += part[top + MAXIMUM][c] == e ? part[top][c] : 0.0f;
-        if (MINIMUM) extreme += part[low + MINIMUM][c] == e ? part[low][c] : 0.0f;
-        grad_p.v[4 * i + c] += SWAP ? sum : sum + extreme;
-        if (SWAP) grad_q.v[4 * i + c] += extreme;
-      }
-    }
-  }
-}
-
-// Where the quantities of a tile's nodes lie in shared memory: first what concerns the projections, then all else.
-constexpr int SENT_P = 0, SENT_Q = 16, NEW_X = 32;
-constexpr int D_R = 0, D_U = 16, D_N = 32, D_B = 48, D_Z = 64, D_Y = 80, X = 96, Z = 112, Y = 128;
-constexpr int STRIDE = 9 * H + 8;
-
-// Each of four warps sums the gradients of its own weights over 64 nodes: r with x and z; u likewise; n with x and b
-// with z; mixing and U's own matrix. And a half of a projection. The warps 4 … 7 take 64 more nodes.
-struct Sums {
-  float c[4][4], bias[2][4], projection[1][4];
-};
-
-INLINE void sum_gates(Sums &s, const float *tile) {
-  const int role = threadIdx.x / 32 % 4;
-  tile += threadIdx.x / 128 * 64 * STRIDE;
-  if (role < 2) {
-    const int columns[4] = {X, X + 8, Z, Z + 8};
-    outer<4, true>(s.c, s.bias[0], tile, STRIDE, role == 0 ? D_R : D_U, columns);
-  } else {
-    const int one = role == 2 ? X : Y, two = role == 2 ? Z : X;
-    const int ones[2] = {one, one + 8}, twos[2] = {two, two + 8};
-    outer<2, true>(s.c, s.bias[0], tile, STRIDE, role == 2 ? D_N : D_Z, ones);
-    outer<2, true>(s.c + 2, s.bias[1], tile, STRIDE, role == 2 ? D_B : D_Y, twos);
-  }
-}
-
-INLINE void sum_projections(Sums &s, const float *tile) {
-  const int role = threadIdx.x / 32 % 4;
-  const int columns[1] = {NEW_X + role % 2 * 8};
-  tile += threadIdx.x / 128 * 64 * STRIDE;
-  outer<1, false>(s.projection, nullptr, tile, STRIDE, role < 2 ? SENT_P : SENT_Q, columns);
-}
-
-INLINE void add_sums(const Sums &s, float *projection, float *node, float *gru, float *bias) {
-  const int role = threadIdx.x / 32 % 4;
-  if (!LAST) add_matrix(projection + role / 2 * H + role % 2 * 8, 2 * H, 1, s.projection, 1);
-  if (!LAYER) return;
-  if (role < 2) {
-    add_matrix(gru + role * H, 4 * H, 1, s.c, 2);
-    add_matrix(gru + 4 * HH + role * H, 4 * H, 1, s.c + 2, 2);
-    add_bias(bias + 2 * H + role, 4, s.bias[0]);
-  } else if (role == 2) {
-    add_matrix(gru + 2 * H, 4 * H, 1, s.c, 2);
-    add_matrix(gru + 4 * HH + 3 * H, 4 * H, 1, s.c + 2, 2);
-    add_bias(bias + 2 * H + 2, 4, s.bias[0]);
-    add_bias(bias + 2 * H + 3, 4, s.bias[1]);
-  } else {
-    add_matrix(node + HH, H, 1, s.c, 2);
-    add_matrix(node, H, 1, s.c + 2, 2);
-    add_bias(bias + H, 1, s.bias[0]);
-    add_bias(bias, 1, s.bias[1]);
-  }
-}
-
-extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) node_backward(
-    const float *x, const float *y, const float *z, const float *new_x, const float *new_p, const float *new_q,
-    const int *ptr, const int *column, const float *update, const float *gru_weights, const float *gru_bias,
-    const float *next_projection, const float *grad_new, const float *coefficients, const float *next_p,
-    const float *next_q, float *grad_x, float *grad_y, float *grad_projection, float *grad_node, float *grad_gru,
-    float *grad_bias, int V, int x_stride, int new_stride) {
-  const int r = blockIdx.y, me = r * gridDim.x + blockIdx.x, warp = threadIdx.x / 32;
-  const size_t plane = (size_t)r * V * H;
-  float *G = (float *)shared_memory, *back = G + 6 * HH, *U = back + 6 * HH, *P = U + 2 * HH, *biases = P + 2 * HH;
-  float *tile = biases + 6 * H, *mine = tile + warp * 16 * STRIDE;
-  if (LAYER) {
-    load_matrices(G, gru_weights + r * 6 * HH, 6);
-    load_transposed(back, gru_weights + r * 6 * HH, 6);
-    load_transposed(U, update + (size_t)r * COUNT * HH, 2);
-    for (int i = threadIdx.x; i < 6 * H; i += 32 * WARPS) biases[i] = gru_bias[r * 6 * H + i];
-  }
-  if (!LAST) load_transposed(P, next_projection + r * 2 * HH, 2);
-  Sums sums = {};
-  __syncthreads();
-  for (int start = blockIdx.x * TILE; start < V; start += gridDim.x * TILE) {
-    const int first = start + warp * 16;
-    Rows grad = get(grad_new + plane, first, V);
-    if (LAYER) {  // asked for early: memory is far
-      put(mine + X, 0, 16, get(x + (size_t)r * x_stride, first, V), STRIDE);
-      put(mine + Z, 0, 16, get(z + plane, first, V), STRIDE);
-      put(mine + Y, 0, 16, get(y + plane, first, V), STRIDE);
-    }
-    if (!LAST) {
-      Degrees d = degrees_of(ptr, first, V);
-      Rows own_p = get(new_p + plane, first, V), own_q = get(new_q + plane, first, V), sent_p, sent_q;
-#pragma unroll
-      for (int i = 0; i < 2; i++)
-        gather_gradient(
-            sent_p, sent_q, i, own_p, own_q, coefficients + plane * C, column + d.start[i], d.degree[i]);
-      __syncwarp();
-      Rows more_p = SWAP ? get(next_p + plane, first, V) : zeros(), more_q = get(next_q + plane, first, V);
-#pragma unroll
-      for (int i = 0; i < 8; i++) {
-        sent_p.v[i] += more_p.v[i];
-        sent_q.v[i] += more_q.v[i];
-      }
-      put(mine + SENT_P, 0, 16, sent_p, STRIDE);
-      put(mine + SENT_Q, 0, 16, sent_q, STRIDE);
-      put(mine + NEW_X, 0, 16, get(new_x + (size_t)r * new_stride, first, V), STRIDE);
-      product(grad, split(sent_p), P);
-      product(grad, split(sent_q), P + HH);
-      __syncthreads();
-      sum_projections(sums, tile);
-      __syncthreads();
-    }
-    if (LAYER) {
-      Rows out = get(mine + Z, 0, 16, STRIDE);
-      Gates s = gru(split(get(mine + X, 0, 16, STRIDE)), split(out), G, biases);
-      Rows d_r, d_u, d_n, d_b, d_z, down = zeros(), d_y = zeros();
-#pragma unroll
-      for (int i = 0; i < 8; i++) {
-        float n = s.n.v[i], u = s.u.v[i], reset = s.r.v[i], g = grad.v[i];
-        d_n.v[i] = g * (1 - u) * (1 - n * n);
-        d_u.v[i] = g * (out.v[i] - n) * u * (1 - u);
-        d_r.v[i] = d_n.v[i] * s.b.v[i] * reset * (1 - reset);
-        d_b.v[i] = d_n.v[i] * reset;
-        d_z.v[i] = g * u;
-      }
-      put(mine + D_R, 0, 16, d_r, STRIDE);
-      put(mine + D_U, 0, 16, d_u, STRIDE);
-      put(mine + D_N, 0, 16, d_n, STRIDE);
-      put(mine + D_B, 0, 16, d_b, STRIDE);
-      Split half = split(d_r);
-      product(down, half, back);
-      product(d_z, half, back + 3 * HH);
-      half = split(d_u);
-      product(down, half, back + HH);
-      product(d_z, half, back + 4 * HH);
-      product(down, split(d_n), back + 2 * HH);
-      product(d_z, split(d_b), back + 5 * HH);
-#pragma unroll
-      for (int i = 0; i < 8; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
-      put(mine + D_Z, 0, 16, d_z, STRIDE);
-      product(d_y, split(d_z), U + MIX * HH);
-      put(mine + D_Y, 0, 16, d_y, STRIDE);
-      product(down, split(d_y), U + OWN * HH);
-      put(grad_x + plane, first, V, down);
-      put(grad_y + plane, first, V, d_y);
-      __syncthreads();
-      sum_gates(sums, tile);
-      __syncthreads();
-    }
-  }
-  for (int group = 0; group < WARPS / 4; group++) {
-    if (warp / 4 == group)
-      add_sums(sums, grad_projection + me * 2 * HH, grad_node + me * 2 * HH, grad_gru + me * 8 * HH,
-               grad_bias + me * 6 * H);
-    __syncthreads();
-  }
+  for (int i = 0; i < 2; i++)
+    if (nodes.node[i] >= 0) put4(out + ((size_t)r * V + nodes.node[i]) * H + 4 * thread_t(), state.v + 4 * i);
 }
 
 #else
 
-constexpr int C = PNA_C;
-constexpr int STRIDE = (A + S) * H + 8;  // of a tile's rows: the aggregates, then the scaled gradients of y
-constexpr int WIDE = S == 3 ? 4 * H : H;  // rows of an aggregator's gradients: S of each four count
-constexpr int AGGREGATES = (A + 3) / 4;   // of each warp
+// Where the quantities of a tile's rows lie in shared memory, in three phases of a layer.
+constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5 * H, Z = 6 * H, Y = 7 * H;  // the GRU's
+constexpr int LEVEL = 4 * H, STEEP = 5 * H, TOP = 6 * H, LOW = 7 * H;  // the aggregates are at a · H, then coefficients
+constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // the projections'
+constexpr int D_Y = 8 * H, P = 9 * H, Q = 10 * H;                              // throughout
+constexpr int STRIDE = 11 * H;  // 16 words modulo 32 keep banks apart
 
-// The gradients of one aggregator's matrices by the warp that has it.
-INLINE void sum_combined(float (&sums)[AGGREGATES][2 * S][4], const float *tile) {
-  tile += threadIdx.x / 128 * 64 * STRIDE;
-  int columns[2 * S];
+// c[k] += Aᵀ B_k, [16, 8] each, over 64 rows of the tile, the upper half for the warps 0 … 3 and the lower for the
+// others: `left(row, m)` is A's number m of a row, `right(row, n)` B's, 8 for each k.
+template <int N, class Left, class Right>
+INLINE void outer(float (*c)[4], Left left, Right right) {
+  const int begin = threadIdx.x / 128 * 64 + thread_t();
+#pragma unroll 2
+  for (int row = begin; row < begin + 64; row += 8) {
+    float high[4], low[4];
 #pragma unroll
-  for (int s = 0; s < 2 * S; s++) columns[s] = A * H + 8 * s;
+    for (int i = 0; i < 4; i++) {
+      float value = left(row + (i >> 1) * 4, thread_g() + 8 * (i & 1), i & 1);
+      high[i] = high_half(value);
+      low[i] = value - high[i];
+    }
 #pragma unroll
-  for (int k = 0; k < AGGREGATES; k++) {
-    int a = threadIdx.x / 32 % 4 + 4 * k;
-    if (a < A) outer<2 * S, false>(sums[k], nullptr, tile, STRIDE, a * H, columns);
+    for (int k = 0; k < N; k++) {
+      float b0 = right(row, k), b1 = right(row + 4, k);
+      float h0 = high_half(b0), h1 = high_half(b1);
+      mma(c[k][0], c[k][1], c[k][2], c[k][3], low, h0, h1);
+      mma(c[k][0], c[k][1], c[k][2], c[k][3], high, b0 - h0, b1 - h1);
+      mma(c[k][0], c[k][1], c[k][2], c[k][3], high, h0, h1);
+    }
   }
 }
 
-INLINE void add_combined(const float (&sums)[AGGREGATES][2 * S][4], float *place) {
+// What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
+// as one more column of ones. Of its tower: U's blocks; the projections' and U's own, with their biases.
+struct Sums {
+  float dense[6][4], combined[S == 3 ? 2 : 1][4], projections[1][4];
+};
+
+INLINE int role() { return threadIdx.x / 32 % 4; }
+
+INLINE void clear(float (*c)[4], int count) {
 #pragma unroll
-  for (int k = 0; k < AGGREGATES; k++)
+  for (int k = 0; k < count; k++)
 #pragma unroll
-    for (int s = 0; s < S; s++) {
-      int a = threadIdx.x / 32 % 4 + 4 * k;
-      if (a < A) add_matrix(place + a * WIDE * H + s * H, 1, WIDE, sums[k] + 2 * s, 2);
-    }
+    for (int i = 0; i < 4; i++) c[k][i] = 0.0f;
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) aggregates_backward(
-    const float *p, const float *q, const int *ptr, const int *column, const float *delta, const float *update,
-    const float *bias, const float *grad_y, float *coefficients, float *grad_p, float *grad_q, float *grad_combined,
-    float *grad_bias, int V) {
-  const int r = blockIdx.y, me = r * gridDim.x + blockIdx.x, warp = threadIdx.x / 32;
-  const size_t plane = (size_t)r * V * H;
-  float *U = (float *)shared_memory, *biases = U + S * A * HH, *tile = biases + H, *mine = tile + warp * 16 * STRIDE;
-  load_transposed(U, update + ((size_t)r * (COMBINED + S * A) + COMBINED) * HH, S * A);
-  if (threadIdx.x < H) biases[threadIdx.x] = bias[r * 3 * H + threadIdx.x];
-  float sums[AGGREGATES][2 * S][4] = {}, of_bias[4] = {};
-  constexpr int level_at = 0, std_at = MEANS, max_at = std_at + 2 * (STD >= 0), min_at = max_at + 2 * (MAX >= 0);
-  p += plane;
-  q += plane;
-  coefficients += plane * C;
-  __syncthreads();
-  for (int start = blockIdx.x * TILE; start < V; start += gridDim.x * TILE) {
-    const int first = start + warp * 16;
-    Degrees d = degrees_of(ptr, first, V);
-    put(mine + A * H, 0, 16, get(grad_y + plane, first, V), STRIDE);  // asked for early: memory is far
-    Gathered all = gather<true>(p, q, column, d);
-    if (STD >= 0) put(coefficients + (std_at + 1) * H, first, V, all.mean, C * H);
-    if (MAX >= 0) put(coefficients + (max_at + 1) * H, first, V, all.top, C * H);
-    if (MIN >= 0) put(coefficients + (min_at + 1) * H, first, V, all.low, C * H);
-    shift(all.mean, all.top, all.low, get(p, first, V), get(q, first, V), bias_rows(biases, 0), d);
-    if (MEAN >= 0) put(mine + MEAN * H, 0, 16, all.mean, STRIDE);
-    if (STD >= 0) put(mine + STD * H, 0, 16, all.deviation, STRIDE);
-    if (MAX >= 0) put(mine + MAX * H, 0, 16, all.top, STRIDE);
-    if (MIN >= 0) put(mine + MIN * H, 0, 16, all.low, STRIDE);
-    if (SUM >= 0) put(mine + SUM * H, 0, 16, times_degree(all.mean, d), STRIDE);
-    Rows grads[A];
-    float factors[S][2];
-    scaler_factors(factors, d, delta[r]);
+template <int N>
+INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, const int (&columns)[N]) {
+  outer<N>(
+      c, [=](int row, int m, int) { return tile[row * STRIDE + of + m]; },
+      [=](int row, int k) { return columns[k] < 0 ? 1.0f : tile[row * STRIDE + columns[k] + thread_g()]; });
+}
+
+INLINE void sum_dense(Sums &s, const float *tile) {
+  if (role() < 2) {
+    const int columns[5] = {X, X + 8, Z, Z + 8, -1};
+    sum_dense_of<5>(s.dense, tile, role() == 0 ? D_R : D_U, columns);
+  } else {
+    const int one = role() == 2 ? X : Y;
+    const int ones[3] = {one, one + 8, -1}, twos[3] = {Z, Z + 8, -1};
+    sum_dense_of<3>(s.dense, tile, role() == 2 ? D_N : D_Z, ones);
+    if (role() == 2) sum_dense_of<3>(s.dense + 3, tile, D_B, twos);
+  }
+}
+
+// Rows 4a + f of A: feature f of aggregate a; columns 4s + o of B: output o of scaler s. The receiver's part of the
+// messages, which shifts mean and extremes, is added here; the factors of a node without neighbours are zero.
+INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
+  const int of_tower = 4 * role() + (thread_g() & 3);
+  const float *base = tile + of_tower;
+  int shift[2];
+  float weight[2], shifting[2];
 #pragma unroll
-    for (int a = 0; a < A; a++) grads[a] = zeros();
+  for (int i = 0; i < 2; i++) {
+    int a = thread_g() / 4 + 2 * i;
+    bool extreme = a == MAX || a == MIN;
+    shift[i] = extreme && SWAP ? P : Q;
+    weight[i] = a < A ? 1.0f : 0.0f;
+    shifting[i] = extreme || a == MEAN ? 1.0f : 0.0f;
+  }
+  const float of_M = bias[of_tower];
+  outer<(S == 3 ? 2 : 1)>(
+      s.combined,
+      [=](int row, int m, int i) {
+        const float *here = base + row * STRIDE;
+        float value = here[(m >> 2) * H] + shifting[i] * (here[shift[i]] + of_M);
+        return A == 4 || weight[i] > 0 ? value : 0.0f;
+      },
+      [=](int row, int k) {
+        int scaler = thread_g() / 4 + 2 * k;
+        return scaler < S ? factors[scaler * ROWS + row] * base[row * STRIDE + D_Y] : 0.0f;
+      });
+}
+
+// Rows of A: the gradients of the sender's and the receiver's part, of y, and of the messages, four features each;
+// columns of B: the four features that the tower is given, and a one.
+INLINE void sum_projections(Sums &s, const float *tile) {
+  const int g = thread_g(), of_tower = 4 * role() + (g & 3);
+  const float *base = tile + of_tower;
+  outer<1>(
+      s.projections,
+      [=](int row, int m, int) {
+        int which = m >> 2;
+        return base[row * STRIDE + (which == 0 ? SENT_P : which == 1 ? SENT_Q : which == 2 ? D_Y : MESSAGE)];
+      },
+      [=](int row, int) { return g < 4 ? base[row * STRIDE + GIVEN] : g == 4 ? 1.0f : 0.0f; });
+}
+
+// ---- The sums' places in memory: one for each replica, tile and half of it ----
+
+INLINE size_t place() { return ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * 2 + threadIdx.x / 128; }
+
+INLINE void put_matrix(float *to, const float (*c)[4]) {  // [16, 16]
 #pragma unroll
-    for (int s = 0; s < S; s++) {
-      Rows g = scaled(get(mine + A * H, 0, 16, STRIDE), factors[s]);  // registers are dear
-      if (s > 0) put(mine + (A + s) * H, 0, 16, g, STRIDE);
-      Split half = split(g);
+  for (int k = 0; k < 2; k++)
 #pragma unroll
-      for (int a = 0; a < A; a++) product(grads[a], half, U + (s * A + a) * HH);
+    for (int i = 0; i < 4; i++)
+      to[(thread_g() + (i >> 1) * 8) * H + 8 * k + 2 * thread_t() + (i & 1)] = c[k][i];
+}
+
+INLINE void put_bias(float *to, const float *c) {  // the column of ones
+  if (thread_t() == 0) to[thread_g()] = c[0], to[thread_g() + 8] = c[2];
+}
+
+// to: r, u and n of x; r, u and b of z; then their biases.
+INLINE void put_gru(float *to, const Sums &s) {
+  to += place() * (6 * HH + 6 * H);
+  float *bias = to + 6 * HH;
+  if (role() < 2) {
+    put_matrix(to + role() * HH, s.dense);
+    put_matrix(to + (3 + role()) * HH, s.dense + 2);
+    put_bias(bias + role() * H, s.dense[4]);
+    put_bias(bias + (3 + role()) * H, s.dense[4]);
+  } else if (role() == 2) {
+    put_matrix(to + 2 * HH, s.dense);
+    put_matrix(to + 5 * HH, s.dense + 3);
+    put_bias(bias + 2 * H, s.dense[2]);
+    put_bias(bias + 5 * H, s.dense[5]);
+  }
+}
+
+// to: the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
+INLINE void put_convolution(float *to, const Sums &s) {
+  to += place() * (HH + 3 * H + COUNT * BLOCK);
+  float *bias = to + HH, *T = bias + 3 * H;
+  if (role() == 3) {
+    put_matrix(to, s.dense);
+    put_bias(bias + 2 * H, s.dense[2]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    int m = thread_g() + (i >> 1) * 8, n = 2 * thread_t() + (i & 1), which = m / 4, f = m % 4;
+    float value = s.projections[0][i];
+    if (which < 3 && n < 4) T[which * BLOCK + f * H + 4 * role() + n] = value;
+    if (which >= 2 && n == 4) bias[(which == 2 ? H : 0) + 4 * role() + f] = value;
+#pragma unroll
+    for (int k = 0; k < (S == 3 ? 2 : 1); k++) {
+      int scaler = n / 4 + 2 * k;
+      if (scaler < S && which < A)
+        T[(COMBINED + scaler * A + which) * BLOCK + n % 4 * H + 4 * role() + f] = s.combined[k][i];
     }
-    Rows deviation = STD >= 0 ? get(mine + STD * H, 0, 16, STRIDE) : zeros();
-    Rows target = zeros(), others = zeros(), level = zeros(), slope = zeros(), top = zeros(), low = zeros();
+  }
+}
+
+// ---- A layer backwards ----
+
+// Asks for what the next layer reads: memory is far.
+INLINE void prefetch_kept(const float *states, int layer) {
+  const int which = thread_t();
+  if (which < 3 && (which > 0 || layer > 0))
+#pragma unroll
+    for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
+}
+
+// The GRU and the mixing layer: the gradient of the new state -> of the state so far; of y at D_Y.
+INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, const float *z, float *tile,
+                           const float *G, const float *back, const float *mix, const float *bias) {
+  Rows out = get(z);
+  put(tile + X, state, STRIDE);
+  put(tile + Z, out, STRIDE);
+  put(tile + Y, get(y), STRIDE);
+  Gates s = gru(split(state), split(out), G, bias);
+  Rows d_r, d_u, d_n, d_b, d_z, down = zeros(), d_y = zeros();
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    float n = s.n.v[i], u = s.u.v[i], reset = s.r.v[i], g = grad.v[i];
+    d_n.v[i] = g * (1 - u) * (1 - n * n);
+    d_u.v[i] = g * (out.v[i] - n) * u * (1 - u);
+    d_r.v[i] = d_n.v[i] * s.b.v[i] * reset * (1 - reset);
+    d_b.v[i] = d_n.v[i] * reset;
+    d_z.v[i] = g * u;
+  }
+  put(tile + D_R, d_r, STRIDE);
+  put(tile + D_U, d_u, STRIDE);
+  put(tile + D_N, d_n, STRIDE);
+  put(tile + D_B, d_b, STRIDE);
+  Split half = split(d_r);
+  product(down, half, back);
+  product(d_z, half, back + 3 * HH);
+  half = split(d_u);
+  product(down, half, back + HH);
+  product(d_z, half, back + 4 * HH);
+  product(down, split(d_n), back + 2 * HH);
+  product(d_z, split(d_b), back + 5 * HH);
+#pragma unroll
+  for (int i = 0; i < 8; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
+  put(tile + D_Z, d_z, STRIDE);
+  product(d_y, split(d_z), mix);
+  put(tile + D_Y, d_y, STRIDE);
+  return down;
+}
+
+struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
+  Rows level, extreme;
+};
+
+// The gradient of aggregate a, from that of y.
+INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
+  Rows sum = zeros();
+#pragma unroll
+  for (int s = 0; s < S; s++) towers_back(sum, grads[s], T + (COMBINED + s * A + a) * BLOCK);
+  return sum;
+}
+
+// From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
+// level + steep (m - centre), and more if it is an extreme; the centre, p of the tile's first row, is near the mean.
+INLINE Received coefficients(const Gathered &all, float *tile, const float *T, const float *bias,
+                             const float (&factors)[S][2], const Nodes &nodes) {
+  if (MEAN >= 0) put(tile + MEAN * H, all.mean, STRIDE);
+  if (STD >= 0) put(tile + STD * H, all.deviation, STRIDE);
+  if (MAX >= 0) put(tile + MAX * H, all.top, STRIDE);
+  if (MIN >= 0) put(tile + MIN * H, all.low, STRIDE);
+  if (SUM >= 0)
+    put(tile + SUM * H, times_degree(shifted(all.mean, get(tile + Q, STRIDE), bias_rows(bias), nodes), nodes), STRIDE);
+  Rows grads[S], level = zeros(), steep;
+  Received received = {zeros(), zeros()};
+#pragma unroll
+  for (int s = 0; s < S; s++) grads[s] = scaled(get(tile + D_Y, STRIDE), factors[s]);
+  float degree[2], once[2], share[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    degree[i] = nodes.degree[i];
+    once[i] = nodes.degree[i] > 0 ? 1.0f : 0.0f;
+    share[i] = once[i] / fmaxf(degree[i], 1.0f);
+  }
+  if (MEAN >= 0) {
+    Rows g = of_aggregate(grads, T, MEAN);
+    received.level = scaled(g, once);
+    level = scaled(g, share);
+  }
+  if (SUM >= 0) {
+    Rows g = of_aggregate(grads, T, SUM);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-      float degree = d.degree[i / 4], once = degree > 0 ? 1.0f : 0.0f, share = once / fmaxf(degree, 1.0f);
-      if (MEAN >= 0) {
-        target.v[i] += grads[MEAN < 0 ? 0 : MEAN].v[i] * once;
-        level.v[i] += grads[MEAN < 0 ? 0 : MEAN].v[i] * share;
-      }
-      if (SUM >= 0) {
-        target.v[i] += grads[SUM < 0 ? 0 : SUM].v[i] * degree;
-        level.v[i] += grads[SUM < 0 ? 0 : SUM].v[i] * once;
-      }
-      if (STD >= 0)
-        slope.v[i] = __fdividef(grads[STD < 0 ? 0 : STD].v[i] * share, degree > 0 ? deviation.v[i] : 1.0f);
-      if (MAX >= 0) {
-        float g = grads[MAX < 0 ? 0 : MAX].v[i] * once;
-        others.v[i] += g;
-        top.v[i] = __fdividef(g, fmaxf(all.tops.v[i], 1.0f));
-      }
-      if (MIN >= 0) {
-        float g = grads[MIN < 0 ? 0 : MIN].v[i] * once;
-        others.v[i] += g;
-        low.v[i] = __fdividef(g, fmaxf(all.lows.v[i], 1.0f));
-      }
-      of_bias[i % 4] += target.v[i] + others.v[i];
-      if (!SWAP) target.v[i] += others.v[i];
+      received.level.v[i] += g.v[i] * degree[i / 4];
+      level.v[i] += g.v[i] * once[i / 4];
     }
-    if (MEANS) put(coefficients + level_at * H, first, V, level, C * H);
-    if (STD >= 0) put(coefficients + std_at * H, first, V, slope, C * H);
-    if (MAX >= 0) put(coefficients + max_at * H, first, V, top, C * H);
-    if (MIN >= 0) put(coefficients + min_at * H, first, V, low, C * H);
-    if (SWAP) put(grad_p + plane, first, V, others);
-    put(grad_q + plane, first, V, target);
+  }
+  if (STD >= 0) {
+    Rows g = of_aggregate(grads, T, STD), centre = bias_rows(tile + P);
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      steep.v[i] = __fdividef(g.v[i] * share[i / 4], nodes.degree[i / 4] > 0 ? all.deviation.v[i] : 1.0f);
+      level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
+    }
+    put(tile + STEEP, steep, STRIDE);
+  }
+  if (MEANS) put(tile + LEVEL, level, STRIDE);
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    if ((k == 0 ? MAX : MIN) < 0) continue;
+    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once), each;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      received.extreme.v[i] += g.v[i];
+      each.v[i] = __fdividef(g.v[i], fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
+    }
+    put(tile + (k == 0 ? TOP : LOW), each, STRIDE);
+  }
+  return received;
+}
+
+struct Sent {  // the gradients of p and q of a node as a sender, four features
+  float p[4], q[4];
+};
+
+// Adds what one receiver, whose coefficients are in `row`, asks of its sender with p (less the centre) and e = p or q.
+INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[4], const float (&e)[4]) {
+  float level[4], steep[4], top[4], low[4], is_top[4], is_low[4];
+  if (MEANS) set4(level, get4(row + LEVEL));
+  if (STD >= 0) set4(steep, get4(row + STEEP));
+  if (MAX >= 0) set4(top, get4(row + TOP)), set4(is_top, get4(row + MAX * H));
+  if (MIN >= 0) set4(low, get4(row + LOW)), set4(is_low, get4(row + MIN * H));
+#pragma unroll
+  for (int c = 0; c < 4; c++) {
+    float *extreme = SWAP ? sent.q : sent.p;
+    if (MEANS) sent.p[c] += level[c];
+    if (STD >= 0) sent.p[c] += steep[c] * p[c];
+    if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
+    if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
+  }
+}
+
+// One pass over the receivers of the thread's node i.
+INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
+  Sent sent = {};
+  const float *own = tile + (warp_row() + 8 * i) * STRIDE + 4 * thread_t();
+  float p[4], e[4], centre[4];
+  set4(p, get4(own + P));
+  set4(e, get4(own + (SWAP ? Q : P)));
+  set4(centre, get4(tile + P + 4 * thread_t()));
+#pragma unroll
+  for (int c = 0; c < 4; c++) p[c] -= centre[c];
+  for (int k = 0; k < nodes.degree[i]; k += 4) {
+    unsigned four = nodes.list[i][k >> 2];
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + 4 * thread_t(), p, e);
+  }
+  return sent;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
+    const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
+    const unsigned *words, const float *delta, const float *towers_1, const float *mix_1, const float *bias_1,
+    const float *towers_m, const float *mix_m, const float *bias_m, const float *gru_weights, const float *gru_bias,
+    float *grad_1, float *grad_m, float *grad_gru, int V, int layers) {
+  const int r = blockIdx.y;
+  float *G = (float *)shared_memory, *back = G + 6 * HH, *mix = back + 6 * HH, *T = mix + HH;
+  float *bias = T + COUNT * BLOCK, *of_gru = bias + H, *of_rows = of_gru + 6 * H, *tile = of_rows + S * ROWS;
+  load(G, gru_weights + r * 6 * HH, 6 * HH);
+  load_transposed(back, gru_weights + r * 6 * HH, 6);
+  load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  Nodes nodes = nodes_of(node, lists, words);
+  float factors[S][2];
+  scaler_factors(factors, nodes, delta[r]);
+  if (thread_t() == 0)
+#pragma unroll
+    for (int s = 0; s < S; s++)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
+  Rows grad = of_nodes(grad_out + (size_t)r * V * H, nodes.node);
+  Sums sums;
+  clear(sums.dense, 6);
+  clear(sums.combined, S == 3 ? 2 : 1);
+  clear(sums.projections, 1);
+  for (int layer = layers - 1; layer >= 0; layer--) {
+    if (layer == layers - 1 || layer == 0) {
+      const bool first = layer == 0;
+      if (first) {
+        put_convolution(grad_m, sums);
+        clear(sums.combined, S == 3 ? 2 : 1);
+        clear(sums.projections, 1);
+        if (role() == 3) clear(sums.dense, 6);
+      }
+      load(T, (first ? towers_1 : towers_m) + (size_t)r * COUNT * BLOCK, COUNT * BLOCK);
+      load_transposed(mix, (first ? mix_1 : mix_m) + r * HH, 1);
+      load(bias, (first ? bias_1 : bias_m) + r * 3 * H, H);
+      __syncthreads();
+    }
+    Rows state, given;
+    if (layer == 0) {
+      Input input = input_of(x, nodes.node);
+      state = input.state, given = input.convolution;
+    } else {
+      state = given = get(states + kept_at(layer, 0));
+    }
+    Rows down = gates_backward(
+        grad, state, states + kept_at(layer, 1), states + kept_at(layer, 2), tile, G, back, mix, of_gru);
+    Rows p = zeros(), q = zeros();
+    towers(p, given, T + SENDER * BLOCK);
+    towers(q, given, T + RECEIVER * BLOCK);
+    put(tile + P, p, STRIDE);
+    put(tile + Q, q, STRIDE);
     __syncthreads();
-    sum_combined(sums, tile);
+    sum_dense(sums, tile);
+    Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
+    __syncthreads();
+    if (layer > 0) prefetch_kept(states, layer - 1);
+    Received received = coefficients(all, tile, T, bias, factors, nodes);
+    __syncthreads();
+    sum_combined(sums, tile, of_rows, bias);
+    Rows sent_p, sent_q, message;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      Sent sent = gather_gradient(i, tile, nodes);
+#pragma unroll
+      for (int c = 0; c < 4; c++) sent_p.v[4 * i + c] = sent.p[c], sent_q.v[4 * i + c] = sent.q[c];
+    }
+    __syncwarp();
+    towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      message.v[i] = received.level.v[i] + received.extreme.v[i];
+      (SWAP ? sent_p : sent_q).v[i] += received.extreme.v[i];
+      sent_q.v[i] += received.level.v[i];
+    }
+    put(tile + SENT_P, sent_p, STRIDE);
+    put(tile + SENT_Q, sent_q, STRIDE);
+    put(tile + MESSAGE, message, STRIDE);
+    put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : get(states + kept_at(layer, 0)), STRIDE);
+    towers_back(down, sent_p, T + SENDER * BLOCK);
+    towers_back(down, sent_q, T + RECEIVER * BLOCK);
+    grad = down;
+    __syncthreads();
+    sum_projections(sums, tile);
     __syncthreads();
   }
-  for (int group = 0; group < WARPS / 4; group++) {
-    if (warp / 4 == group) add_combined(sums, grad_combined + (size_t)me * A * WIDE * H);
-    __syncthreads();
-  }
-  put4(tile + (warp * 8 + thread_g()) * H + 4 * thread_t(), of_bias);
-  __syncthreads();
-  if (threadIdx.x < H) {
-    float sum = 0.0f;
-    for (int i = 0; i < 8 * WARPS; i++) sum += tile[i * H + threadIdx.x];
-    grad_bias[me * H + threadIdx.x] += sum;
-  }
+  put_convolution(grad_1, sums);
+  put_gru(grad_gru, sums);
 }
 
 #endif

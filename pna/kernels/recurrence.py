@@ -1,12 +1,12 @@
 """All layers of a recurrent PNA network: one kernel for a layer forward, two backward.
 
 The kernels want dense H × H matrices: `pack` lays out the weights of a PNA convolution so, with zeros outside the
-towers' blocks, and autograd takes the gradients back through it.
+towers' blocks, and autograd takes the gradients back through it. On an NVIDIA GPU the paper's networks, with 16
+features in four towers, have kernels of their own: pna.kernels.recurrence_cuda.
 """
 
 from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,17 +21,17 @@ from pna.kernels.recurrence_backward import aggregates_backward, node_backward
 from pna.kernels.recurrence_forward import layer_forward, project
 from pna.kernels.replicas import replicated
 
+if TYPE_CHECKING:
+    from pna.networks.batch import GraphBatch
+
 __all__ = ["recurrence", "supports"]
 
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 PARTS = {"MEANS": {"mean", "sum"}, "SPREAD": {"std"}, "MAXIMUM": {"max"}, "MINIMUM": {"min"}}
-TRITON = SimpleNamespace(
-    layer_forward=layer_forward, node_backward=node_backward, aggregates_backward=aggregates_backward
-)
 BLOCK = 64  # nodes of a block
 LAUNCH = {"num_warps": 4, "num_stages": 1}
-PROGRAMS = 528  # four on each multiprocessor of an H100 or H200: as many as the CUDA kernels' registers allow
+PROGRAMS = 528  # four on each multiprocessor of an H100 or H200
 
 
 def supports(conv: PNAConv) -> bool:
@@ -113,7 +113,7 @@ class Shape:
 
 def recurrence(
     x: Tensor,
-    neighbourhoods: tuple[Tensor, Tensor],
+    batch: "GraphBatch",
     first: PNAConv,
     shared: PNAConv,
     gates: torch.nn.Module,
@@ -121,17 +121,19 @@ def recurrence(
 ) -> Tensor:
     """The states after `layers` layers: x [V, F] padded to the hidden size -> [V, F].
 
-    The first layer has a convolution of its own, the others share one, and all share the GRU. The graph is undirected,
-    its neighbourhoods (ptr, source) in 32-bit integers. There is no gradient of x: it is data.
+    The first layer has a convolution of its own, the others share one, and all share the GRU. The graphs are
+    undirected. There is no gradient of x: it is data.
     """
     F = x.shape[-1]
+    if F == recurrence_cuda.H and recurrence_cuda.supports(x, first, shared, batch.tiles):
+        return recurrence_cuda.recurrence(x, batch.tiles, first, shared, gates, layers)
     H = width(F)
     combined = shared.combined
     shape = Shape(combined.aggregators, len(combined.scalers), shared.swap_extremes, layers, H, torch.is_grad_enabled())
     packs = [pack(conv, H) for conv in (first, shared)]
     weights = [t for w in packs for t in (w.projection, w.update, w.bias)]
     lifted = [t.unsqueeze(0) for t in (*weights, *pack_gates(gates, H), packs[0].delta)]  # one replica
-    out, _ = _Recurrence.apply(functional.pad(x, (0, H - F)), *lifted, *neighbourhoods, shape)
+    out, _ = _Recurrence.apply(functional.pad(x, (0, H - F)), *lifted, *batch.compact, shape)
     return out.squeeze(0)[:, :F]
 
 
@@ -147,12 +149,11 @@ class _Recurrence(Function):
         R, V, H = len(delta), len(x), shape.H
         planes = shape.layers + 1 if shape.keep else 2
         states = x.new_empty(planes, 5, R, V, H)
-        kernels = _kernels(x, H)
         project[(-(-V // BLOCK), R)](x, *states[0, 1:3], projection_1, V, 0, H=H, BLOCK=BLOCK, **LAUNCH)
         for layer in range(shape.layers):
             own = (update_1, bias_1) if layer == 0 else (update, bias)
             before, after = _inputs(x, states, layer), states[(layer + 1) % planes]
-            kernels.layer_forward[(_programs(R, V), R)](
+            layer_forward[(_programs(R, V), R)](
                 *before, *after, ptr, column, delta, *own, gru, gru_bias, projection, V, V * H * (layer > 0),
                 **shape.constants, KEEP=shape.keep, **LAUNCH,
             )  # fmt: skip
@@ -185,11 +186,6 @@ def _inputs(x: Tensor, states: Tensor, layer: int) -> tuple[Tensor, ...]:
     return (x if layer == 0 else state), p, q
 
 
-def _kernels(x: Tensor, H: int) -> ModuleType | SimpleNamespace:
-    """CUDA's for the paper's sixteen features on a GPU that has them, else Triton's: the same launches and numbers."""
-    return recurrence_cuda if recurrence_cuda.supports(x, H) else TRITON
-
-
 def _programs(R: int, V: int) -> int:
     """Programs for each replica: enough to fill the GPU once."""
     return min(-(-V // BLOCK), max(1, PROGRAMS // R))
@@ -199,7 +195,7 @@ class _Backward:
     """Gradients of all weights, by the layers in reverse."""
 
     def __init__(self, shape: Shape, x: Tensor, *saved: Tensor) -> None:
-        self.shape, self.x, self.kernels = shape, x, _kernels(x, shape.H)
+        self.shape, self.x = shape, x
         *self.weights, self.delta, self.ptr, self.column, self.states = saved
         self.R, self.V = len(self.delta), len(x)
         self.programs = _programs(self.R, self.V)
@@ -239,7 +235,7 @@ class _Backward:
         projection_1, update_1, _, projection, update, _, gru, gru_bias = self.weights
         below = max(layer - 1, 0)
         places = self.first if layer <= 1 else self.shared
-        self.kernels.node_backward[(self.programs, self.R)](
+        node_backward[(self.programs, self.R)](
             _inputs(self.x, self.states, below)[0], *self.states[layer, 3:], *_inputs(self.x, self.states, layer),
             self.ptr, self.column, update_1 if layer <= 1 else update, gru, gru_bias,
             projection if layer else projection_1, grad, self.coefficients, self.own[1], self.own[2],
@@ -252,7 +248,7 @@ class _Backward:
     def _aggregates(self, layer: int) -> None:
         _, update_1, bias_1, _, update, bias, _, _ = self.weights
         own, places = ((update_1, bias_1), self.first) if layer == 1 else ((update, bias), self.shared)
-        self.kernels.aggregates_backward[(self.programs, self.R)](
+        aggregates_backward[(self.programs, self.R)](
             *_inputs(self.x, self.states, layer - 1)[1:], self.ptr, self.column, self.delta, *own, self.own[3],
             self.coefficients, self.own[1], self.own[2], places["combined"], places["message_bias"], self.V,
             **self.shape.constants, C=self.shape.coefficients, **LAUNCH,

@@ -1,106 +1,147 @@
-"""The kernels of recurrence_forward.py and recurrence_backward.py in CUDA C++, for H = 16: `recurrence.cu`.
+"""All layers of a recurrent PNA network as one CUDA kernel each way, for the paper's 16 features in four towers.
 
-NVRTC, which comes with PyTorch, compiles them at the first launch. They are launched as Triton's are,
-kernel[programs, replicas](tensors and numbers, constants by name), and take the same tensors; what only Triton needs,
-they ignore.
+The matrices of the towers are 4 × 4 blocks here, [out, tower, in] for each: `_pack` lays the weights of a convolution
+out so, and autograd takes the gradients back through it. The kernels are in recurrence.cu.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, partial
-from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils import cpp_extension
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+from torch.nn import functional
 
 from pna.aggregators import EPSILON
+from pna.conv import PNAConv
+from pna.kernels.cuda import Kernel, available
+from pna.kernels.gru import pack_gates
+from pna.kernels.replicas import replicated
+from pna.kernels.tiles import ROWS, Tiles
 
-__all__ = ["Kernel", "aggregates_backward", "layer_forward", "node_backward", "supports"]
+__all__ = ["BACKWARD", "FORWARD", "recurrence", "supports"]
 
-H = 16
-ORDER = ("layer_forward", "node_backward", "aggregates_backward")  # as recurrence.cu numbers them
-TRITONS = {"H", "BLOCK", "num_warps", "num_stages"}
-
-
-def supports(x: Tensor, H: int) -> bool:
-    """Whether these kernels run there: on an NVIDIA GPU with TF32 tensor cores, with matrices of 16 × 16."""
-    nvidia = x.is_cuda and torch.version.cuda is not None
-    return nvidia and H == 16 and torch.cuda.get_device_capability(x.device) >= (8, 0)
+H, TOWERS, F = 16, 4, 4  # features, and those of a tower
+AGGREGATORS = ("mean", "std", "max", "min", "sum")
 
 
-@dataclass
-class Kernel:
-    """One of the kernels and how it is spread over the GPU."""
-
-    name: str
-    words: Callable[[dict[str, Any], int], int]  # of shared memory, by the constants and the nodes of a block
-    warps: int  # of a block: 16 nodes each
-    resident: int  # blocks that a multiprocessor shall hold, which bounds their registers
-    unroll: int = 2  # neighbours that are loaded together
-    compiled: dict[tuple, Any] = field(default_factory=dict, repr=False)
-
-    def __getitem__(self, grid: tuple[int, int]) -> Callable[..., None]:
-        return partial(self._launch, grid)
-
-    def _launch(self, grid: tuple[int, int], *arguments: Tensor | int, **constants: Any) -> None:
-        defines, shared = self.defines(constants), self.shared_memory(constants)
-        key = (*defines, torch.cuda.current_device())
-        if key not in self.compiled:
-            self.compiled[key] = _compile(self.name, defines, shared)
-        self.compiled[key]((*grid, 1), (32 * self.warps, 1, 1), list(arguments), shared)
-
-    def defines(self, constants: dict[str, Any]) -> tuple[str, ...]:
-        """Compiler options."""
-        given = {name: int(value) for name, value in constants.items() if name not in TRITONS}
-        ours = {"WARPS": self.warps, "RESIDENT": self.resident, "UNROLL": self.unroll, "EPS": EPSILON}
-        return tuple(f"-DPNA_{k}={v}" for k, v in (given | ours | {"KERNEL": ORDER.index(self.name)}).items())
-
-    def shared_memory(self, constants: dict[str, Any]) -> int:
-        """In bytes."""
-        return 4 * self.words(constants, 16 * self.warps)
+def supports(x: Tensor, first: PNAConv, shared: PNAConv, tiles: Tiles | None) -> bool:
+    """Whether these kernels serve convolutions that pna.kernels.recurrence knows, on these graphs, where x is."""
+    names = shared.combined.aggregators
+    sizes = (shared.towers, shared.F_in, shared.F_out) == (TOWERS, F, F) and first.towers == TOWERS and first.F_in <= F
+    known = len(names) <= 4 and ("std" not in names or "mean" in names)
+    return tiles is not None and available(x) and sizes and known
 
 
-def _forward_words(of: dict[str, Any], nodes: int) -> int:
-    """U's matrices, the GRU's, the projections; all biases."""
-    return (2 + of["S"] * of["A"] + 6 + 2) * H * H + 9 * H
+def recurrence(x: Tensor, tiles: Tiles, first: PNAConv, shared: PNAConv, gates: torch.nn.Module, layers: int) -> Tensor:
+    """What pna.kernels.recurrence.recurrence makes of x [V, 16]: the states after `layers` layers, [V, 16]."""
+    combined = shared.combined
+    shape = Shape(
+        combined.aggregators, len(combined.scalers), shared.swap_extremes, layers, keep=torch.is_grad_enabled()
+    )
+    weights = [*_pack(first), *_pack(shared), *pack_gates(gates, H), combined.delta]
+    out, _ = _Recurrence.apply(x, *(t.unsqueeze(0) for t in weights), *tiles, shape)  # one replica
+    return out.squeeze(0)
 
 
-def _node_words(of: dict[str, Any], nodes: int) -> int:
-    """The GRU's matrices and their transposes, two of U's, the projections; biases; nine numbers for each feature."""
-    return (6 + 6 + 2 + 2) * H * H + 6 * H + nodes * (9 * H + 8)
+class Shape(NamedTuple):
+    """What the kernels are compiled for, and the number of layers."""
+
+    names: tuple[str, ...]
+    scalers: int
+    swapped: bool  # D5
+    layers: int
+    keep: bool  # what the backward pass needs
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """By the kernels' names."""
+        places = {name.upper(): self.names.index(name) if name in self.names else -1 for name in AGGREGATORS}
+        return places | {"A": len(self.names), "S": self.scalers, "SWAP": self.swapped}
+
+    @property
+    def blocks(self) -> int:
+        """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
+        return 3 + self.scalers * len(self.names)
 
 
-def _aggregates_words(of: dict[str, Any], nodes: int) -> int:
-    """U's matrices; a bias; the aggregates and the scaled gradients."""
-    return of["S"] * of["A"] * H * H + H + nodes * ((of["A"] + of["S"]) * H + 8)
+def _pack(conv: PNAConv) -> tuple[Tensor, Tensor, Tensor]:
+    """The towers' matrices [3 + S·A, 4, 4, 4] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
+    M, U, inputs = conv.M[0], conv.U[0], conv.F_in
+    W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
+    messages = functional.pad(torch.stack([W2, W1]), (0, F - inputs, 0, F - inputs))  # [2, tower, out, in]
+    update = U.weight.unflatten(-1, (-1, inputs)).permute(2, 0, 1, 3)  # [1 + S·A, tower, out, in]
+    blocks = torch.cat([messages, functional.pad(update, (0, F - inputs))]).transpose(1, 2)
+    of_M = functional.pad(M.bias, (0, F - inputs))
+    return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
 
 
-layer_forward = Kernel("layer_forward", _forward_words, warps=4, resident=4)
-node_backward = Kernel("node_backward", _node_words, warps=4, resident=4, unroll=1)
-aggregates_backward = Kernel("aggregates_backward", _aggregates_words, warps=4, resident=4)
+def _count(of: dict[str, Any]) -> int:
+    return 3 + of["S"] * of["A"]
 
 
-@cache
-def _source() -> str:
-    return files("pna.kernels").joinpath("recurrence.cu").read_text(encoding="utf-8")
+def _forward_words(of: dict[str, Any]) -> int:
+    """The matrices of the towers, of mixing and of the GRU; biases; p and q twice, and room between."""
+    return _count(of) * 4 * H + 7 * H * H + 9 * H + ROWS * 5 * H
 
 
-def _compile(name: str, defines: tuple[str, ...], shared: int) -> Any:
-    with _without_toolkit():
-        kernel = torch.cuda._compile_kernel(_source(), name, nvcc_options=list(defines))
-    kernel.set_shared_memory_config(shared)
-    return kernel
+def _backward_words(of: dict[str, Any]) -> int:
+    """The same, the GRU's twice; biases; the scalers' factors; eleven numbers for each feature."""
+    return _count(of) * 4 * H + 13 * H * H + 7 * H + of["S"] * ROWS + ROWS * 11 * H
 
 
-@contextmanager
-def _without_toolkit() -> Iterator[None]:
-    """PyTorch asks where CUDA's headers are, though the source includes none: any place will do."""
-    home = cpp_extension.CUDA_HOME
-    cpp_extension.CUDA_HOME = home or "/usr"
-    try:
-        yield
-    finally:
-        cpp_extension.CUDA_HOME = home
+_SETTINGS = {"RESIDENT": 2, "EPS": EPSILON}
+FORWARD = Kernel("recurrence.cu", "recurrence_forward", 0, 2 * ROWS, _forward_words, _SETTINGS)
+BACKWARD = Kernel("recurrence.cu", "recurrence_backward", 1, 2 * ROWS, _backward_words, _SETTINGS)
+
+
+class _Recurrence(Function):
+    """x [V, 16], weights [R, …] and delta [R] -> states after the last layer [R, V, 16], and what backward needs."""
+
+    @staticmethod
+    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        *weights, delta, node, lists, rows, shape = arguments
+        R, V, tiles = len(delta), len(x), len(node) // ROWS
+        out = x.new_empty(R, V, H)
+        states = x.new_empty(shape.layers if shape.keep else 0, 3, R, tiles * ROWS, H)  # x before a layer, its y and z
+        given = [x, out, states, node, lists, rows, delta, *(w.contiguous() for w in weights), V, shape.layers]
+        FORWARD.launch((tiles, R), given, shape.constants | {"KEEP": shape.keep})
+        return out, states
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.shape = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*tensors, output[1])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        x, *weights, delta, node, lists, rows, states = ctx.saved_tensors
+        shape, R, tiles = ctx.shape, len(delta), len(node) // ROWS
+        convolution = H * H + 3 * H + shape.blocks * 4 * H
+        sizes = (convolution, convolution, 6 * H * H + 6 * H)
+        parts = [x.new_empty(R, 2 * tiles, size) for size in sizes]  # of each half of a tile
+        given = [x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights), *parts]
+        BACKWARD.launch((tiles, R), [*given, len(x), shape.layers], shape.constants)
+        first, shared, gru = (part.sum(1) for part in parts)
+        gradients = (*_of_convolution(first), *_of_convolution(shared), *_of_gru(gru))
+        return None, *gradients, *(None,) * 5  # x, δ, the graph and the shape are data
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
+        if in_dims[0] is not None:
+            raise ValueError("the input features are data, the same for every replica: they cannot be batched")
+        *weights, node, lists, rows, shape = rest
+        lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
+        out, states = _Recurrence.apply(x, *lifted, node, lists, rows, shape)
+        return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)
+
+
+def _of_convolution(sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of what `_pack` gives from what the kernel has summed up."""
+    mix, bias, blocks = sums.split([H * H, 3 * H, sums.shape[1] - H * H - 3 * H], dim=1)
+    return blocks.view(len(sums), -1, F, TOWERS, F), mix.view(-1, H, H), bias.view(-1, 3, H)
+
+
+def _of_gru(sums: Tensor) -> tuple[Tensor, Tensor]:
+    return sums[:, : 6 * H * H].view(-1, 6, H, H), sums[:, 6 * H * H :].view(-1, 6, H)

@@ -53,7 +53,7 @@ class Recurrent(nn.Module):
         if isinstance(depth, int) and self._fits(x):
             from pna.kernels.recurrence import recurrence
 
-            x = recurrence(x, batch.compact, self.GC_1.conv, self.GC_m.conv, self.gru.gates, depth)
+            x = recurrence(x, batch, self.GC_1.conv, self.GC_m.conv, self.gru.gates, depth)
         else:
             x = self._states(x, depth, batch)
         return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))

@@ -12,6 +12,7 @@ from pna.neighbourhoods import Neighbourhoods
 
 if TYPE_CHECKING:
     from pna.kernels.attention import Routes
+    from pna.kernels.tiles import Tiles
 
 __all__ = ["GraphBatch"]
 
@@ -54,6 +55,13 @@ class GraphBatch:
     def compact(self) -> tuple[Tensor, Tensor]:
         """The neighbourhoods' ptr and source in 32-bit integers, as the kernels of the recurrent network read them."""
         return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
+
+    @cached_property
+    def tiles(self) -> "Tiles | None":
+        """The batch as the CUDA kernels of the recurrent network take it; None if its graphs are too large for them."""
+        from pna.kernels.tiles import Tiles
+
+        return Tiles.of(*self.neighbourhoods[:2], self.N)
 
     @cached_property
     def routes(self) -> dict[bool, "Routes"]:

@@ -58,6 +58,7 @@ static std::vector<Warp> warps;
 
 static void __syncthreads() { block_barrier.wait(fibers.size()); }
 static void __syncwarp() {}
+static void prefetch(const float *) {}
 
 static float tf32(float a) { return __int_as_float(__float_as_int(a) & -8192); }
 

@@ -27,7 +27,7 @@ class States(nn.Module):
         if not self.kernels:
             return self.network._states(x, LAYERS, batch)
         first, shared = self.network.GC_1.conv, self.network.GC_m.conv
-        return fused.recurrence(x, batch.compact, first, shared, self.network.gru.gates, LAYERS)
+        return fused.recurrence(x, batch, first, shared, self.network.gru.gates, LAYERS)
 
 
 def states_and_gradients(run, batch, theta, kernels, dtype):
