@@ -10,12 +10,11 @@ usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--f
        ./run_all.sh test     run every test: lint, tests/ and verification/
        ./run_all.sh --help   this text
 
-Trains what is not recorded yet (on a CPU only with --profile), executes the notebooks, draws the figures and writes the
-report, figures/report.html.
+Trains what is not recorded yet, executes the notebooks, draws the figures and writes the report, figures/report.html.
 
   --profile P      the budget: smoke (seconds a cell), quick (minutes) or paper (section 4 of the paper).
-                   Without it: paper on a machine with a GPU; on one without, nothing is trained, and each figure is
-                   drawn from the fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/.
+                   Without it: paper on a machine with a GPU; on one without, quick, and each figure is drawn from the
+                   fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/ and not to figures/.
   --only FIGURE    only this one and what it needs: figure1 to figure6, benchmark, moments, graph-types, standard,
                    single-task, parameters, theory, introduction; several with commas
   --slurm          each training as a job of a Slurm cluster, in slices (--slice-minutes N, default 240)

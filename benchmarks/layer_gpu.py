@@ -4,8 +4,9 @@
 
 Two batches: as of ZINC, 128 molecules (75 features, 5 towers), and as of CIFAR10's superpixels, 128 graphs of 118 nodes
 with eight neighbours each. Rows: ours from an edge_index in random order, sorting included; ours with Neighbourhoods
-made before; both compiled; PyTorch Geometric's with the same weights, eager and compiled. Times are medians of whole
-calls, the host's work included: such layers are bound by the number of launches. Prints a table and a JSON line each.
+made before; both compiled; PyTorch Geometric's with the same weights, eager and compiled; ours and theirs from the
+edge_index recorded as a CUDA graph, forward and backward, and replayed. Times are medians of whole calls, the host's
+work included: such layers are bound by the number of launches. Prints a table, and at the end a JSON line each.
 """
 
 import argparse
@@ -48,13 +49,16 @@ def superpixels(graphs: int) -> tuple[Tensor, int]:
 BATCHES = {"ZINC": molecules, "CIFAR10": superpixels}
 
 
-def milliseconds(layer: Callable, x: Tensor, edges: Tensor | Neighbourhoods, parameters: list, repeats: int) -> float:
-    """The median time of a forward and a backward pass."""
+Step = Callable[[], object]  # a forward and a backward pass
+
+
+def milliseconds(step: Step, repeats: int) -> float:
+    """The median time."""
     times = []
     for _ in range(repeats + 5):
         _synchronise()
         start = time.perf_counter()
-        torch.autograd.grad(layer(x, edges).sum(), [x, *parameters])
+        step()
         _synchronise()
         times.append(1e3 * (time.perf_counter() - start))
     return statistics.median(times[5:])
@@ -65,31 +69,75 @@ def _synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def compare(batch: str, graphs: int, features: int, towers: int, repeats: int, compiled: bool) -> dict:
-    """All rows of one batch."""
-    torch.manual_seed(0)
-    edge_index, nodes = BATCHES[batch](graphs)
-    edge_index = edge_index[:, torch.randperm(edge_index.shape[1])].to(DEVICE)
-    deg = torch.bincount(torch.bincount(edge_index[1].cpu(), minlength=nodes))
-    theirs = pyg.PNAConv(features, features, AGGREGATORS, SCALERS, deg, towers=towers).to(DEVICE)
-    ours = PNAConv.from_pyg(theirs)
-    x = torch.randn(nodes, features, device=DEVICE, requires_grad=True)
-    prepared = Neighbourhoods.of(edge_index, nodes).with_transpose()
-    runs: dict[str, tuple[nn.Module, Tensor | Neighbourhoods]] = {
-        "ours": (ours, edge_index),
-        "ours, prepared": (ours, prepared),
-        "torch_geometric": (theirs, edge_index),
-    }
-    if compiled:
-        runs["ours, compiled"] = (torch.compile(ours), edge_index)
-        runs["ours, prepared, compiled"] = (torch.compile(ours), prepared)
-        runs["torch_geometric, compiled"] = (torch.compile(theirs), edge_index)
-    rows = {
-        name: milliseconds(layer, x, edges, [p for p in layer.parameters() if p.requires_grad], repeats)
-        for name, (layer, edges) in runs.items()
-    }
-    ratios = {name: rows[name] / rows["ours"] for name in rows if name.startswith("torch_geometric")}
-    return {"batch": batch, "nodes": nodes, "edges": edge_index.shape[1], "ms": rows, "times_ours": ratios}
+def step_of(layer: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Step:
+    """A layer's passes, with the gradients of x and of all weights."""
+    wanted = [x, *(p for p in layer.parameters() if p.requires_grad)]
+    return lambda: torch.autograd.grad(layer(x, edges).sum(), wanted)
+
+
+def recorded(step: Step) -> Step:
+    """The same as one CUDA graph, replayed."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what is done once only is done before
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = step()  # the graph writes into these
+    return lambda: (graph.replay(), kept)
+
+
+class Comparison:
+    """The layers of one batch, and the times of their rows, measured one after the other and printed."""
+
+    def __init__(self, batch: str, graphs: int, features: int, towers: int, repeats: int) -> None:
+        torch.manual_seed(0)
+        edge_index, self.nodes = BATCHES[batch](graphs)
+        self.edge_index = edge_index[:, torch.randperm(edge_index.shape[1])].to(DEVICE)
+        deg = torch.bincount(torch.bincount(self.edge_index[1].cpu(), minlength=self.nodes))
+        self.theirs = pyg.PNAConv(features, features, AGGREGATORS, SCALERS, deg, towers=towers).to(DEVICE)
+        self.ours = PNAConv.from_pyg(self.theirs)
+        self.x = torch.randn(self.nodes, features, device=DEVICE, requires_grad=True)
+        self.batch, self.repeats, self.rows = batch, repeats, {}
+        print(f"{batch}: {self.nodes:,} nodes, {self.edge_index.shape[1]:,} edges, forward and backward")
+
+    def eager(self) -> None:
+        """Ours, ours with the graph prepared, and theirs."""
+        prepared = Neighbourhoods.of(self.edge_index, self.nodes).with_transpose()
+        self._measure("ours", step_of(self.ours, self.x, self.edge_index))
+        self._measure("ours, prepared", step_of(self.ours, self.x, prepared))
+        self._measure("torch_geometric", step_of(self.theirs, self.x, self.edge_index))
+
+    def compiled(self) -> None:
+        """The same by torch.compile."""
+        prepared = Neighbourhoods.of(self.edge_index, self.nodes).with_transpose()
+        self._measure("ours, compiled", step_of(torch.compile(self.ours), self.x, self.edge_index))
+        self._measure("ours, prepared, compiled", step_of(torch.compile(self.ours), self.x, prepared))
+        self._measure("torch_geometric, compiled", step_of(torch.compile(self.theirs), self.x, self.edge_index))
+
+    def recorded(self, name: str, layer: nn.Module) -> None:
+        """One layer as a CUDA graph, if it can be recorded."""
+        try:
+            self._measure(f"{name}, recorded", recorded(step_of(layer, self.x, self.edge_index)))
+        except RuntimeError as error:
+            print(f"{name}, recorded: cannot be, on {self.batch}: {str(error).splitlines()[0]}")
+
+    def _measure(self, name: str, step: Step) -> None:
+        self.rows[name] = milliseconds(step, self.repeats)
+        print(f"{name:<28}{self.rows[name]:>10.3f} ms")
+
+    def result(self) -> dict:
+        """All rows, and theirs as multiples of ours."""
+        others = [name for name in self.rows if name.startswith("torch_geometric")]
+        ratios = {
+            f"times_{mine.replace(', ', '_')}": {name: self.rows[name] / self.rows[mine] for name in others}
+            for mine in ("ours", "ours, recorded")
+            if mine in self.rows
+        }
+        edges = self.edge_index.shape[1]
+        return {"batch": self.batch, "nodes": self.nodes, "edges": edges, "ms": self.rows, **ratios}
 
 
 def main() -> None:
@@ -101,13 +149,20 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--eager", action="store_true", help="leave out the compiled layers")
     args = vars(parser.parse_args())
-    compiled = not args.pop("eager")
+    eager = args.pop("eager")
+    comparisons = []
     for batch in BATCHES:
-        result = compare(batch, **args, compiled=compiled)
-        print(f"{batch}: {result['nodes']:,} nodes, {result['edges']:,} edges, forward and backward")
-        for name, ms in result["ms"].items():
-            print(f"{name:<28}{ms:>10.3f} ms")
-        print(json.dumps({"benchmark": "layer_gpu", **args, **result, "machine": describe()}))
+        comparison = Comparison(batch, **args)
+        comparison.eager()
+        if DEVICE == "cuda":
+            comparison.recorded("ours", comparison.ours)
+        if not eager:
+            comparison.compiled()
+        comparisons.append(comparison)
+    for comparison in comparisons if DEVICE == "cuda" else []:  # last: a recording that fails may leave CUDA unusable
+        comparison.recorded("torch_geometric", comparison.theirs)
+    for comparison in comparisons:
+        print(json.dumps({"benchmark": "layer_gpu", **args, **comparison.result(), "machine": describe()}))
 
 
 if __name__ == "__main__":

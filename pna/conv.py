@@ -56,7 +56,7 @@ class _Layer(nn.Module):
         same_device("x", x, "the layer's weights", weight)
         same_dtype("x", x, weight)
         neighbourhoods = self._cache if self._cache is not None else self._sorted(x, edges)
-        if neighbourhoods.num_nodes != len(x):
+        if neighbourhoods.num_nodes != x.shape[0]:
             hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
             raise ValueError(f"x must have a row for each of {neighbourhoods.num_nodes} nodes, got {len(x)}{hint}")
         if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
@@ -279,7 +279,10 @@ class PNASimpleConv(_Layer):
 
 
 def fused(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
-    """What the layer makes of x and the edges, in as few launches as there can be (pna.kernels.layer)."""
+    """What the layer makes of x and the edges, in as few launches as there can be (pna.kernels.layer).
+
+    While a CUDA graph is recorded no value can be read: an edge with a number that is no node is then left out, unseen.
+    """
     from pna.kernels import csr  # these two need Triton
     from pna.kernels.layer import layer
 
@@ -287,11 +290,11 @@ def fused(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
         return layer(conv, x, conv._take(x, edges, conv.mix.weight))
     same_device("edge_index", edges, "x", x)
-    neighbourhoods, bad = csr.sort(edges, len(x), conv.flow == "target_to_source", torch.is_grad_enabled())
+    neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
+    check = csr.Check(bad)
     out = layer(conv, x, conv._take(x, neighbourhoods, conv.mix.weight))
-    capturing = bad.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
-    if not capturing and bad.item():  # looked at when all is launched, so that the GPU does not wait for the host
-        check_range(edges, len(x))
+    if check.failed():
+        check_range(edges, x.shape[0])
     return out
 
 
@@ -314,7 +317,7 @@ def _taken(edges: Tensor | Neighbourhoods) -> bool:
     if isinstance(edges, Neighbourhoods):
         return edges.num_edges > 0
     plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
-    return plain and edges.dim() == 2 and len(edges) == 2 and edges.shape[1] > 0
+    return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
 
 
 def _watched(x: Tensor) -> bool:

@@ -11,6 +11,8 @@ from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
+from pna.realworld.models import REAL_PROFILES, RealCell, RealProfile, is_real
+from pna.realworld.run import RealRun
 from pna.training.cells import CellRun
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
@@ -153,10 +155,27 @@ def test_a_changed_profile_has_a_name_of_its_own():
 RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*/*/*/*.json"))
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=lambda path: "/".join(path.parts[-4:]))
+REAL = [path for path in RESULTS if is_real(path.parts[-3])]
+SYNTHETIC = [path for path in RESULTS if path not in REAL]
+
+
+def place(path):
+    return "/".join(path.parts[-4:])
+
+
+@pytest.mark.parametrize("path", SYNTHETIC, ids=place)
 def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
     facts = json.loads(path.read_text())
     profile, cell = Profile(**facts["configuration"]["profile"]), Cell.parse(facts["cell"])
     assert profile == PROFILES.get(profile.name, profile)
     assert facts["hash"] == CellRun(cell, profile).hash
     assert path == path.parents[3] / profile.name / cell.training / cell.spec / f"{cell.model}-{cell.hidden}.json"
+
+
+@pytest.mark.parametrize("path", REAL, ids=place)
+def test_so_is_one_of_a_real_world_cell(path):
+    facts = json.loads(path.read_text())
+    profile, cell = RealProfile(**facts["configuration"]["profile"]), RealCell.parse(facts["cell"])
+    assert profile == REAL_PROFILES.get(profile.name, profile)
+    assert facts["hash"] == RealRun(cell, profile).hash
+    assert path == path.parents[3] / profile.name / cell.training / cell.spec / f"{cell.model}-{cell.edges}.json"

@@ -145,8 +145,8 @@ def test_the_readme_names_the_workflows_commands():
 
 
 def test_the_wheel_holds_the_published_numbers_and_the_pages_style():
-    for name in ("published.json", "page.css"):
-        assert (ROOT / "pna" / "report" / name).exists()
+    for name in ("published.json", "report/page.css"):
+        assert (ROOT / "pna" / name).exists()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "pna" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 

@@ -43,10 +43,6 @@ class Plan:
         drawn = RECORDED if asked is None and profile == "quick" else profile
         return cls(profile, drawn, build, figures.resolve(), results.resolve(), device)
 
-    def trains_nothing(self, options: argparse.Namespace) -> bool:
-        """Draws from recorded runs alone: when asked to, and by itself where the trainings would take a CPU hours."""
-        return options.from_results or self.drawn == RECORDED
-
 
 def main(arguments: list[str]) -> int:
     """Runs the workflow; 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
@@ -66,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
     print(f"profile {plan.profile} on {plan.device}; figures: {plan.figures}; results: {plan.results}", flush=True)
-    if plan.trains_nothing(options):
+    if options.from_results:
         code = _snakemake(plan, options, extra, partial=True)
     else:
         code = _snakemake(plan, options, extra, partial=False)
@@ -134,14 +130,14 @@ def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
     print()
     for cell in missing:
         log = plan.build / "logs" / "train" / f"{cell}.log"
-        print(f"{'NOT RECORDED' if plan.trains_nothing(options) else 'FAILED'}: training {cell}{_last_line(log)}")
+        print(f"{'NOT RECORDED' if options.from_results else 'FAILED'}: training {cell}{_last_line(log)}")
     undone = [name for name in _wanted(options) if not _executed(plan, name).exists()]
     for name in undone:
         print(f"FAILED: notebook {name}{_last_line(plan.build / 'logs' / 'notebooks' / f'{name}.log')}")
     page = plan.figures / "report.html"
     if not options.only and page.exists():
         print(f"Figures and report: {page}")
-    failed = code or undone or (missing and not plan.trains_nothing(options))
+    failed = code or undone or (missing and not options.from_results)
     print("Something failed: see above." if failed else "All steps succeeded.")
     return 1 if failed else 0
 

@@ -2,7 +2,7 @@
 
 Both ends of every edge are sorted as one list of numbers: j for a sender, N + 1 + i for a receiver. A single kernel
 reads everything else off the sorted list, by binary search. A number that is no node counts as node N, which has no
-row: so nothing is read or written out of bounds, and whether there is one can be looked at when all is launched.
+row: so nothing is read or written out of bounds, and whether there is one is looked at when all is launched (Check).
 """
 
 import torch
@@ -14,7 +14,7 @@ from pna.kernels.launch import Launch
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
-__all__ = ["MOST", "sort"]
+__all__ = ["MOST", "Check", "sort"]
 
 MOST = 1 << 30  # edges and nodes: their numbers are sorted as int32
 BLOCK, WARPS = 256, 4
@@ -33,6 +33,25 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
     arguments = (keys, order, *parts, *sizes, E.bit_length())
     _read_off((blocks(max(E, N + 1), BLOCK), 1), arguments, constants, WARPS)
     return Neighbourhoods(*parts[:3], Transpose(*parts[3:6]) if transpose else None), parts[6]
+
+
+class Check:
+    """Whether there was a number that is no node: on its way to the host while more is launched.
+
+    The host waits for the sorted edges alone, and not for what was launched after them. While a CUDA graph is recorded
+    nothing can be waited for, and nothing has failed.
+    """
+
+    def __init__(self, bad: Tensor) -> None:
+        self.capturing = bad.is_cuda and torch.cuda.is_current_stream_capturing()
+        self.bad = bad if self.capturing else bad.to("cpu", non_blocking=True)
+        self.arrived = torch.cuda.current_stream().record_event() if bad.is_cuda and not self.capturing else None
+
+    def failed(self) -> bool:
+        """Waits for the answer."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return not self.capturing and bool(self.bad.item())
 
 
 def _allocate(edges: Tensor, N: int, E: int, transpose: bool) -> tuple[Tensor, ...]:

@@ -1,14 +1,35 @@
 """Launching a kernel again, without Triton's search for its compiled form, which takes longer than a small kernel."""
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
+from triton import knobs
 from triton.compiler import CompiledKernel
 
 __all__ = ["Launch"]
+
+# what Triton's launcher of a compiled kernel takes: in 3.6 and in 3.7
+TAKES = ("self", "gridX", "gridY", "gridZ", "stream", "function")
+THEN = (("args",), ("kernel_metadata", "launch_metadata", "launch_enter_hook", "launch_exit_hook", "args"))
+
+
+class Form(NamedTuple):
+    """A compiled form of a kernel, the values of its constants, and its launcher, if that is one we know."""
+
+    kernel: CompiledKernel
+    constants: tuple
+    launcher: Callable | None
+
+    @classmethod
+    def of(cls, kernel: CompiledKernel, constants: tuple) -> "Form":
+        """Of a kernel that has run once."""
+        takes = tuple(inspect.signature(type(kernel.run).__call__).parameters)
+        known = takes[:6] == TAKES and takes[6:] in THEN and hasattr(knobs.runtime.launch_enter_hook, "calls")
+        return cls(kernel, constants, kernel.run if known else None)
 
 
 class Launch:
@@ -21,25 +42,35 @@ class Launch:
         self.kernel = kernel
         self.interpreted = not isinstance(kernel, triton.JITFunction)
         self.names = () if self.interpreted else tuple(p.name for p in kernel.params if p.is_constexpr)
-        self.forms: dict[tuple, tuple[CompiledKernel, tuple]] = {}
+        self.forms: dict[tuple, Form] = {}
 
     def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: dict, warps: int) -> None:
         """The same as kernel[grid](*arguments, **constants, num_warps=warps)."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)
             return
-        key = (torch.cuda.current_device(), warps, *constants.values(), *_kinds(arguments))
-        form, values = self.forms.get(key, (None, ()))
+        device = torch._C._cuda_getDevice()
+        numbers = [a if type(a) is int else a.data_ptr() for a in arguments]
+        key = (device, warps, *constants.values(), *_kinds(arguments, numbers))
+        form = self.forms.get(key)
         if form is None:
-            form = self.kernel[grid](*arguments, **constants, num_warps=warps)
-            self.forms[key] = form, tuple(constants[name] for name in self.names)
+            kernel = self.kernel[grid](*arguments, **constants, num_warps=warps)
+            self.forms[key] = Form.of(kernel, tuple(constants[name] for name in self.names))
+        elif form.launcher is None or _watched():
+            form.kernel[(*grid, 1)](*arguments, *form.constants)
         else:
-            form[(*grid, 1)](*arguments, *values)
+            kernel, stream = form.kernel, torch._C._cuda_getCurrentRawStream(device)
+            which = (*grid, 1, stream, kernel.function, kernel.packed_metadata)
+            form.launcher(*which, None, None, None, *numbers, *form.constants)  # for no one who looks on
 
 
-def _kinds(arguments: Sequence[Tensor | int]) -> list[Any]:
+def _kinds(arguments: Sequence[Tensor | int], numbers: list[int]) -> list[int | torch.dtype]:
     """What Triton specialises on: a tensor's dtype and alignment; of an integer also its width, and if it is 1."""
-    return [
-        (a == 1) + 2 * (a & 15 == 0) + 4 * (a >> 31 == 0) if type(a) is int else (a.dtype, a.data_ptr() & 15)
-        for a in arguments
-    ]
+    kinds = [a & 15 == 0 for a in numbers]
+    kinds += [(a == 1) + 2 * (a >> 31 == 0) if type(a) is int else a.dtype for a in arguments]
+    return kinds
+
+
+def _watched() -> bool:
+    """Whether a profiler wants to be told of every launch."""
+    return bool(knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls)

@@ -19,7 +19,7 @@ __all__ = ["ACTIVATIONS", "MOST", "linear"]
 
 ACTIVATIONS = {"identity": 1.0, "leaky_relu": 0.01, "relu": 0.0}  # by their slope below zero
 MOST = 64  # features, in or out
-BLOCK, WARPS, PROGRAMS = 64, 4, 528
+BLOCK, WARPS, PROGRAMS = 64, 4, 1056
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:

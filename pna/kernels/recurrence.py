@@ -163,6 +163,7 @@ class _Recurrence(Function):
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
         *tensors, ctx.shape = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
         ctx.save_for_backward(*tensors, output[1])
 
     @staticmethod

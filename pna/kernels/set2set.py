@@ -1,6 +1,7 @@
 """The readout S2S of section 3 for many replicas: all its steps in one kernel each way.
 
-A program keeps the nodes of a few graphs of one replica in its registers from the first step to the last.
+A program keeps the nodes of a few graphs of one replica in its registers from the first step to the last. On NVIDIA's
+GPUs, with 16 features, the kernels of set2set_cuda.py do the same.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.kernels import set2set_cuda
 from pna.kernels.dense import add_row, add_tile, dot, matrix, pack, put_rows, rows_of, tanh, transposed, vector
 from pna.kernels.gru import width
 from pna.kernels.replicas import replicated
@@ -171,14 +173,8 @@ class _Set2Set(Function):
 
     @staticmethod
     def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        x = x.contiguous()
-        R, G, N, H = x.shape
-        out = x.new_empty(R, G, 2, H)
-        steps = x.new_empty(R, N, 3, G, H) if keep else x.new_empty(0)
-        set2set_forward[(-(-G // GRAPHS), R)](
-            x, weights.contiguous(), bias.contiguous(), out, steps, G, N, KEEP=keep, **_constants(N, H)
-        )
-        return out, steps
+        run = set2set_cuda.forward if set2set_cuda.supports(x) else _forward
+        return run(x.contiguous(), weights.contiguous(), bias.contiguous(), keep)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
@@ -187,16 +183,9 @@ class _Set2Set(Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, weights, bias, steps = (t.contiguous() for t in ctx.saved_tensors)
-        R, G, N, H = x.shape
-        programs = -(-G // GRAPHS)
-        grad_x = torch.empty_like(x)
-        grad_weights, grad_bias = x.new_zeros(R, programs, 8 * H, H), x.new_zeros(R, programs, 4 * H)
-        set2set_backward[(programs, R)](
-            x, weights, bias, steps, grad.contiguous(), grad_x, grad_weights, grad_bias, G, N, **_constants(N, H)
-        )
-        of_weights = grad_weights.sum(1).view(R, 2, H, 4, H).transpose(2, 3).flatten(1, 2)  # [R, 8, H, H]
-        return grad_x, of_weights, grad_bias.sum(1).view(R, H, 4).transpose(1, 2), None
+        tensors = [t.contiguous() for t in (*ctx.saved_tensors, grad)]
+        run = set2set_cuda.backward if set2set_cuda.supports(tensors[0]) else _backward
+        return *run(*tensors), None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
@@ -204,6 +193,27 @@ class _Set2Set(Function):
         lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(tensors, in_dims, strict=False)]
         out, steps = _Set2Set.apply(*lifted, keep)
         return (out.unflatten(0, (info.batch_size, -1)), steps), (0, None)
+
+
+def _forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    R, G, N, H = x.shape
+    out = x.new_empty(R, G, 2, H)
+    steps = x.new_empty(R, N, 3, G, H) if keep else x.new_empty(0)
+    grid = -(-G // GRAPHS), R
+    set2set_forward[grid](x, weights, bias, out, steps, G, N, KEEP=keep, **_constants(N, H))
+    return out, steps
+
+
+def _backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    R, G, N, H = x.shape
+    programs = -(-G // GRAPHS)
+    grad_x = torch.empty_like(x)
+    grad_weights, grad_bias = x.new_zeros(R, programs, 8 * H, H), x.new_zeros(R, programs, 4 * H)
+    set2set_backward[(programs, R)](
+        x, weights, bias, steps, grad, grad_x, grad_weights, grad_bias, G, N, **_constants(N, H)
+    )
+    of_weights = grad_weights.sum(1).view(R, 2, H, 4, H).transpose(2, 3).flatten(1, 2)  # [R, 8, H, H]
+    return grad_x, of_weights, grad_bias.sum(1).view(R, H, 4).transpose(1, 2)
 
 
 def _constants(N: int, H: int) -> dict[str, int]:

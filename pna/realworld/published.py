@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pna import published
 from pna.multitask.card import table
 from pna.realworld.datasets import DATASETS
 from pna.realworld.models import MODELS, RealCell, RealProfile
@@ -10,25 +11,31 @@ from pna.realworld.record import summary
 from pna.realworld.run import real_result_path
 from pna.training.store import load
 
-__all__ = ["COLUMNS", "PUBLISHED", "Row", "cell_text", "figure6", "figure6_rows"]
+__all__ = ["COLUMNS", "PUBLISHED", "TITLES", "Row", "cell_text", "epochs_text", "figure6", "figure6_rows"]
 
-COLUMNS = (
-    ("zinc", "no-edges"),
-    ("zinc", "edges"),
-    ("cifar10", "no-edges"),
-    ("cifar10", "edges"),
-    ("mnist", "no-edges"),
-    ("mnist", "edges"),
-    ("molhiv", "no-edges"),
-)
-
-# Mean and deviation over 4 seeds (10 on MolHIV): MAE, accuracy in %, ROC-AUC in %. MolHIV from the public leaderboard.
-PUBLISHED: dict[str, tuple[str | None, ...]] = {
-    "mpnn-sum": ("0.381±0.005", "0.288±0.002", "65.39±0.47", "65.61±0.30", "96.72±0.17", "96.90±0.15", None),
-    "mpnn-max": ("0.468±0.002", "0.328±0.008", "69.70±0.55", "70.86±0.27", "97.37±0.11", "97.82±0.08", None),
-    "pna-no-scalers": ("0.413±0.006", "0.247±0.036", "70.46±0.44", "70.47±0.72", "97.41±0.16", "97.94±0.12", None),
-    "pna": ("0.320±0.032", "0.188±0.004", "70.21±0.15", "70.35±0.63", "97.19±0.08", "97.69±0.22", "79.05±1.32"),
+# The columns of the published table: the data set, and whether edge features are used.
+COLUMNS: dict[str, tuple[str, str]] = {
+    "ZINC_noedge_MAE": ("zinc", "no-edges"),
+    "ZINC_edge_MAE": ("zinc", "edges"),
+    "CIFAR10_noedge_acc": ("cifar10", "no-edges"),
+    "CIFAR10_edge_acc": ("cifar10", "edges"),
+    "MNIST_noedge_acc": ("mnist", "no-edges"),
+    "MNIST_edge_acc": ("mnist", "edges"),
+    "MolHIV_ROCAUC": ("molhiv", "no-edges"),
 }
+
+TITLES: dict[str, str] = {model: facts.title for (_, model, _), facts in MODELS.items()}
+
+
+def _published() -> dict[str, tuple[str | None, ...]]:
+    """By model, in the order of the columns: MAE, accuracy in %, ROC-AUC in %; mean and deviation over seeds."""
+    facts = published.table("realworld")
+    places = [facts["columns"].index(column) for column in COLUMNS]
+    rows = {model: [facts["rows"][title][place] for place in places] for model, title in TITLES.items()}
+    return {model: tuple(text and text.rstrip("*") for text in row) for model, row in rows.items()}
+
+
+PUBLISHED = _published()
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,12 @@ class Row:
 
 def figure6_rows(profiles: Callable[[str], RealProfile]) -> Iterator[Row]:
     """Every cell of the figure; profiles: the profile whose results are shown, by data set."""
-    for column, (data, edges) in enumerate(COLUMNS):
-        for model, published in PUBLISHED.items():
+    for column, (data, edges) in enumerate(COLUMNS.values()):
+        for model, row in PUBLISHED.items():
             if (data, model, edges) in MODELS:
                 cell = RealCell(data, model, edges)
                 path = real_result_path(cell, profiles(data))
-                yield Row(cell, published[column], load(path) if path.exists() else None)
+                yield Row(cell, row[column], load(path) if path.exists() else None)
 
 
 def figure6(profiles: Callable[[str], RealProfile]) -> str:
@@ -66,11 +73,10 @@ def figure6(profiles: Callable[[str], RealProfile]) -> str:
         if row.facts is None:
             lines.append((*line, "not run", "", "", ""))
             continue
-        replicas = row.facts["replicas"]
-        lines.append((*line, *row.ours.values(), len(replicas), _span([replica["epochs"] for replica in replicas])))
+        lines.append((*line, *row.ours.values(), len(row.facts["replicas"]), epochs_text(row.facts)))
         if row.facts["data"]["train"] != "official":
             notes[title] = f"{title}: the training set is {row.facts['data']['train']}"
-    header = ("data", "model", "published", "ours", "last epoch", "seeds", "epochs")
+    header = ("data", "model", "published", "ours, best weights", "ours, last epoch", "seeds", "epochs")
     return "\n".join([table(header, lines), *notes.values()])
 
 
@@ -81,6 +87,8 @@ def cell_text(data: str, mean: float, deviation: float) -> str:
     return f"{100 * mean:.2f}±{100 * deviation:.2f}"
 
 
-def _span(epochs: list[int]) -> str:
+def epochs_text(facts: dict) -> str:
+    """How many epochs the replicas of a result took, as 200, or 84 to 105."""
+    epochs = [replica["epochs"] for replica in facts["replicas"]]
     low, high = min(epochs), max(epochs)
     return str(low) if low == high else f"{low} to {high}"

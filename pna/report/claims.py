@@ -174,7 +174,7 @@ def _from_checks(claim: Claim) -> Finding:
 
 def _plain(claim: Claim, evidence: tests.Evidence) -> Finding:
     verdict = _VERDICTS[evidence.outcome] if evidence.full else NOT_RUN
-    return Finding(claim, "", verdict, evidence.outcome, evidence.text)
+    return Finding(claim, "", verdict, evidence.outcome, evidence.text, evidence.budget)
 
 
 def _from_runs(claim: Claim, runs: Runs) -> Finding:

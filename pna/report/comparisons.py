@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pna import published
 from pna.multitask import FAMILIES, TASKS
 from pna.networks import MODELS
-from pna.report import published
 from pna.report.figures.extrapolation import SHOWN, ratios, splits_of
 from pna.report.figures.multitask import SPLIT
 from pna.report.runs import Run, Runs
 from pna.report.scores import Interval, best, difference, drawn_tasks, interval, log_mean, log_tasks, resampled
 
-__all__ = ["TOLERANCE", "Evidence", "against_published", "less"]
+__all__ = ["TOLERANCE", "Evidence", "against_published", "extrapolation_against_published", "less"]
 
 TOLERANCE = 0.3  # of log10 MSE: within a factor of 2 of the published number
 
@@ -26,6 +26,7 @@ class Evidence:
     outcome: str
     text: str
     full: bool = True
+    budget: str = ""  # of the runs, where the evidence chose them itself
 
 
 def less(comparisons: Iterable[tuple[str, Interval]]) -> Evidence:
@@ -165,6 +166,16 @@ def _ratio_difference(one: Run, other: Run, split: str, other_split: str | None 
     value, draws = (
         np.subtract(*(np.nanmean(ratios(run, where, drawn), axis=-1) for run, where in pairs)) for drawn in (None, rows)
     )
+    return interval(value, draws)
+
+
+def extrapolation_against_published(run: Run, place: int) -> Interval | None:
+    """Ours minus the published log10 ratio to the baseline, at one of the sizes; None where none was published."""
+    theirs = published.extrapolation()[run.cell.model][place]
+    if not np.isfinite(theirs):
+        return None
+    rows, split = resampled(len(run.validation)), splits_of(run)[place]
+    value, draws = (np.nanmean(ratios(run, split, drawn), axis=-1) - theirs for drawn in (None, rows))
     return interval(value, draws)
 
 

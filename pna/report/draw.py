@@ -10,9 +10,10 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from pna.experiments import SPECS, Cell
+from pna.experiments import SPECS
 from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
 from pna.report.places import figures_folder, recorded_folder
+from pna.report.realworld import budgets, missing, scores
 from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import COLUMN, STYLE, WARN, budget_text, save, stamp, write_sidecar
 
@@ -153,15 +154,16 @@ def _provenance(runs: Runs) -> dict:
         "full paper budget": runs.full,
         "profile": asdict(runs.profile),
         "units": "MSE in units of the released training set's maxima; the five best seeds by validation error",
-        "cells": [_cell(cell, run.facts) for cell, run in runs.found.items()],
+        "cells": [_cell(run.facts) for run in runs.found.values()],
         "missing": [str(cell) for cell in runs.missing],
     }
 
 
-def _cell(cell: Cell, facts: dict) -> dict:
+def _cell(facts: dict) -> dict:
     return {
-        "cell": str(cell),
+        "cell": facts["cell"],
         "hash": facts["hash"],
+        "profile": facts["configuration"]["profile"]["name"],
         "seeds": facts["configuration"]["seeds"],
         "epochs": sorted({replica["epochs"] for replica in facts["replicas"]}),
         "device": facts["device"],
@@ -201,7 +203,13 @@ def _draw_theory(function: Callable[[Path], dict[str, dict]]) -> Callable:
 
 def _draw_realworld(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
     figure, numbers = realworld.figure6(profile)
-    save(figure, name, _facts(name, entry) | {"numbers": numbers}, folder)
+    found = scores(profile)
+    made_from = {
+        "budget": budgets(found),
+        "cells": [_cell(score.result) for score in found.values()],
+        "missing": [f"{title}, {column}" for title, column in missing(found)],
+    }
+    save(figure, name, _facts(name, entry) | made_from | {"numbers": numbers}, folder)
 
 
 _OTHERS: dict[str, Callable] = {

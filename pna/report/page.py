@@ -12,31 +12,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pna.experiments import SPECS
-from pna.multitask import DEPARTURES, TASKS
-from pna.networks import MODELS
-from pna.report import published
-from pna.report.claims import CLAIMS, NOT_RUN, VERDICTS, Finding
+from pna.multitask import DEPARTURES
+from pna.report.beside import beside
+from pna.report.claims import CLAIMS, VERDICTS, Finding
 from pna.report.command import direction_of
-from pna.report.comparisons import against_published
 from pna.report.draw import FIGURES, Entry, files_of
+from pna.report.markup import Raw, badge, table
 from pna.report.places import recorded_folder
 from pna.report.runs import Runs, runs_of
-from pna.report.scores import Interval
 from pna.report.style import budget_text
 from pna.report.theory import outcomes
 
 __all__ = ["page"]
 
 TITLE = "Principal Neighbourhood Aggregation, reproduced"
-_CLASS = dict(zip(VERDICTS, ("good", "part", "bad", "open", "wait", "none"), strict=True))
-
-# What was published as numbers for a figure, and what was not.
-_TABLES = {
-    "figure4": ("multitask_per_task", "multitask_boxplot"),
-    "figure5": ("extrapolation",),
-    "figure6": ("realworld",),
-    "parameters": ("parameters",),
-}
 
 
 def page(profile: str, figures: Path, findings: Sequence[Finding]) -> str:
@@ -64,7 +53,7 @@ def _style() -> str:
 
 def _summary(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.verdict for finding in findings)
-    badges = " ".join(f"{_badge(verdict)}&nbsp;{counts[verdict]}" for verdict in VERDICTS if counts[verdict])
+    badges = " ".join(f"{badge(verdict)}&nbsp;{counts[verdict]}" for verdict in VERDICTS if counts[verdict])
     return (
         "<p>Every figure and table of the paper (Corso, Cavalleri, Beaini, Liò and Veličković, NeurIPS 2020), drawn "
         "again from this repository's runs, beside the published numbers, with a verdict for each claim. "
@@ -84,10 +73,6 @@ def _contents() -> str:
     return "<nav>" + "".join(f'<a href="#{name}">{html.escape(text)}</a>' for name, text in links) + "</nav>"
 
 
-def _badge(verdict: str) -> str:
-    return f'<span class="verdict {_CLASS[verdict]}">{verdict}</span>'
-
-
 # ---- one figure ----
 
 
@@ -99,7 +84,7 @@ def _section(name: str, entry: Entry, profile: str, findings: Sequence[Finding],
     else:
         sides = []
         parts += [_picture(file, figures) for file in files_of(name)]
-    parts += [_published(name, sides)]
+    parts += [beside(name, sides, profile)]
     if name == "theory":
         parts.append(_theory())
     own = [f for f in findings if (f.claim.experiment == entry.experiment and entry.experiment) or _belongs(f, name)]
@@ -146,67 +131,6 @@ def _picture(name: str, figures: Path) -> str:
     )
 
 
-# ---- published numbers ----
-
-
-def _published(name: str, sides: Sequence[Runs]) -> str:
-    if name not in _TABLES:
-        return "" if name not in ("moments", "graph-types", "standard", "single-task") else _unpublished()
-    notes = "".join(f"<p class='soft'>{html.escape(published.note(table))}.</p>" for table in _TABLES[name])
-    if name == "figure4":
-        return "<h3>Ours and published</h3>" + _figure4_words() + "".join(map(_against_published, sides)) + notes
-    if name == "figure5":
-        rows = published.table("extrapolation")["rows"].items()
-        body = [(title, *("–" if v is None else v for v in row)) for title, row in rows]
-        return "<h3>Published</h3>" + _table(("model", *published.table("extrapolation")["columns"]), body) + notes
-    if name == "parameters":
-        body = [
-            (MODELS[m].title, f"{c:,}", f"{published.parameters(20)[m]:,}") for m, c in published.parameters(16).items()
-        ]
-        return (
-            "<h3>Published parameters</h3>"
-            + _table(("model", "16 features", "20 features"), body)
-            + notes
-            + _unpublished()
-        )
-    return notes
-
-
-def _unpublished() -> str:
-    return "<p class='soft'>The paper gives this figure as a picture only; its scores are not published as numbers.</p>"
-
-
-def _figure4_words() -> str:
-    return (
-        "<p>The difference is (ours − our baseline) − (published − published baseline) in log<sub>10</sub> MSE, with a "
-        "95 % bootstrap interval over seeds; below zero is better than published. Relative to the baseline on the same "
-        f"graphs the units cancel. The published errors were measured on graphs of {published.PUBLISHED_SIZES} nodes, "
-        "the released code tests on 15-19 (D3); ours follow each specification. Verdict: reproduced if the interval "
-        "lies below 0.3, a factor of two; not if it lies above.</p>"
-    )
-
-
-def _against_published(runs: Runs) -> str:
-    """The table of differences under one specification."""
-    if not runs.found:
-        return f"<h4>{runs.spec}: no run is recorded</h4>"
-    tasks = [None, *range(len(TASKS))]
-    header = ("model", "average", *(task.title for task in TASKS), "verdict (average)")
-    body = []
-    for name, run in runs.of("multitask").items():
-        found = [against_published(run, task) for task in tasks]
-        average = found[0]
-        verdict = "reproduced" if average.high < 0.3 else "not" if average.low > 0.3 else "partly"
-        if not runs.full:
-            verdict = NOT_RUN
-        body.append((MODELS[name].title, *map(_two_lines, found), _Raw(_badge(verdict))))
-    return f"<h4>{html.escape(budget_text(runs))}</h4>" + _table(header, body)
-
-
-def _two_lines(found: Interval) -> "_Raw":
-    return _Raw(f"{found.value:+.2f}<br><small>{found.low:+.2f} … {found.high:+.2f}</small>")
-
-
 # ---- claims, theory, foot ----
 
 
@@ -216,10 +140,10 @@ def _claims_table(findings: Sequence[Finding]) -> str:
         evidence = finding.evidence + (
             f" [{finding.budget}]" if finding.budget and finding.outcome != "no runs" else ""
         )
-        verdict = _Raw(_badge(finding.verdict) + html.escape(direction_of(finding)))
+        verdict = Raw(badge(finding.verdict) + html.escape(direction_of(finding)))
         rows.append((verdict, finding.claim.sentence, finding.spec or "–", finding.claim.where, evidence))
     classes = {1: "claim", 4: "evidence"}
-    return _table(("verdict", "claim", "spec", "where", "test"), rows, classes)
+    return table(("verdict", "claim", "spec", "where", "test"), rows, classes, stacked=True)
 
 
 def _all_claims(findings: Sequence[Finding]) -> str:
@@ -230,7 +154,7 @@ def _all_claims(findings: Sequence[Finding]) -> str:
 def _theory() -> str:
     rows = [(row.statement, row.method, row.range, row.status, row.evidence, row.caveat) for row in outcomes()]
     header = ("statement", "method", "range", "status", "evidence", "caveat")
-    return "<h3>Status of the theory</h3>" + _table(header, rows, {0: "claim", 4: "evidence"})
+    return "<h3>Status of the theory</h3>" + table(header, rows, {0: "claim", 4: "evidence"}, stacked=True)
 
 
 def _specifications() -> str:
@@ -242,7 +166,7 @@ def _specifications() -> str:
         ("init", "not said", "Xavier-uniform with gain 1/in, zero bias"),
         ("outputs", "not said", "a LeakyReLU after the last layer of both heads"),
     ]
-    body = _table(("departure", "described", "released"), rows)
+    body = table(("departure", "described", "released"), rows)
     return f'<section id="specs"><h2>Where the released code departs from the paper</h2>{body}</section>'
 
 
@@ -271,25 +195,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
-
-
-# ---- tables ----
-
-
-class _Raw(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]], classes: dict[int, str] | None = None) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-    body = "".join(f"<tr>{''.join(_cell(k, cell, classes or {}) for k, cell in enumerate(row))}</tr>" for row in rows)
-    return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _cell(column: int, cell: object, classes: dict[int, str]) -> str:
-    text = cell if isinstance(cell, _Raw) else html.escape(str(cell))
-    number = isinstance(cell, int | float) or (isinstance(cell, str) and cell[:1] in "+-−0123456789" and len(cell) < 50)
-    kind = classes.get(column) or ("number" if number else "")
-    return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"

@@ -5,54 +5,87 @@ were best on validation. Within a column, one budget is shown: the paper's if th
 models.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from pna.networks import MODELS
+from pna.realworld.datasets import DATASETS
+from pna.realworld.models import MODELS
+from pna.realworld.published import COLUMNS as PLACES
+from pna.realworld.published import TITLES
+from pna.realworld.record import summary
 from pna.report.places import recorded_folder
 from pna.report.runs import RECORDED
+from pna.report.scores import Interval, interval, resampled
 from pna.training.store import load
 
-__all__ = ["COLUMNS", "Column", "Score", "scores"]
+__all__ = ["COLUMNS", "Column", "Score", "budgets", "difference", "missing", "scores"]
 
 PAPER = "paper"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of figure 6: its heading, the data set, whether edge features are used, and which way is better."""
+    """A column of figure 6: the data set, and whether edge features are used."""
 
-    title: str
     data: str
-    edges: bool
-    lower_is_better: bool = False
+    edges: str
+
+    @property
+    def title(self) -> str:
+        """As ZINC, no edge features."""
+        if self.data == "molhiv":
+            return "MolHIV"
+        return f"{self.data.upper()}, {'edge features' if self.edges == 'edges' else 'no edge features'}"
+
+    @property
+    def metric(self) -> str:
+        """With its unit."""
+        return DATASETS[self.data].metric + ("" if self.lower_is_better else " %")
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Which way is better."""
+        return DATASETS[self.data].task == "regression"
+
+    @property
+    def weights(self) -> str:
+        """The weights that are tested: "last" or "best"."""
+        return "best" if self.data == "molhiv" else "last"
+
+    @property
+    def scale(self) -> float:
+        """From the recorded metric to the table's unit."""
+        return 1.0 if self.lower_is_better else 100.0
+
+    @property
+    def titles(self) -> list[str]:
+        """The models that are trained here."""
+        return [title for model, title in TITLES.items() if (self.data, model, self.edges) in MODELS]
 
 
-COLUMNS: dict[str, Column] = {
-    "ZINC_noedge_MAE": Column("ZINC\nno edge feat.\nMAE", "zinc", False, True),
-    "ZINC_edge_MAE": Column("ZINC\nedge feat.\nMAE", "zinc", True, True),
-    "CIFAR10_noedge_acc": Column("CIFAR10\nno edge feat.\naccuracy %", "cifar10", False),
-    "CIFAR10_edge_acc": Column("CIFAR10\nedge feat.\naccuracy %", "cifar10", True),
-    "MNIST_noedge_acc": Column("MNIST\nno edge feat.\naccuracy %", "mnist", False),
-    "MNIST_edge_acc": Column("MNIST\nedge feat.\naccuracy %", "mnist", True),
-    "MolHIV_ROCAUC": Column("MolHIV\n\nROC-AUC %", "molhiv", False),
-}
+COLUMNS: dict[str, Column] = {name: Column(*place) for name, place in PLACES.items()}
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean and deviation over seeds, how many there are, under which budget; full if that is the paper's."""
+    """Mean and deviation over seeds, in the table's units; of a published one there is no result."""
 
     mean: float
     deviation: float
-    seeds: int
-    full: bool = False
-    budget: str = ""
+    budget: str = ""  # the profile's name
+    result: dict | None = None
 
     def __str__(self) -> str:
-        return f"{self.mean:.3g} ± {self.deviation:.2g}" if self.mean < 1 else f"{self.mean:.2f} ± {self.deviation:.2f}"
+        digits = 3 if self.mean < 1 else 2
+        return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"
+
+    @property
+    def full(self) -> bool:
+        """Whether it was published, or has the paper's budget and data."""
+        return self.result is None or (self.budget == PAPER and self.result["data"]["train"] == "official")
 
 
 def scores(profile: str) -> dict[tuple[str, str], Score]:
@@ -60,23 +93,16 @@ def scores(profile: str) -> dict[tuple[str, str], Score]:
     found = {}
     for name, column in COLUMNS.items():
         folder = _folder(column, profile)
-        for path in _files(folder, column):
-            model = path.stem.removesuffix(_suffix(column))
-            if model in MODELS:
-                found[MODELS[model].title, name] = _score(load(path), column, folder.name)
+        for title, path in _files(folder, column).items():
+            found[title, name] = _score(load(path), column, folder.name)
     return found
 
 
-def _suffix(column: Column) -> str:
-    return "-edges" if column.edges else "-no-edges"
-
-
-def _files(folder: Path, column: Column) -> list[Path]:
-    return sorted(
-        path
-        for path in (folder / column.data).glob(f"*/*{_suffix(column)}.json")
-        if column.edges != path.stem.endswith("-no-edges")
-    )
+def _files(folder: Path, column: Column) -> dict[str, Path]:
+    """The results in a folder, by the model's title."""
+    place = folder / column.data / "released"
+    paths = {title: place / f"{name}-{column.edges}.json" for name, title in TITLES.items()}
+    return {title: path for title, path in paths.items() if path.exists()}
 
 
 def _folder(column: Column, profile: str) -> Path:
@@ -90,9 +116,40 @@ def _folder(column: Column, profile: str) -> Path:
 
 
 def _score(facts: dict, column: Column, budget: str) -> Score:
-    which = "best" if column.data == "molhiv" else "last"
-    values = np.array([replica["test"][which] for replica in facts["replicas"] if replica["test"][which] is not None])
-    scale = 1.0 if column.lower_is_better else 100.0
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    full = budget == PAPER and facts["data"].get("train") == "official"
-    return Score(scale * float(values.mean()) if len(values) else np.nan, scale * deviation, len(values), full, budget)
+    mean, deviation = summary(facts)[column.weights]
+    return Score(column.scale * mean, column.scale * deviation, budget, facts)
+
+
+def difference(name: str, score: Score, published: float) -> Interval:
+    """Ours minus the published mean, with a bootstrap interval over our seeds."""
+    column = COLUMNS[name]
+    found = [replica["test"][column.weights] for replica in score.result["replicas"]]
+    values = column.scale * np.array([value for value in found if value is not None])
+    return interval(score.mean - published, values[resampled(len(values))].mean(axis=-1) - published)
+
+
+def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:
+    """What our scores were made from: a line for each column that has any, and for each training set not official."""
+    found = {name: [score.result for (_, where), score in ours.items() if where == name] for name in columns}
+    lines = [f"{COLUMNS[name].title}: {_budget(results)}" for name, results in found.items() if results]
+    sets = {(COLUMNS[name].data, result["data"]["train"]) for name, results in found.items() for result in results}
+    others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
+    return lines + [f"{title}: the training set is {train}" for title, train in others]
+
+
+def _budget(results: list[dict]) -> str:
+    """Seeds, epochs out of the paper's, how many runs ended by themselves, and a smaller training set."""
+    replicas = [replica for result in results for replica in result["replicas"]]
+    asked, first = (results[0]["configuration"][key] for key in ("epochs", "model"))
+    ended = sum(replica["ended_by"] == "learning rate" for replica in replicas)
+    parts = [f"{len(results[0]['replicas'])} seeds", f"at most {asked:,} of {first['epochs']:,} epochs"]
+    parts += [f"{ended} of {len(replicas)} runs ended sooner (learning rate)"] * bool(ended)
+    if results[0]["configuration"]["profile"]["graphs"]:
+        parts.append(f"{results[0]['data']['graphs']['train']:,} training graphs")
+    return ", ".join(parts)
+
+
+def missing(ours: dict[tuple[str, str], Score]) -> list[tuple[str, str]]:
+    """The models and columns that are trained here and have no result."""
+    cells = [(title, name) for name, column in COLUMNS.items() for title in column.titles]
+    return [cell for cell in cells if cell not in ours]

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from pna import published
 from pna.multitask import RELEASED, RELEASED_MAXIMA, TASKS, Split, make
 from pna.networks import MODELS, build, count_parameters
-from pna.report import published
 from pna.report.comparisons import Evidence
 
 __all__ = ["baseline", "counts", "larger_others", "more_parameters", "width"]

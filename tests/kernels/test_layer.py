@@ -1,5 +1,7 @@
 """The whole layer as one function against the layer step by step: sizes, scalers, graphs, strides, what is wanted."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -8,6 +10,8 @@ from pna import conv as layers
 from pna.conv import fused
 from pna.kernels import csr
 from pna.kernels.choice import plain
+from pna.kernels.launch import Form
+from pna.kernels.outer import Places, Sizes
 from pna.neighbourhoods import transpose_edges
 
 DEG = torch.tensor([1, 5, 8, 4, 2])
@@ -53,6 +57,36 @@ def test_equals_the_layer_step_by_step(towers, divide_input, sort, dtype, device
     x = torch.randn(N, 10, dtype=dtype, device=device, requires_grad=True)
     tolerances = (1e-5, 1e-4) if dtype == torch.float else (1e-10, 1e-9)
     assert_same(conv, x, graph().to(device), None, *tolerances)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "towers", "divide_input", "sort", "nodes"),
+    [
+        ((7, 6), 1, False, PAPER, 150),  # odd sizes, several blocks of nodes and several shares of them
+        ((15, 10), 5, True, (["mean", "std"], ["identity"]), 150),  # towers of three features, one scaler
+        ((11, 10), 5, False, PAPER, 70),  # channels padded at the end of every tower, and behind the last
+        ((64, 40), 1, False, (["max"], ["attenuation", 2.0]), 40),  # nothing to pad; three blocks of outputs
+        ((12, 132), 2, False, (["min", "var"], ["amplification"]), 33),  # more outputs than one tile holds
+    ],
+)
+def test_float32_is_close_to_float64_step_by_step(sizes, towers, divide_input, sort, nodes, device):
+    conv = PNAConv(*sizes, *sort, DEG, towers=towers, divide_input=divide_input).to(device)
+    x = torch.randn(nodes, sizes[0], device=device, requires_grad=True)
+    edges = torch.randint(0, nodes - 2, (2, 3 * nodes), device=device)  # two nodes get nothing
+    mine = results(fused, conv, x, edges)
+    exact = results(step_by_step, conv.double(), x.detach().double().requires_grad_(), edges)
+    for a, b in zip(mine, exact, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4 * float(b.detach().abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("T", "F", "H", "padded"),
+    [(5, 75, 15, (76, 384, 848)), (1, 7, 6, (8, 16, 48)), (5, 2, 3, (4, 32, 80)), (1, 64, 64, (64, 64, 192))],
+)
+def test_rows_of_channels_begin_at_64_bytes(T, F, H, padded):
+    places = Places.of(Sizes(T, F, H, 4, F, (0.0,), (False,)))
+    assert (places.FP, places.C, places.W) == padded
+    assert all(place % 16 == 0 for place in places[2:])
 
 
 @pytest.mark.parametrize("divide_input", [False, True])
@@ -104,9 +138,10 @@ def test_second_derivatives(device):
         torch.testing.assert_close(a, b)
 
 
-def test_same_bits_every_time(device):
+@pytest.mark.parametrize("nodes", [N, 70])
+def test_same_bits_every_time(nodes, device):
     conv = make(device, torch.float, towers=5)
-    x = torch.randn(N, 10, device=device, requires_grad=True)
+    x = torch.randn(nodes, 10, device=device, requires_grad=True)
     edges = graph().to(device)
     once, again = (results(fused, conv, x, edges) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
@@ -138,6 +173,48 @@ def test_a_node_that_is_not_there_is_named(end, node, wanted, device):
     x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=wanted)
     with torch.set_grad_enabled(wanted), pytest.raises(ValueError, match=f"from 0 to {N - 1} .* got values from"):
         fused(conv, x, edges)
+
+
+@pytest.mark.gpu
+def test_it_can_be_recorded_from_an_edge_index():
+    conv = make("cuda", torch.float, towers=5)
+    x = torch.randn(N, 10, device="cuda", requires_grad=True)
+    edges = graph().cuda()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        results(fused, conv, x, edges)
+    torch.cuda.current_stream().wait_stream(side)
+    recording = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(recording):
+        recorded = results(fused, conv, x, edges)
+    with torch.no_grad():
+        x.copy_(torch.randn(N, 10))
+        edges.copy_(graph())
+    recording.replay()
+    for a, b in zip(recorded, results(fused, conv, x, edges), strict=True):
+        assert torch.equal(a, b)
+
+
+class Launcher36:
+    def __call__(self, gridX, gridY, gridZ, stream, function, *args): ...
+
+
+class Launcher37:
+    def __call__(
+        self, gridX, gridY, gridZ, stream, function,
+        kernel_metadata, launch_metadata, launch_enter_hook, launch_exit_hook, *args,
+    ): ...  # fmt: skip
+
+
+class OtherLauncher:
+    def __call__(self, grid, stream, function, *args): ...
+
+
+@pytest.mark.parametrize(("kind", "known"), [(Launcher36, True), (Launcher37, True), (OtherLauncher, False)])
+def test_only_a_launcher_that_is_known_is_called_itself(kind, known):
+    kernel = SimpleNamespace(run=kind())
+    assert Form.of(kernel, ()).launcher is (kernel.run if known else None)
 
 
 @pytest.fixture

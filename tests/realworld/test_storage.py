@@ -140,6 +140,7 @@ def test_missing_files_are_told_with_place_and_command(place, name):
         ("test.csv.gz", gzip.compress(b"smiles,label\nC,1\n"), "test.csv.gz must have the columns smiles and y"),
         ("train.csv.gz", gzip.compress(b"smiles,y\nC,much\n"), "train.csv.gz must have the columns smiles and y"),
     ],
+    ids=("no gzip", "other columns", "no numbers"),  # the compressed bytes hold the time
 )
 def test_a_file_of_another_kind_is_named(place, local, file, content, message):
     local.zinc(place)

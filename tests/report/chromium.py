@@ -49,7 +49,7 @@ def browser(profile):
         process.wait(timeout=20)
 
 
-def look(page, port, width, screenshot=None):
+def look(page, port, width):
     """Loads a file at a width: what LOOK says, and every error of console and network."""
     import websocket
 

@@ -1,13 +1,16 @@
+import hashlib
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from pna.experiments import Cell, all_cells
 from pna.multitask import FAMILIES, RELEASED_MAXIMA, TASKS
+from pna.realworld.models import REAL_PROFILES, RealCell
 from pna.report.runs import profile_named
 from pna.training.cells import CellRun
-from pna.training.store import result_path
+from pna.training.store import result_path, results_folder
 
 NAMES = [task.name for task in TASKS]
 SIZES = (20, 25, 30, 35, 40, 45, 60, 75, 95)
@@ -64,6 +67,32 @@ def write_result(cell, profile="paper", level=-2.0, noise=0.0, levels=None, base
         "replicas": replicas,
     }
     path = result_path(cell, profile)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(facts))
+    return path
+
+
+def write_real(cell, profile, last, best=None, epochs=1_000, train="official"):
+    """A result of a real-world cell as its trainer writes it: a seed for each of the numbers after the last epoch."""
+    cell = RealCell.parse(cell)
+    configuration = {
+        "cell": str(cell),
+        "profile": asdict(REAL_PROFILES["paper"].changed(epochs=epochs if profile != "paper" else None)),
+        "model": asdict(cell.hyperparameters),
+        "epochs": epochs,
+        "seeds": list(range(len(last))),
+    }
+    replica = {"epochs": epochs, "ended_by": "epochs", "best_epoch": 1, "validation": 0.1}
+    facts = {
+        "cell": str(cell),
+        "hash": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
+        "configuration": configuration,
+        "data": {"train": train},
+        "device": "none",
+        "written": "2000-01-01T00:00:00+00:00",
+        "replicas": [replica | {"test": {"best": best or value, "last": value}} for value in last],
+    }
+    path = results_folder() / profile / cell.training / "released" / f"{cell.model}-{cell.edges}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(facts))
     return path

@@ -7,7 +7,7 @@ from pna.report import comparisons, structure
 from pna.report.claims import CLAIMS, NOT_RUN, VERDICTS, judge
 from pna.report.runs import runs_of
 from pna.report.scores import Interval
-from tests.report.conftest import write_result
+from tests.report.conftest import write_real, write_result
 
 
 def test_every_claim_has_one_test_and_a_name_of_its_own():
@@ -112,10 +112,41 @@ def test_a_missing_cell_of_the_full_budget_is_no_verdict_either(results):
     assert (finding.verdict, finding.outcome) == (NOT_RUN, "holds")
 
 
+def test_claims_on_real_data_say_their_budget_and_their_data(results):
+    train = "redrawn: 3 of 20 rows are the official molecules"
+    for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
+        write_real(f"zinc/released/{model}/edges", "paper-200-epochs", (level, level + 0.01), epochs=200, train=train)
+    (finding,) = judge_recorded("zinc-scalers")
+    assert (finding.verdict, finding.outcome) == (NOT_RUN, "partly")  # one column of two
+    budget = "ZINC, edge features: 2 seeds, at most 200 of 1,000 epochs"
+    assert finding.budget == f"{budget}; ZINC-12k: the training set is {train}"
+    assert "ZINC, edge features: 0.205 ± 0.007 against PNA (no scalers) 0.305 ± 0.007 (ours): holds" in finding.evidence
+
+
+def test_a_column_that_was_not_run_keeps_a_claim_open(results):
+    for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
+        write_real(f"zinc/released/{model}/edges", "paper", (level, level + 0.01))
+    (finding,) = judge_recorded("zinc-scalers")
+    assert finding.verdict == NOT_RUN
+    for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
+        write_real(f"zinc/released/{model}/no-edges", "paper", (level, level + 0.01))
+    (finding,) = judge_recorded("zinc-scalers")
+    assert finding.verdict == "reproduced"
+
+
 def test_against_published_is_relative_to_the_baseline(results):
     write_result("multitask/released/pna/16", level=-2.75, baseline=-1.0)  # -1.75 of the baseline, as published
     run = runs_of("figure4", "released", "paper").of("multitask")["pna"]
     assert comparisons.against_published(run, None).value == pytest.approx(0.02, abs=1e-3)  # the five best: +0.02
+
+
+def test_extrapolation_against_published(results):
+    write_result("extrapolation/released/gat/16", level=-1.71, baseline=-1.0)  # the five best: -0.69; published: -0.81
+    run = runs_of("figure5", "released", "paper").of("extrapolation")["gat"]
+    found = [comparisons.extrapolation_against_published(run, place) for place in range(6)]
+    assert found[0].value == pytest.approx(0.12, abs=1e-3)
+    assert found[0].low < found[0].value < found[0].high
+    assert found[5] is None  # the published line leaves the plot
 
 
 def test_facts_without_training():

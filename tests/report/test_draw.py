@@ -3,10 +3,11 @@ import json
 import pytest
 
 from pna.networks import MODELS
+from pna.realworld.models import real_cells
 from pna.report import FIGURES, draw
 from pna.report.draw import files_of
 from pna.report.style import MARKERS, MODEL_COLOURS
-from tests.report.conftest import write_result
+from tests.report.conftest import write_real, write_result
 
 EXPERIMENTS = [name for name, entry in FIGURES.items() if entry.experiment]
 
@@ -78,24 +79,31 @@ def test_schematics_come_from_the_codes_tables(tmp_path):
 
 
 def test_figure_6_reads_what_is_recorded(results, tmp_path):
-    import hashlib
-
-    configuration = {"cell": "zinc/released/pna/no-edges"}
-    text = json.dumps(configuration, sort_keys=True)
-    facts = {
-        "configuration": configuration,
-        "hash": hashlib.sha256(text.encode()).hexdigest(),
-        "data": {"train": "official"},
-        "replicas": [{"test": {"best": 0.3, "last": value}} for value in (0.31, 0.33)],
-    }
-    path = results / "paper" / "zinc" / "released" / "pna-no-edges.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(facts))
+    write_real("zinc/released/pna/no-edges", "paper", (0.31, 0.33), best=0.3)
     draw("figure6", folder=tmp_path)
-    ours = json.loads((tmp_path / "figure6.json").read_text())["numbers"]["ours"]
+    facts = json.loads((tmp_path / "figure6.json").read_text())
+    ours = facts["numbers"]["ours"]
     assert ours["PNA, ZINC_noedge_MAE"]["mean"] == 0.32
     assert ours["PNA, ZINC_noedge_MAE"]["full"] is True
-    assert len(ours) == 1
+    assert len(ours) == len(facts["cells"]) == 1
+    assert len(facts["missing"]) == len(list(real_cells())) - 1
+    assert "PNA, MolHIV_ROCAUC" in facts["missing"]
+
+
+def test_figure_6_says_what_it_was_made_from(results, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("matplotlib.figure.Figure.supxlabel", lambda self, text, **style: said.append(text))
+    train = "redrawn: 3 of 20 rows are the official molecules"
+    write_real("zinc/released/pna/edges", "paper-200-epochs", (0.2, 0.21), epochs=200, train=train)
+    write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
+    draw("figure6", folder=tmp_path)
+    text = " ".join(said[0].split())
+    assert "NOT THE PAPER'S BUDGET AND DATA" in text
+    assert "ZINC, edge features: 2 seeds, at most 200 of 1,000 epochs" in text
+    assert f"ZINC-12k: the training set is {train}" in text
+    assert "MolHIV: 2 seeds, at most 50 of 200 epochs" in text
+    ours = json.loads((tmp_path / "figure6.json").read_text())["numbers"]["ours"]
+    assert ours["PNA, MolHIV_ROCAUC"]["mean"] == 78.0
 
 
 def test_unknown_names_are_named():

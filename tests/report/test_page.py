@@ -6,7 +6,7 @@ from pna.__main__ import main
 from pna.report.claims import CLAIMS
 from pna.report.draw import FIGURES, draw
 from tests.report import chromium
-from tests.report.conftest import write_result
+from tests.report.conftest import write_real, write_result
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +18,8 @@ def page(tmp_path_factory):
         patch.setenv("PNA_FIGURES", str(folder / "figures"))
         for model, level in (("pna", -3.0), ("gin", -2.0), ("gat", -2.2)):
             write_result(f"multitask/released/{model}/16", "paper-300-epochs", level=level, noise=0.02)
+        train = "redrawn: 3 of 20 rows are the official molecules"
+        write_real("zinc/released/pna/edges", "paper-200-epochs", (0.2, 0.21), epochs=200, train=train)
         for name in ("figure2", "figure4", "figure6"):
             draw(name)
         assert main(["report"]) == 0
@@ -36,6 +38,15 @@ def test_it_has_every_figure_and_every_claim(page):
     assert "not yet run at full budget" in text
     assert "paper-300-epochs: 10 seeds, at most 300 epochs" in text
     assert (page.parent / "claims.json").exists()
+
+
+def test_figure_6_has_ours_beside_the_published_with_budget_and_data(page):
+    text = page.read_text()
+    assert "0.188 ± 0.004" in text
+    assert "0.205 ± 0.007" in text
+    assert "+0.017<br><small>+0.012 … +0.022</small>" in text
+    assert "at most 200 of 1,000 epochs; ZINC-12k: the training set is redrawn: 3 of 20 rows" in text
+    assert text.count("<td>not run</td>") == 24
 
 
 def test_it_is_self_contained(page):

@@ -28,10 +28,26 @@ def test_only_does_what_it_must(workflow):
 def test_everything_and_from_results(workflow):
     code, output = workflow.run("--profile", "quick", "--dry-run")
     assert code == 0, output
-    assert "95 steps: 14 x notebook, 80 x train, 1 x report" in output or "80 x train" in output
+    assert "80 x train" in output
     code, output = workflow.run("--profile", "quick", "--from-results", "--dry-run")
     assert code == 0, output
     assert "x train" not in output
+
+
+def test_the_default_on_a_cpu_is_quick_and_finds_all_of_it_recorded(workflow):
+    """With the repository's own results: nothing is left to train."""
+    workflow.environment |= {"CUDA_VISIBLE_DEVICES": "", "PNA_RESULTS": str(ROOT / "results")}
+    code, output = workflow.run("--dry-run")
+    assert code == 0, output
+    assert "profile quick on cpu" in output
+    assert "15 steps: 14 x notebook, 1 x report" in output
+
+
+def test_the_default_on_a_cpu_trains_what_is_not_recorded(workflow):
+    workflow.environment["CUDA_VISIBLE_DEVICES"] = ""
+    code, output = workflow.run("--only", "figure4", "--dry-run")
+    assert code == 0, output
+    assert "14 x train" in output
 
 
 def test_trains_what_is_missing_draws_and_then_has_nothing_to_do(prepared):

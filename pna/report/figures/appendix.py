@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pna import published
 from pna.multitask import FAMILIES
 from pna.networks import MODELS, build, count_parameters
-from pna.report import published
 from pna.report.figures.multitask import SPLIT
 from pna.report.runs import Run, Runs
 from pna.report.scores import best

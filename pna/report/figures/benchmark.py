@@ -43,7 +43,8 @@ def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
             axis.stairs(shares / len(values), edges, fill=False, **style)
             numbers.setdefault(name, {})[task.name] = {"mean": values.mean(), "maximum": data.maxima[column]}
         axis.set_title(f"{task.title} ({task.level})")
-        axis.legend(fontsize=6)
+        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
+        axis.legend(fontsize=6, loc="upper left" if task.name == "connected" else "upper right")
     figure.supylabel("share of the labels", fontsize=8)
     return figure, numbers
 
@@ -68,6 +69,7 @@ def _connected(axis: Axes, sets: dict[str, MultiTask]) -> dict:
         axis.bar_label(bars, [f"{share:.0%}" for share in row], fontsize=6)
     axis.set_xticks(range(2), ["are\nconnected", "labelled\nconnected"])
     axis.set_ylim(0, 1.1)
+    axis.set_ylabel("share of the graphs")
     axis.set_title("D1, the label; D2, the graphs")
     return {name: {"connected": row[0], "labelled": row[1]} for name, row in rows.items()}
 
@@ -82,6 +84,7 @@ def _by_family(axis: Axes, sets: dict[str, MultiTask]) -> dict:
         numbers[name] = {family.name: share for family, share in zip(FAMILIES, shares, strict=True)}
     axis.set_yticks(range(len(FAMILIES)), [family.title for family in FAMILIES])
     axis.invert_yaxis()
+    axis.set_xlabel("share of the graphs")
     axis.set_title("D2: connected after toggling")
     return numbers
 

@@ -1,14 +1,16 @@
 """Figure 5: the error relative to the baseline on ever larger graphs."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from pna import published
 from pna.networks import MODELS
-from pna.report import published
 from pna.report.runs import Run, Runs
 from pna.report.scores import best
-from pna.report.style import COLUMN, MARKERS, MODEL_COLOURS
+from pna.report.style import COLUMN, MARKERS, MODEL_COLOURS, WARN
 
 __all__ = ["SHOWN", "figure5", "ratios", "splits_of"]
 
@@ -28,7 +30,7 @@ def ratios(run: Run, split: str, rows: NDArray[np.int64] | None = None) -> NDArr
 
 def figure5(runs: Runs) -> tuple[Figure, dict]:
     """A line for each model with its deviation over the five best runs; the published line is dashed."""
-    figure = Figure(figsize=(COLUMN, 3.3), layout="constrained")
+    figure = Figure(figsize=(COLUMN, 3.6), layout="constrained")
     axis = figure.subplots()
     ours, spread, labels = {}, {}, []
     for name, run in runs.of("extrapolation").items():
@@ -37,20 +39,22 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
         values = np.array([ratios(run, split) for split in splits])  # [sizes, 5]
         ours[name], spread[name] = values.mean(axis=1), values.std(axis=1)
         style = {"color": MODEL_COLOURS[name], "marker": MARKERS[name], "ms": 4, "lw": 1.3}
-        axis.errorbar(np.arange(len(splits)), ours[name], spread[name], label=MODELS[name].title, **style)
+        shown = np.where(ours[name] <= _TOP, ours[name], np.nan)
+        axis.errorbar(np.arange(len(splits)), shown, spread[name], label=MODELS[name].title, **style)
     theirs = published.extrapolation()
     for name, line in theirs.items():
         axis.plot(line, "--", lw=0.9, color=MODEL_COLOURS[name], alpha=0.55)
     axis.plot([], [], "--", lw=0.9, color="0.4", label="published")
     axis.axhline(0, color="0.5", lw=0.8)
-    axis.text(0, 0.02, "baseline", fontsize=6, color="0.4", va="bottom")
+    axis.text(SHOWN - 1.5, 0.01, "baseline", fontsize=6, color="0.4", va="bottom", ha="center")
     low = np.nanmin([-2.0, *(value for row in ours.values() for value in row if np.isfinite(value))])
     axis.set_ylim(low - 0.15, _TOP)
-    _mark_exploded(axis, ours)
+    if gone := _off_the_plot(ours, labels):
+        axis.set_title(textwrap.fill(f"off the plot: {gone}", 68), fontsize=6, color=WARN)
     axis.set_xticks(range(SHOWN), labels or published.table("extrapolation")["columns"])
     axis.set_xlabel("nodes of the test graphs")
     axis.set_ylabel("$\\log_{10}$(MSE / MSE of the baseline)")
-    axis.legend(ncols=2, loc="upper left", bbox_to_anchor=(0, 1.32))
+    figure.legend(ncols=2, loc="outside upper center")
     axis.grid(axis="y")
     return figure, {
         "sizes": labels,
@@ -61,17 +65,13 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     }
 
 
-def _mark_exploded(axis: object, ours: dict[str, NDArray[np.float64]]) -> None:
-    """An arrow at the first size where a model's line leaves the plot."""
-    for order, (name, row) in enumerate(ours.items()):
+def _off_the_plot(ours: dict[str, NDArray[np.float64]], labels: list[str]) -> str:
+    """The models that are too far above the baseline to be shown, with their sizes and the largest ratio."""
+    texts = []
+    for name, row in ours.items():
         gone = np.flatnonzero(~(row <= _TOP))
         if len(gone):
-            value = f"{row[gone[0]]:+.1f}" if np.isfinite(row[gone[0]]) else "∞"
-            axis.annotate(
-                f"↑ {value}",
-                (gone[0] - 0.25 + 0.08 * order, _TOP - 0.03),
-                fontsize=6,
-                color=MODEL_COLOURS[name],
-                va="top",
-                ha="center",
-            )
+            sizes = "all sizes" if len(gone) == len(row) else ", ".join(labels[place] for place in gone)
+            most = row[gone].max()
+            texts.append(f"{MODELS[name].title} at {sizes} (up to {f'{most:+.1f}' if np.isfinite(most) else '∞'})")
+    return "; ".join(texts)

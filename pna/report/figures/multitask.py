@@ -5,11 +5,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pna import published
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.report import published
 from pna.report.runs import Run, Runs
-from pna.report.scores import best, log_mean, log_tasks
+from pna.report.scores import KEPT, best, log_mean, log_tasks
 from pna.report.style import COLUMN, GREY, MODEL_COLOURS, WIDE
 
 __all__ = ["SPLIT", "figure4a", "figure4b"]
@@ -28,7 +28,7 @@ def figure4a(runs: Runs) -> tuple[Figure, dict]:
         _box(axis, place - 0.18, values, MODEL_COLOURS[name])
         axis.plot(np.full(len(values), place - 0.18), values, "o", ms=2.5, color="black", alpha=0.7, zorder=4)
         _published_box(axis, place + 0.22, theirs[name])
-    axis.plot([], [], "s", ms=6, color="0.45", label="ours (five best)")
+    axis.plot([], [], "s", ms=6, color="0.45", label=f"ours ({_shown(runs)})")
     axis.plot([], [], "s", ms=6, mfc="none", mec=GREY, label="published")
     axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     axis.set_xlim(-0.6, max(6.6, len(drawn) - 0.4))
@@ -52,10 +52,15 @@ def figure4b(runs: Runs) -> tuple[Figure, dict]:
     axis = figure.subplots()
     image = _heat(axis, rows, columns, theirs)
     figure.colorbar(image, ax=axis, label="mean $\\log_{10}$ MSE", pad=0.01)
-    axis.set_title("ours ± deviation over the five best runs; in italics the published number")
+    axis.set_title(f"ours ± deviation over {_shown(runs)}; in italics the published number")
     numbers = {name: {c: row[c][0] for c in columns} for name, row in rows.items()}
     spread = {name: {c: row[c][1] for c in columns} for name, row in rows.items()}
     return figure, {"mean log10 MSE": numbers, "deviation over runs": spread, "published": theirs}
+
+
+def _shown(runs: Runs) -> str:
+    """The runs of a model that are shown."""
+    return f"the {KEPT} best runs" if runs.profile.seeds > KEPT else f"{runs.profile.seeds} runs"
 
 
 def _row(run: Run) -> dict[str, tuple[float, float]]:

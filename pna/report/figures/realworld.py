@@ -1,57 +1,87 @@
 """Figure 6: the real-world benchmarks, as a table of published numbers with ours where they are recorded."""
 
+import textwrap
+
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pna.report import published, realworld
+from pna import published
+from pna.report import realworld
+from pna.report.realworld import Score
 from pna.report.style import GREY, MODEL_COLOURS, WARN, WIDE
 
 __all__ = ["figure6"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
+_LETTERS = 160  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
-    """Rows are models, columns data sets; in bold the best published number, below it ours."""
+    """Rows are models, columns data sets; in bold the best published number, below it ours or that it was not run."""
     theirs, ours = published.realworld(), realworld.scores(profile)
-    columns = published.table("realworld")["columns"]
-    figure = Figure(figsize=(WIDE, 0.33 * len(theirs) + 1.0), layout="constrained")
+    figure = Figure(figsize=(WIDE, 0.33 * len(theirs) + 1.4), layout="constrained")
     axis = figure.subplots()
-    axis.set(xlim=(-1.6, len(columns) - 0.5), ylim=(len(theirs) - 0.4, -1.3))
+    axis.set(xlim=(-1.6, len(realworld.COLUMNS) - 0.5), ylim=(len(theirs) - 0.5, -1.55))
     axis.set_axis_off()
-    for x, column in enumerate(columns):
-        axis.text(x, -0.85, realworld.COLUMNS[column].title, ha="center", va="center", weight="bold", fontsize=7)
-    for y, (title, row) in enumerate(theirs.items()):
+    for x, (name, column) in enumerate(realworld.COLUMNS.items()):
+        _heading(axis, x, column)
+        for y, (title, row) in enumerate(theirs.items()):
+            _published(axis, x, y - 0.18 * (title in column.titles), row[name], _best(theirs, name))
+            if title in column.titles:
+                _ours(axis, x, y + 0.2, ours.get((title, name)))
+    for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="0.88", lw=0.6)
         axis.text(-1.55, y, title, va="center", fontsize=7.5, color=_INK.get(title, "black"))
-        for x, column in enumerate(columns):
-            _cell(axis, x, y, row[column], ours.get((title, column)), _best(theirs, column))
-    axis.text(-1.55, len(theirs) - 0.35, _words(ours), fontsize=6.5, va="top", color=GREY if ours else WARN)
-    numbers = {f"{title}, {column}": vars(score) for (title, column), score in ours.items()}
-    return figure, {"published": theirs, "ours": numbers or "not run"}
+    full = bool(ours) and all(score.full for score in ours.values()) and not realworld.missing(ours)
+    figure.supxlabel(_words(ours, full), fontsize=6, color=GREY if full else WARN)
+    return figure, {"published": theirs, "ours": _numbers(ours) or "not run"}
 
 
-def _words(ours: dict[tuple[str, str], realworld.Score]) -> str:
-    legend = "published mean ± deviation, the best in bold"
+def _heading(axis: Axes, x: int, column: realworld.Column) -> None:
+    text = "\n".join([*column.title.replace("features", "feat.").split(", "), column.metric])
+    axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=7)
+
+
+def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
+    """What is shown, and which budget ours are made from."""
+    legend = "Published mean ± deviation over seeds, the best in bold."
     if not ours:
-        return f"{legend}; ours: NOT RUN (no real-world result is recorded)"
-    budgets = sorted({score.budget for score in ours.values()})
-    full = all(score.full for score in ours.values())
-    warning = "" if full else "; NOT ALL OF IT IS THE PAPER'S BUDGET AND DATA"
-    return f"{legend}; below in colour: ours ({', '.join(budgets)}){warning}"
+        return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
+    lines = [f"{legend} Below, in colour: ours, after the last epoch (MolHIV: weights best on validation)."]
+    if not full:
+        lines.append("NOT THE PAPER'S BUDGET AND DATA:")
+    lines += realworld.budgets(ours)
+    return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
 
 
-def _cell(axis: object, x: int, y: int, theirs: tuple | None, ours: realworld.Score | None, best: float | None) -> None:
-    if theirs is not None:
-        mean, deviation = theirs
-        weight = "bold" if mean == best else "normal"
-        text = f"{mean:g} ± {deviation:g}"
-        axis.text(x, y - (0.17 if ours else 0), text, ha="center", va="center", fontsize=6.5, weight=weight)
-    elif ours is None:
+def _numbers(ours: dict[tuple[str, str], Score]) -> dict[str, dict]:
+    """Ours by model and column."""
+    return {
+        f"{title}, {name}": {
+            "mean": score.mean,
+            "deviation": score.deviation,
+            "seeds": len(score.result["replicas"]),
+            "budget": score.budget,
+            "full": score.full,
+            "training set": score.result["data"]["train"],
+        }
+        for (title, name), score in ours.items()
+    }
+
+
+def _published(axis: Axes, x: int, y: float, theirs: tuple[float, float] | None, best: float) -> None:
+    if theirs is None:
         axis.text(x, y, "–", ha="center", va="center", color="0.7")
-    if ours is not None:
-        axis.text(x, y + 0.2, str(ours), ha="center", va="center", fontsize=6.5, color=WARN)
+    else:
+        weight = "bold" if theirs[0] == best else "normal"
+        axis.text(x, y, str(Score(*theirs)), ha="center", va="center", fontsize=6.5, weight=weight)
 
 
-def _best(theirs: dict, column: str) -> float | None:
+def _ours(axis: Axes, x: int, y: float, ours: Score | None) -> None:
+    text, size, colour = ("not run", 5.5, GREY) if ours is None else (str(ours), 6.5, WARN)
+    axis.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
+
+
+def _best(theirs: dict, column: str) -> float:
     values = [row[column][0] for row in theirs.values() if row[column] is not None]
-    return (min if realworld.COLUMNS[column].lower_is_better else max)(values) if values else None
+    return (min if realworld.COLUMNS[column].lower_is_better else max)(values)

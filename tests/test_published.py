@@ -2,9 +2,9 @@ import math
 
 import pytest
 
+from pna import published
 from pna.networks import MODELS
-from pna.report import published
-from pna.report.realworld import COLUMNS
+from pna.realworld.published import COLUMNS
 
 
 def test_figure_4b_has_every_model_and_the_baseline():

@@ -25,7 +25,7 @@ _BOX_TITLES = {"MPNN (one label)": "mpnn-max", "MPNN (other label)": "mpnn-sum"}
 
 @cache
 def _file() -> dict:
-    return json.loads(resources.files("pna.report").joinpath("published.json").read_text(encoding="utf-8"))
+    return json.loads(resources.files("pna").joinpath("published.json").read_text(encoding="utf-8"))
 
 
 def table(name: str) -> dict:
@@ -39,7 +39,7 @@ def table(name: str) -> dict:
 def note(name: str) -> str:
     """What a table holds and how sure its digits are."""
     facts = table(name)
-    return "; ".join(facts[key] for key in ("what", "confidence") if key in facts)
+    return facts["what"] + (f"; confidence: {facts['confidence']}" if "confidence" in facts else "")
 
 
 def multitask() -> dict[str, dict[str, float]]:

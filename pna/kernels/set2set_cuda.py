@@ -1,0 +1,81 @@
+"""The kernels of set2set.py in CUDA C++, for H = 16: `set2set.cu`, which NVRTC compiles at the first launch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import cpp_extension
+
+__all__ = ["THREADS", "backward", "compiled", "forward", "options", "supports"]
+
+H, MOST_NODES = 16, 32
+GRAPHS, THREADS = 16, 128  # of a block
+KEPT = 3 * GRAPHS * H + 2 * GRAPHS  # numbers that are kept of a step for a block, see set2set.cu
+ORDER = ("set2set_forward", "set2set_backward")  # as set2set.cu numbers them
+
+# Blocks that a multiprocessor shall hold, by the nodes of a thread: as many as leave enough registers to each.
+RESIDENT = {"set2set_forward": (5, 5, 4, 4, 4, 4, 3, 3), "set2set_backward": (4, 4, 4, 3, 3, 3, 2, 2)}
+
+
+def supports(x: Tensor) -> bool:
+    """Whether they take these nodes [R, G, N, H]: on an NVIDIA GPU with TF32 tensor cores."""
+    nvidia = x.is_cuda and torch.version.cuda is not None
+    fits = x.shape[3] == H and x.shape[2] <= MOST_NODES
+    return nvidia and fits and torch.cuda.get_device_capability(x.device) >= (8, 0)
+
+
+def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    """State and read [R, G, 2, H]; of every step and block what backward needs."""
+    R, G, N, _ = x.shape
+    out = x.new_empty(R, G, 2, H)
+    steps = x.new_empty(R, N, _programs(G), KEPT) if keep else x.new_empty(0)
+    _launch("set2set_forward", keep, x, weights, bias, out, steps)
+    return out, steps
+
+
+def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, weights and bias."""
+    programs = _programs(x.shape[1])
+    grad_x, *parts = torch.empty_like(x), *(t.new_empty(len(t), programs, *t.shape[1:]) for t in (weights, bias))
+    _launch("set2set_backward", True, x, weights, bias, steps, grad, grad_x, *parts)
+    return grad_x, *(part.sum(1) for part in parts)
+
+
+def _programs(G: int) -> int:
+    return -(-G // GRAPHS)
+
+
+def _launch(name: str, keep: bool, x: Tensor, *tensors: Tensor) -> None:
+    R, G, N, _ = x.shape
+    kernel = compiled(name, options(name, N, keep), x.device.index)
+    kernel((_programs(G), R, 1), (THREADS, 1, 1), [x, *tensors, G, N])
+
+
+def options(name: str, N: int, keep: bool) -> tuple[str, ...]:
+    """Of the compiler."""
+    nodes = -(-N // 4)  # of a thread, of which four share a graph's nodes
+    values = {"KERNEL": ORDER.index(name), "NODES": nodes, "RESIDENT": RESIDENT[name][nodes - 1], "KEEP": int(keep)}
+    return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
+
+
+@cache
+def compiled(name: str, options: tuple[str, ...], device: int | None) -> Any:
+    """The kernel for a device, which is called as (grid, block, arguments)."""
+    source = files("pna.kernels").joinpath("set2set.cu").read_text(encoding="utf-8")
+    with _without_toolkit():
+        return torch.cuda._compile_kernel(source, name, nvcc_options=list(options))
+
+
+@contextmanager
+def _without_toolkit() -> Iterator[None]:
+    """PyTorch asks where CUDA's headers are, though the source includes none: any place will do."""
+    home = cpp_extension.CUDA_HOME
+    cpp_extension.CUDA_HOME = home or "/usr"
+    try:
+        yield
+    finally:
+        cpp_extension.CUDA_HOME = home

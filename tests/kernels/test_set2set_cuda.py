@@ -1,0 +1,116 @@
+"""The CUDA kernels of Set2Set, emulated on the CPU, against the plain module in float64."""
+
+import ctypes
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+
+from pna.kernels import set2set, set2set_cuda
+from pna.networks.layers import Set2Set
+
+pytestmark = [
+    pytest.mark.skipif(torch.cuda.is_available(), reason="they run on the GPU, in test_layers.py"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler"),
+]
+
+R, G, H = 2, 21, 16  # two blocks for each replica, of which the second has graphs that are not there
+SHARED = 48 * 1024  # bytes that a block may have at most
+
+
+def pointer(a):
+    return ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("emulated")
+
+
+@pytest.fixture
+def emulated(monkeypatch, folder):
+    """Lets set2set_cuda take CPU tensors."""
+
+    def compiled(name, options, device):
+        run = library(folder, name, options)
+
+        def launch(grid, block, arguments):
+            run(grid[0], grid[1], block[0], SHARED, *(pointer(a) for a in arguments))
+
+        return launch
+
+    monkeypatch.setattr(set2set_cuda, "compiled", compiled)
+    monkeypatch.setattr(set2set_cuda, "supports", lambda x: True)
+
+
+@cache
+def library(folder, name, options):
+    """The kernel compiled for the CPU: run(programs, replicas, threads, bytes of shared memory, arguments…)."""
+    source = folder / f"{name}_{abs(hash(options))}.cpp"
+    kernels = Path(set2set_cuda.__file__).parent
+    signature = (kernels / "set2set.cu").read_text().split(f") {name}(")[1].split(") {")[0]
+    names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
+    source.write_text(
+        f'#include "emulated_set2set.h"\n#include "set2set.cu"\nstatic_assert(sizeof(Shared) <= {SHARED});\n'
+        f'extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
+        f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
+    )
+    includes = [f"-I{Path(__file__).parent}", f"-I{kernels}"]
+    built = source.with_suffix(".so")
+    flags = ["-std=c++20", "-O1", "-w", "-fPIC", "-shared", *includes, *options]
+    subprocess.run(["g++", *flags, str(source), "-o", str(built)], check=True)
+    return ctypes.CDLL(str(built)).run
+
+
+def replicas(dtype):
+    torch.manual_seed(0)
+    modules = [Set2Set(H) for _ in range(R)]
+    for parameter in (p for module in modules for p in module.parameters()):
+        torch.nn.init.normal_(parameter, std=0.3)
+    return modules[0].to(dtype), {k: w.detach().to(dtype) for k, w in stack_module_state(modules)[0].items()}
+
+
+class Fused(torch.nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.gates = module.gates
+
+    def forward(self, x):
+        return set2set.set2set(x, self.gates)
+
+
+def results(x, g, fused):
+    """The output and the gradients of x and of all weights, for R replicas."""
+    module, weights = replicas(x.dtype)
+    weights = {name: w.requires_grad_() for name, w in weights.items()}
+    x = x.clone().requires_grad_()
+    called = Fused(module) if fused else module
+    out = vmap(lambda w, x: functional_call(called, w, (x,)))(weights, x)
+    grads = torch.autograd.grad(out, [x, *weights.values()], g)
+    return [t.detach().double() for t in (out, *grads)]
+
+
+@pytest.mark.parametrize("N", [1, 15, 24, 32])
+def test_same_as_the_plain_module(N, emulated):
+    torch.manual_seed(1)
+    x, g = torch.randn(R, G, N, H), torch.randn(R, G, 2 * H)
+    expected = results(x.double(), g.double(), fused=False)
+    found, again = (results(x, g, fused=True) for _ in range(2))
+    for k, (a, b, c) in enumerate(zip(expected, found, again, strict=True)):
+        assert (b - a).norm() <= (1e-5 if k == 0 else 1e-4) * a.norm()
+        assert torch.equal(b, c)
+
+
+def test_large_features(emulated):
+    """Attention is all on one node, and the exponentials of the others' logits are zeros."""
+    torch.manual_seed(1)
+    x = 100 * torch.randn(R, G, 20, H)
+    _, weights = replicas(torch.float32)
+    module = Fused(replicas(torch.float32)[0])
+    with torch.no_grad():
+        out = vmap(lambda w, x: functional_call(module, w, (x,)))(weights, x)
+    assert out.isfinite().all()
