@@ -14,8 +14,6 @@
 #define FORWARD 0
 #define BACKWARD 1
 
-#define INLINE static __device__ __forceinline__
-
 constexpr int WARPS = 8, ROWS = 16 * WARPS;  // of a tile
 constexpr int RESIDENT = PNA_RESIDENT;       // blocks that a multiprocessor shall hold
 constexpr int H = 16, HH = H * H, BLOCK = 4 * H;  // numbers of a dense matrix, and of the four blocks of a towers' one
@@ -30,19 +28,9 @@ constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED 
 #ifndef EMULATED
 extern __shared__ float4 shared_memory[];
 
-INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4], float b0, float b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-      : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])), "r"(__float_as_int(a[3])),
-        "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
-}
-
 INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
 #endif
 
-INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
-INLINE int thread_t() { return threadIdx.x & 3; }
 INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
 
 // ---- Activations ----------------------------------------------------------------------------------------------------
@@ -50,12 +38,6 @@ INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of th
 struct Rows {
   float v[8];  // four features of node g, then of node g + 8
 };
-
-INLINE float4 get4(const float *place) { return *(const float4 *)place; }
-
-INLINE void put4(float *place, const float *v) { *(float4 *)place = make_float4(v[0], v[1], v[2], v[3]); }
-
-INLINE void set4(float *v, float4 f) { v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w; }
 
 INLINE Rows both(float4 f) {
   Rows rows;
@@ -109,21 +91,7 @@ INLINE Input input_of(const float *x, const int *node) {
 
 // ---- Products -------------------------------------------------------------------------------------------------------
 
-struct Split {  // the first eleven bits of the significand, all that TF32 holds, and the rest
-  float high[8], low[8];
-};
-
-INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & -8192); }
-
-INLINE Split split(const Rows &a) {
-  Split s;
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    s.high[i] = high_half(a.v[i]);
-    s.low[i] = a.v[i] - s.high[i];
-  }
-  return s;
-}
+INLINE Split split(const Rows &a) { return split(a.v); }
 
 // sum += a Mᵀ, M [out, in] in shared memory.
 INLINE void product(Rows &sum, const Split &a, const float *M) {
@@ -186,13 +154,6 @@ INLINE void load_transposed(float *to, const float *from, int matrices) {
 struct Gates {
   Rows r, u, n, b;
 };
-
-INLINE float sigmoid(float a) { return __fdividef(1.0f, 1.0f + expf(-fmaxf(a, -80.0f))); }
-
-INLINE float tanh_of(float a) {  // by the exponential of a negative number, so that it never overflows
-  float e = expf(-2 * fabsf(a));
-  return copysignf(__fdividef(1 - e, 1 + e), a);
-}
 
 INLINE Gates gru(const Split &x, const Split &z, const float *W, const float *bias) {
   Gates s = {bias_rows(bias), bias_rows(bias + H), bias_rows(bias + 2 * H), bias_rows(bias + 5 * H)};
@@ -696,7 +657,7 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
 #pragma unroll
     for (int i = 0; i < 8; i++) {
       received.extreme.v[i] += g.v[i];
-      each.v[i] = __fdividef(g.v[i], fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
+      each.v[i] = g.v[i] * inverse(fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
     }
     put(tile + (k == 0 ? TOP : LOW), each, STRIDE);
   }

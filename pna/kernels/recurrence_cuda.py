@@ -14,12 +14,12 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.conv import PNAConv
-from pna.kernels.cuda import Kernel, available
+from pna.kernels.cuda import available, compiled
 from pna.kernels.gru import pack_gates
 from pna.kernels.replicas import replicated
 from pna.kernels.tiles import ROWS, Tiles
 
-__all__ = ["BACKWARD", "FORWARD", "recurrence", "supports"]
+__all__ = ["recurrence", "supports"]
 
 H, TOWERS, F = 16, 4, 4  # features, and those of a tower
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
@@ -57,7 +57,7 @@ class Shape(NamedTuple):
     def constants(self) -> dict[str, Any]:
         """By the kernels' names."""
         places = {name.upper(): self.names.index(name) if name in self.names else -1 for name in AGGREGATORS}
-        return places | {"A": len(self.names), "S": self.scalers, "SWAP": self.swapped}
+        return places | {"A": len(self.names), "S": self.scalers, "SWAP": self.swapped, "KEEP": self.keep}
 
     @property
     def blocks(self) -> int:
@@ -76,23 +76,34 @@ def _pack(conv: PNAConv) -> tuple[Tensor, Tensor, Tensor]:
     return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
 
 
-def _count(of: dict[str, Any]) -> int:
-    return 3 + of["S"] * of["A"]
+def _forward_words(shape: Shape) -> int:
+    """Of shared memory: the matrices of the towers, of mixing, of the GRU; biases; p and q twice, and room between."""
+    return shape.blocks * 4 * H + 7 * H * H + 9 * H + ROWS * 5 * H
 
 
-def _forward_words(of: dict[str, Any]) -> int:
-    """The matrices of the towers, of mixing and of the GRU; biases; p and q twice, and room between."""
-    return _count(of) * 4 * H + 7 * H * H + 9 * H + ROWS * 5 * H
-
-
-def _backward_words(of: dict[str, Any]) -> int:
+def _backward_words(shape: Shape) -> int:
     """The same, the GRU's twice; biases; the scalers' factors; eleven numbers for each feature."""
-    return _count(of) * 4 * H + 13 * H * H + 7 * H + of["S"] * ROWS + ROWS * 11 * H
+    return shape.blocks * 4 * H + 13 * H * H + 7 * H + shape.scalers * ROWS + ROWS * 11 * H
 
 
-_SETTINGS = {"RESIDENT": 2, "EPS": EPSILON}
-FORWARD = Kernel("recurrence.cu", "recurrence_forward", 0, 2 * ROWS, _forward_words, _SETTINGS)
-BACKWARD = Kernel("recurrence.cu", "recurrence_backward", 1, 2 * ROWS, _backward_words, _SETTINGS)
+KERNELS = {
+    "recurrence_forward": _forward_words,
+    "recurrence_backward": _backward_words,
+}  # as recurrence.cu numbers them
+RESIDENT = 2  # blocks that a multiprocessor shall hold
+
+
+def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
+    x, node, delta = arguments[0], arguments[3], arguments[6]
+    shared = 4 * KERNELS[name](shape)
+    kernel = compiled("recurrence.cu", name, _options(name, shape), shared, x.device.index)
+    kernel((len(node) // ROWS, len(delta), 1), (2 * ROWS, 1, 1), list(arguments))
+
+
+def _options(name: str, shape: Shape) -> tuple[str, ...]:
+    """Of the compiler."""
+    values = shape.constants | {"KERNEL": list(KERNELS).index(name), "RESIDENT": RESIDENT, "EPS": EPSILON}
+    return tuple(f"-DPNA_{key}={int(v) if isinstance(v, bool) else v}" for key, v in values.items())
 
 
 class _Recurrence(Function):
@@ -104,8 +115,8 @@ class _Recurrence(Function):
         R, V, tiles = len(delta), len(x), len(node) // ROWS
         out = x.new_empty(R, V, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, tiles * ROWS, H)  # x before a layer, its y and z
-        given = [x, out, states, node, lists, rows, delta, *(w.contiguous() for w in weights), V, shape.layers]
-        FORWARD.launch((tiles, R), given, shape.constants | {"KEEP": shape.keep})
+        weights = [w.contiguous() for w in weights]
+        _launch("recurrence_forward", shape, x, out, states, node, lists, rows, delta, *weights, V, shape.layers)
         return out, states
 
     @staticmethod
@@ -122,8 +133,8 @@ class _Recurrence(Function):
         convolution = H * H + 3 * H + shape.blocks * 4 * H
         sizes = (convolution, convolution, 6 * H * H + 6 * H)
         parts = [x.new_empty(R, 2 * tiles, size) for size in sizes]  # of each half of a tile
-        given = [x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights), *parts]
-        BACKWARD.launch((tiles, R), [*given, len(x), shape.layers], shape.constants)
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
+        _launch("recurrence_backward", shape, *given, *parts, len(x), shape.layers)
         first, shared, gru = (part.sum(1) for part in parts)
         gradients = (*_of_convolution(first), *_of_convolution(shared), *_of_gru(gru))
         return None, *gradients, *(None,) * 5  # x, δ, the graph and the shape are data

@@ -5,10 +5,6 @@
 // graph, each half the features of every fourth node, which stay in its registers from the first step to the last. The
 // LSTM: a warp has four features of all 16 graphs, so that its thread (g, t) has all gates of feature 4 warp + t of
 // graphs g and g + 8. Between the turns, vectors are exchanged through shared memory.
-//
-// Products are taken by the tensor cores in TF32, three for each so that float32's precision stays.
-
-#define INLINE static __device__ __forceinline__
 
 constexpr int NODES = PNA_NODES;        // of a thread: a graph has more than 4 (NODES - 1), and 4 NODES at most
 constexpr int RESIDENT = PNA_RESIDENT;  // blocks that a multiprocessor shall hold
@@ -24,20 +20,6 @@ struct alignas(8) Pair {
 };
 
 #ifndef EMULATED
-INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4], float b0, float b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
-      : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])), "r"(__float_as_int(a[3])),
-        "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
-}
-
-INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would also take care of others
-  float b;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
-  return b;
-}
-
 INLINE float from_lane(float a, int apart) { return __shfl_xor_sync(0xffffffffu, a, apart); }
 
 INLINE void warp_barrier() { __syncwarp(); }
@@ -56,12 +38,6 @@ INLINE Shared &shared_as() {
 }
 #endif
 
-INLINE float4 get4(const float *place) { return *(const float4 *)place; }
-
-INLINE void put4(float *place, const float *v) { *(float4 *)place = make_float4(v[0], v[1], v[2], v[3]); }
-
-INLINE void set4(float *v, float4 f) { v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w; }
-
 INLINE Pair get2(const float *place) { return *(const Pair *)place; }
 
 INLINE void put2(float *place, Pair a) { *(Pair *)place = a; }
@@ -71,13 +47,6 @@ INLINE void put2(float *place, Pair a) { *(Pair *)place = a; }
 INLINE int at(int graph, int feature) { return graph * H + (feature ^ (graph & 2) << 2 ^ (graph & 4)); }
 
 constexpr int EIGHT = 8 * H;  // graphs further on, the order is the same
-
-INLINE float sigmoid(float a) { return inverse(1.0f + expf(-fmaxf(a, -80.0f))); }
-
-INLINE float tanh_of(float a) {  // by the exponential of a negative number, so that it never overflows
-  float e = expf(-2 * fabsf(a));
-  return copysignf((1 - e) * inverse(1 + e), a);
-}
 
 // ---- The attention: thread j of the eight that have a graph ---------------------------------------------------------
 
@@ -181,29 +150,7 @@ INLINE Pair attend(float (&weights)[NODES], const Vector (&nodes)[NODES], const 
 // ---- The LSTM: thread (g, t) of a warp ------------------------------------------------------------------------------
 
 INLINE int thread_warp() { return threadIdx.x >> 5; }
-INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
-INLINE int thread_t() { return threadIdx.x & 3; }
 INLINE int thread_feature() { return 4 * thread_warp() + thread_t(); }
-
-struct Split {  // the first eleven bits of the significand, all that TF32 holds, and the rest
-  float high[8], low[8];
-};
-
-// Not known to the compiler, which would leave it to the tensor cores to cut, and then copy numbers to where they want
-// them instead of cutting them into that place.
-__constant__ int HIGH = -8192;
-
-INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & HIGH); }
-
-INLINE Split split(const float (&a)[8]) {
-  Split s;
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    s.high[i] = high_half(a[i]);
-    s.low[i] = a[i] - s.high[i];
-  }
-  return s;
-}
 
 // c += A B, [16, 16] × [16, 8]: the thread has four numbers of A's row g, then of row g + 8, and four of B's column g.
 // Which four is the same for both; of C it has the columns 2t and 2t + 1 of row g, then of row g + 8.

@@ -179,6 +179,7 @@ class _Set2Set(Function):
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
         ctx.save_for_backward(*inputs[:3], output[1])
 
     @staticmethod

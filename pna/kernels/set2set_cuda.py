@@ -1,16 +1,11 @@
 """The kernels of set2set.py in CUDA C++, for H = 16: `set2set.cu`, which NVRTC compiles at the first launch."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.utils import cpp_extension
 
-__all__ = ["THREADS", "backward", "compiled", "forward", "options", "supports"]
+from pna.kernels.cuda import available, compiled
+
+__all__ = ["backward", "forward", "supports"]
 
 H, MOST_NODES = 16, 32
 GRAPHS, THREADS = 16, 128  # of a block
@@ -23,9 +18,7 @@ RESIDENT = {"set2set_forward": (5, 5, 4, 4, 4, 4, 3, 3), "set2set_backward": (4,
 
 def supports(x: Tensor) -> bool:
     """Whether they take these nodes [R, G, N, H]: on an NVIDIA GPU with TF32 tensor cores."""
-    nvidia = x.is_cuda and torch.version.cuda is not None
-    fits = x.shape[3] == H and x.shape[2] <= MOST_NODES
-    return nvidia and fits and torch.cuda.get_device_capability(x.device) >= (8, 0)
+    return x.shape[3] == H and x.shape[2] <= MOST_NODES and available(x)
 
 
 def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
@@ -51,31 +44,12 @@ def _programs(G: int) -> int:
 
 def _launch(name: str, keep: bool, x: Tensor, *tensors: Tensor) -> None:
     R, G, N, _ = x.shape
-    kernel = compiled(name, options(name, N, keep), x.device.index)
+    kernel = compiled("set2set.cu", name, _options(name, N, keep), 0, x.device.index)
     kernel((_programs(G), R, 1), (THREADS, 1, 1), [x, *tensors, G, N])
 
 
-def options(name: str, N: int, keep: bool) -> tuple[str, ...]:
+def _options(name: str, N: int, keep: bool) -> tuple[str, ...]:
     """Of the compiler."""
     nodes = -(-N // 4)  # of a thread, of which four share a graph's nodes
     values = {"KERNEL": ORDER.index(name), "NODES": nodes, "RESIDENT": RESIDENT[name][nodes - 1], "KEEP": int(keep)}
     return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
-
-
-@cache
-def compiled(name: str, options: tuple[str, ...], device: int | None) -> Any:
-    """The kernel for a device, which is called as (grid, block, arguments)."""
-    source = files("pna.kernels").joinpath("set2set.cu").read_text(encoding="utf-8")
-    with _without_toolkit():
-        return torch.cuda._compile_kernel(source, name, nvcc_options=list(options))
-
-
-@contextmanager
-def _without_toolkit() -> Iterator[None]:
-    """PyTorch asks where CUDA's headers are, though the source includes none: any place will do."""
-    home = cpp_extension.CUDA_HOME
-    cpp_extension.CUDA_HOME = home or "/usr"
-    try:
-        yield
-    finally:
-        cpp_extension.CUDA_HOME = home

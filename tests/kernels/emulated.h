@@ -1,4 +1,4 @@
-// What recurrence.cu needs of CUDA, on a CPU: a block's threads are fibers that take turns at every barrier.
+// What the CUDA kernels need of CUDA, on a CPU: a block's threads are fibers that take turns at every barrier.
 #include <ucontext.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __constant__ static
 
 using std::min;
 
@@ -26,6 +27,7 @@ static Index threadIdx, blockIdx, gridDim;
 static float4 *shared_memory;
 
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static float inverse(float a) { return 1 / a; }
 static float __fdividef(float a, float b) { return a / b; }
 static int __float_as_int(float a) { int b; memcpy(&b, &a, 4); return b; }
 static float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }
@@ -73,6 +75,26 @@ static void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4],
   for (int i = 0; i < 4; i++)
     for (int k = 0; k < 8; k++) *c[i] += warp.a[g + 8 * (i / 2)][k] * warp.b[k][2 * t + i % 2];
   warp.barrier.wait(32);
+}
+
+static void warp_barrier() { warps[threadIdx.x / 32].barrier.wait(32); }
+
+static float from_lane(float a, int apart) {
+  static float lanes[1024];
+  lanes[threadIdx.x] = a;
+  warp_barrier();
+  float theirs = lanes[threadIdx.x ^ apart];
+  warp_barrier();
+  return theirs;
+}
+
+static void copy_later(float *shared, const float *global) { memcpy(shared, global, 16); }
+
+static void await_copies() {}
+
+template <class Shared>
+static Shared &shared_as() {
+  return *(Shared *)shared_memory;
 }
 
 // Runs `kernel`, a function without arguments, on a grid of blocks with so many bytes of shared memory.

@@ -1,10 +1,5 @@
 """The CUDA kernels, emulated on the CPU, against Triton's."""
 
-import ctypes
-import shutil
-import subprocess
-from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,60 +10,19 @@ from torch.nn import Linear, ModuleDict
 from pna import Neighbourhoods, PNAConv
 from pna.kernels import recurrence, recurrence_cuda
 from pna.kernels.tiles import ROWS, Tiles
+from tests.kernels import emulation
 
-pytestmark = [
-    pytest.mark.skipif(torch.cuda.is_available(), reason="they run on the GPU, in test_recurrence.py"),
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler"),
-]
+pytestmark = emulation.needed
 
 HIDDEN, TOWERS = 16, 4
 THREE = ["identity", "amplification", "attenuation"]
 
 
-def launch_emulated(kernel, folder):
-    """Launches like the kernel it emulates, for CPU tensors."""
-
-    def launch(grid, arguments, constants):
-        run = library(folder, kernel.defines(constants), kernel.name)
-        run(*grid, kernel.threads, kernel.shared_memory(constants), *(pointer(a) for a in arguments))
-
-    return SimpleNamespace(launch=launch)
-
-
-def pointer(a):
-    return ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
-
-
-@cache
-def library(folder, defines, name):
-    """The kernel compiled for the CPU: run(programs, replicas, threads, bytes of shared memory, arguments…)."""
-    source = folder / f"{name}_{abs(hash(defines))}.cpp"
-    kernels = Path(recurrence_cuda.__file__).parent
-    signature = (kernels / "recurrence.cu").read_text().split(f") {name}(")[1].split(") {")[0]
-    names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
-    source.write_text(
-        f'#include "emulated.h"\n#include "recurrence.cu"\n'
-        f'extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
-        f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
-    )
-    includes = [f"-I{Path(__file__).parent}", f"-I{kernels}"]
-    built = source.with_suffix(".so")
-    options = ["-std=c++20", "-O1", "-w", "-fPIC", "-shared", *includes, *defines]
-    subprocess.run(["g++", *options, str(source), "-o", str(built)], check=True)
-    return ctypes.CDLL(str(built)).run
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("emulated")
-
-
 @pytest.fixture
-def emulated(monkeypatch, folder):
+def emulated(monkeypatch):
     def use():
         monkeypatch.setattr(recurrence_cuda, "available", lambda x: True)
-        for name in ("FORWARD", "BACKWARD"):
-            monkeypatch.setattr(recurrence_cuda, name, launch_emulated(getattr(recurrence_cuda, name), folder))
+        monkeypatch.setattr(recurrence_cuda, "compiled", emulation.compiled)
 
     return use
 

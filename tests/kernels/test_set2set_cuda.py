@@ -1,69 +1,23 @@
 """The CUDA kernels of Set2Set, emulated on the CPU, against the plain module in float64."""
 
-import ctypes
-import shutil
-import subprocess
-from functools import cache
-from pathlib import Path
-
 import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
 from pna.kernels import set2set, set2set_cuda
 from pna.networks.layers import Set2Set
+from tests.kernels import emulation
 
-pytestmark = [
-    pytest.mark.skipif(torch.cuda.is_available(), reason="they run on the GPU, in test_layers.py"),
-    pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler"),
-]
+pytestmark = emulation.needed
 
 R, G, H = 2, 21, 16  # two blocks for each replica, of which the second has graphs that are not there
-SHARED = 48 * 1024  # bytes that a block may have at most
-
-
-def pointer(a):
-    return ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("emulated")
 
 
 @pytest.fixture
-def emulated(monkeypatch, folder):
+def emulated(monkeypatch):
     """Lets set2set_cuda take CPU tensors."""
-
-    def compiled(name, options, device):
-        run = library(folder, name, options)
-
-        def launch(grid, block, arguments):
-            run(grid[0], grid[1], block[0], SHARED, *(pointer(a) for a in arguments))
-
-        return launch
-
-    monkeypatch.setattr(set2set_cuda, "compiled", compiled)
+    monkeypatch.setattr(set2set_cuda, "compiled", emulation.compiled)
     monkeypatch.setattr(set2set_cuda, "supports", lambda x: True)
-
-
-@cache
-def library(folder, name, options):
-    """The kernel compiled for the CPU: run(programs, replicas, threads, bytes of shared memory, arguments…)."""
-    source = folder / f"{name}_{abs(hash(options))}.cpp"
-    kernels = Path(set2set_cuda.__file__).parent
-    signature = (kernels / "set2set.cu").read_text().split(f") {name}(")[1].split(") {")[0]
-    names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
-    source.write_text(
-        f'#include "emulated_set2set.h"\n#include "set2set.cu"\nstatic_assert(sizeof(Shared) <= {SHARED});\n'
-        f'extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
-        f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
-    )
-    includes = [f"-I{Path(__file__).parent}", f"-I{kernels}"]
-    built = source.with_suffix(".so")
-    flags = ["-std=c++20", "-O1", "-w", "-fPIC", "-shared", *includes, *options]
-    subprocess.run(["g++", *flags, str(source), "-o", str(built)], check=True)
-    return ctypes.CDLL(str(built)).run
 
 
 def replicas(dtype):
