@@ -4,7 +4,7 @@
 
 Two batches: as of ZINC, 128 molecules (75 features, 5 towers), and as of CIFAR10's superpixels, 128 graphs of 118 nodes
 with eight neighbours each. Rows: ours from an edge_index in random order, sorting included; ours with Neighbourhoods
-made before; both compiled; PyTorch Geometric's with the same weights, eager and compiled; ours and theirs from the
+made before; PyTorch Geometric's with the same weights; both compiled; ours and theirs from the
 edge_index recorded as a CUDA graph, forward and backward, and replayed. Times are medians of whole calls, the host's
 work included: such layers are bound by the number of launches. Prints a table, and at the end a JSON line each.
 """
@@ -111,10 +111,8 @@ class Comparison:
         self._measure("torch_geometric", step_of(self.theirs, self.x, self.edge_index))
 
     def compiled(self) -> None:
-        """The same by torch.compile."""
-        prepared = Neighbourhoods.of(self.edge_index, self.nodes).with_transpose()
+        """Ours and theirs by torch.compile."""
         self._measure("ours, compiled", step_of(torch.compile(self.ours), self.x, self.edge_index))
-        self._measure("ours, prepared, compiled", step_of(torch.compile(self.ours), self.x, prepared))
         self._measure("torch_geometric, compiled", step_of(torch.compile(self.theirs), self.x, self.edge_index))
 
     def recorded(self, name: str, layer: nn.Module) -> None:
