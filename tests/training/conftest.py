@@ -63,7 +63,7 @@ def small():
 
 
 @pytest.fixture
-def benchmark(monkeypatch, tmp_path):
+def few_graphs(monkeypatch, tmp_path):
     """The three collections made small, a smoke profile of two seeds and three epochs, and folders of their own."""
     for name, splits in SMALL.items():
         monkeypatch.setitem(COLLECTIONS, name, lambda spec, splits=splits: splits)

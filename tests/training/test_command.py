@@ -25,9 +25,9 @@ STOPPED = 3  # the exit code
 
 
 @pytest.fixture(autouse=True)
-def run(benchmark):
+def run(few_graphs):
     """The run that the commands below stand for."""
-    return CellRun(Cell.parse(NAME), benchmark.profile)
+    return CellRun(Cell.parse(NAME), few_graphs.profile)
 
 
 def result(run):
@@ -123,10 +123,10 @@ def test_other_seeds_and_epochs_are_other_results(run):
     assert facts["configuration"]["profile"]["name"] == "smoke-1-seeds-2-epochs"
 
 
-def test_single_tasks_are_trained(benchmark):
+def test_single_tasks_are_trained(few_graphs):
     name = "single-task/released/gcn/8"
     assert train([name, "--profile", "smoke", "--device", "cpu", "--epochs", "1"]) == 0
-    assert len(load(result_path(Cell.parse(name), benchmark.profile.changed(epochs=1)))["replicas"]) == 12
+    assert len(load(result_path(Cell.parse(name), few_graphs.profile.changed(epochs=1)))["replicas"]) == 12
 
 
 def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, capsys):
@@ -154,12 +154,12 @@ def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, c
     ],
 )
 @pytest.mark.parametrize("call", [train, lambda a: evaluate([*a, "--on", "families"])], ids=["train", "evaluate"])
-def test_a_wrong_cell_is_told_in_words(benchmark, capsys, call, name, message):
+def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
     assert call([name, "--profile", "smoke"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert re.fullmatch(rf"pna (train|evaluate): {message}.*\n", err)
-    assert list(benchmark.folder.rglob("*.*")) == []
+    assert list(few_graphs.folder.rglob("*.*")) == []
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_a_checkpoint_of_another_configuration_is_named_and_left_in_place(run, m
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"hash": "0"}'])
-def test_a_result_that_is_not_ours_is_named_and_left_in_place(benchmark, capsys, text):
+def test_a_result_that_is_not_ours_is_named_and_left_in_place(few_graphs, capsys, text):
     cell = next(all_cells())
-    path = result_path(cell, benchmark.profile)
+    path = result_path(cell, few_graphs.profile)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     for call, arguments in ((train, [str(cell)]), (results, [])):
@@ -355,7 +355,7 @@ def test_evaluate_knows_its_collections(capsys):
 # ---- results ----
 
 
-def test_results_tells_recorded_partial_and_missing_per_figure(benchmark, capsys):
+def test_results_tells_recorded_partial_and_missing_per_figure(few_graphs, capsys):
     options = ["--profile", "smoke", "--device", "cpu"]
     assert train(["multitask/released/gcn/16", *options]) == 0
     assert train(["multitask/released/gin/16", *options, "--time-budget", "0"]) == STOPPED

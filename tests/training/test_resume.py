@@ -40,8 +40,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def profile(benchmark):
-    return replace(benchmark.profile, epochs=EPOCHS)
+def profile(few_graphs):
+    return replace(few_graphs.profile, epochs=EPOCHS)
 
 
 def train_for(run, clock, steps):
@@ -228,13 +228,13 @@ def train_until_killed(run, started):
         os._exit(1)
 
 
-def test_fifty_kills_leave_every_checkpoint_readable_and_the_result_the_same(benchmark):
+def test_fifty_kills_leave_every_checkpoint_readable_and_the_result_the_same(few_graphs):
     here = Path(__file__)
     script = f"""if True:
         import pathlib, runpy
         benchmark = runpy.run_path({str(here.with_name("conftest.py"))!r})
         benchmark["COLLECTIONS"]["multitask"] = lambda spec: benchmark["SMALL"]["multitask"]
-        runpy.run_path({str(here)!r})["driver"](pathlib.Path({str(benchmark.folder)!r}))
+        runpy.run_path({str(here)!r})["driver"](pathlib.Path({str(few_graphs.folder)!r}))
     """
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -18,8 +18,8 @@ CELL = Cell.parse("multitask/released/gcn/8")
 
 
 @pytest.fixture
-def trained(benchmark):
-    run = CellRun(CELL, benchmark.profile)
+def trained(few_graphs):
+    run = CellRun(CELL, few_graphs.profile)
     assert run.train()
     return run
 
@@ -33,10 +33,10 @@ def text_without_nan(path):
     return json.loads(path.read_text(), parse_constant=refuse)
 
 
-def test_a_result_comes_back(trained, benchmark):
+def test_a_result_comes_back(trained, few_graphs):
     path = record(trained)
-    assert path == result_path(CELL, benchmark.profile)
-    assert path == benchmark.folder / "results" / "smoke" / "multitask" / "released" / "gcn-8.json"
+    assert path == result_path(CELL, few_graphs.profile)
+    assert path == few_graphs.folder / "results" / "smoke" / "multitask" / "released" / "gcn-8.json"
     facts = load(path)
     assert facts == text_without_nan(path)
     assert facts["cell"] == str(CELL)
@@ -50,12 +50,12 @@ def test_results_go_to_the_folder_results_by_default(monkeypatch):
     assert str(results_folder()) == "results"
 
 
-def test_the_configuration_decides_the_hash(benchmark):
-    configuration = CellRun(CELL, benchmark.profile).configuration
-    assert configuration["profile"] == asdict(benchmark.profile)
+def test_the_configuration_decides_the_hash(few_graphs):
+    configuration = CellRun(CELL, few_graphs.profile).configuration
+    assert configuration["profile"] == asdict(few_graphs.profile)
     assert configuration["settings"] == {"learning_rate": 0.003, "weight_decay": 1e-6, "epochs": 3, "patience": 1_000}
     assert configuration["seeds"] == [0, 1]
-    profile = benchmark.profile
+    profile = few_graphs.profile
     runs = [
         CellRun(CELL, profile),
         CellRun(Cell.parse("multitask/released/gin/8"), profile),
@@ -125,19 +125,19 @@ def test_the_baseline_is_there_for_every_test_set(trained):
     assert facts["baseline"]["multitask/test"] == {task: round(value, 5) for task, value in expected.items()}
 
 
-def test_a_label_that_never_varies_can_be_recorded(benchmark, monkeypatch):
+def test_a_label_that_never_varies_can_be_recorded(few_graphs, monkeypatch):
     """The mean of the training set is then without error, and its logarithm not a number of JSON."""
     splits = tuple(Split(role, role, (5, 8), 4, "star") for role in ("train", "validation", "test"))
     monkeypatch.setitem(COLLECTIONS, "multitask", lambda spec: splits)
     monkeypatch.setitem(COLLECTIONS, "families", lambda spec: splits)
-    run = CellRun(Cell.parse("multitask/described/gcn/8"), replace(benchmark.profile, epochs=1))
+    run = CellRun(Cell.parse("multitask/described/gcn/8"), replace(few_graphs.profile, epochs=1))
     assert run.train()
     facts = text_without_nan(record(run))
     assert facts["baseline"]["multitask/test"]["connected"] is None
 
 
-def test_single_tasks_are_recorded_by_seed_and_task(benchmark):
-    run = CellRun(Cell.parse("single-task/released/gcn/8"), replace(benchmark.profile, epochs=1))
+def test_single_tasks_are_recorded_by_seed_and_task(few_graphs):
+    run = CellRun(Cell.parse("single-task/released/gcn/8"), replace(few_graphs.profile, epochs=1))
     assert run.train()
     facts = load(record(run))
     names = [task.name for task in TASKS]
@@ -193,7 +193,7 @@ def test_the_curve_of_a_replica_ends_with_its_last_epoch(trained):
     assert [point[0] for point in second["curve"]] == [1, 2]
 
 
-def test_a_diverged_replica_is_null_and_says_when(benchmark, monkeypatch):
+def test_a_diverged_replica_is_null_and_says_when(few_graphs, monkeypatch):
     fresh = CellRun._fresh
 
     def poisoned(run):
@@ -202,7 +202,7 @@ def test_a_diverged_replica_is_null_and_says_when(benchmark, monkeypatch):
         return replicas
 
     monkeypatch.setattr(CellRun, "_fresh", poisoned)
-    run = CellRun(CELL, benchmark.profile)
+    run = CellRun(CELL, few_graphs.profile)
     assert run.train()
     bad, good = text_without_nan(record(run))["replicas"]
     assert (bad["diverged_at_epoch"], bad["epochs"], bad["best_epoch"], bad["validation"]) == (1, 1, 0, None)
@@ -210,7 +210,7 @@ def test_a_diverged_replica_is_null_and_says_when(benchmark, monkeypatch):
     assert bad["test"]["multitask/test"] == [None] * 6
     assert good["diverged_at_epoch"] is None
     assert good["epochs"] == 3
-    table = table_of(load(result_path(CELL, benchmark.profile)))["multitask/test"]
+    table = table_of(load(result_path(CELL, few_graphs.profile)))["multitask/test"]
     expected = torch.tensor(good["test"]["multitask/test"]).log10().tolist()
     assert table == pytest.approx(expected, rel=1e-5)
 
