@@ -94,7 +94,8 @@ def main() -> None:
                 for name, t in list(kernels.items())[:16]:
                     print(f"    {t:9.3f} ms  {name[:90]}")
                 rows[-1]["kernels"] = {name: round(t, 3) for name, t in list(kernels.items())[:16]}
-    print(json.dumps({"benchmark": "training", "spec": args.spec, "rows": rows, "machine": describe()}))
+    said = {"benchmark": "training", "spec": args.spec, "breakdown": args.breakdown, "rows": rows}
+    print(json.dumps({**said, "machine": describe()}))
 
 
 if __name__ == "__main__":
