@@ -22,12 +22,12 @@ def available(x: Tensor) -> bool:
 
 
 @cache
-def compiled(file: str, name: str, options: tuple[str, ...], shared: int, device: int | None) -> Any:
-    """A kernel of a file, for a device and so many bytes of dynamic shared memory: called as (grid, block, arguments).
+def compiled(sources: tuple[str, ...], name: str, options: tuple[str, ...], shared: int, device: int | None) -> Any:
+    """A kernel, for a device and so many bytes of dynamic shared memory: called as (grid, block, arguments).
 
-    tensor_cores.cuh stands before every file.
+    Its source is that of the files one after the other, tensor_cores.cuh before them.
     """
-    text = "".join(files("pna.kernels").joinpath(part).read_text(encoding="utf-8") for part in (HEADER, file))
+    text = "".join(files("pna.kernels").joinpath(part).read_text(encoding="utf-8") for part in (HEADER, *sources))
     with _without_toolkit():
         kernel = torch.cuda._compile_kernel(text, name, nvcc_options=list(options))
     if shared > 0:

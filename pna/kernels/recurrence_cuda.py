@@ -1,7 +1,7 @@
 """All layers of a recurrent PNA network as one CUDA kernel each way, for the paper's 16 features in four towers.
 
 The matrices of the towers are 4 × 4 blocks here, [out, tower, in] for each: `_pack` lays the weights of a convolution
-out so, and autograd takes the gradients back through it. The kernels are in recurrence.cu.
+out so, and autograd takes the gradients back through it. The kernels: recurrence_forward.cu, recurrence_backward.cu.
 """
 
 from typing import Any, NamedTuple
@@ -89,20 +89,20 @@ def _backward_words(shape: Shape) -> int:
 KERNELS = {
     "recurrence_forward": _forward_words,
     "recurrence_backward": _backward_words,
-}  # as recurrence.cu numbers them
+}
 RESIDENT = 2  # blocks that a multiprocessor shall hold
 
 
 def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     x, node, delta = arguments[0], arguments[3], arguments[6]
     shared = 4 * KERNELS[name](shape)
-    kernel = compiled("recurrence.cu", name, _options(name, shape), shared, x.device.index)
+    kernel = compiled(("recurrence.cuh", f"{name}.cu"), name, _options(shape), shared, x.device.index)
     kernel((len(node) // ROWS, len(delta), 1), (2 * ROWS, 1, 1), list(arguments))
 
 
-def _options(name: str, shape: Shape) -> tuple[str, ...]:
+def _options(shape: Shape) -> tuple[str, ...]:
     """Of the compiler."""
-    values = shape.constants | {"KERNEL": list(KERNELS).index(name), "RESIDENT": RESIDENT, "EPS": EPSILON}
+    values = shape.constants | {"RESIDENT": RESIDENT, "EPS": EPSILON}
     return tuple(f"-DPNA_{key}={int(v) if isinstance(v, bool) else v}" for key, v in values.items())
 
 

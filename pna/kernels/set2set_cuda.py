@@ -44,7 +44,7 @@ def _programs(G: int) -> int:
 
 def _launch(name: str, keep: bool, x: Tensor, *tensors: Tensor) -> None:
     R, G, N, _ = x.shape
-    kernel = compiled("set2set.cu", name, _options(name, N, keep), 0, x.device.index)
+    kernel = compiled(("set2set.cu",), name, _options(name, N, keep), 0, x.device.index)
     kernel((_programs(G), R, 1), (THREADS, 1, 1), [x, *tensors, G, N])
 
 

@@ -20,9 +20,9 @@ needed = [
 ]
 
 
-def compiled(file, name, options, shared, device):
+def compiled(sources, name, options, shared, device):
     """What pna.kernels.cuda.compiled is, for CPU tensors."""
-    run = _library(file, name, options)
+    run = _library(sources, name, options)
 
     def launch(grid, block, arguments):
         run(grid[0], grid[1], block[0], shared or MOST_STATIC, *(_pointer(a) for a in arguments))
@@ -35,14 +35,14 @@ def _pointer(a):
 
 
 @cache
-def _library(file, name, options):
+def _library(sources, name, options):
     """run(programs, replicas, threads, bytes of shared memory, arguments…)."""
     kernels = Path(cuda.__file__).parent
-    signature = (kernels / file).read_text().split(f") {name}(")[1].split(") {")[0]
+    signature = (kernels / sources[-1]).read_text().split(f") {name}(")[1].split(") {")[0]
     names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
+    included = "".join(f'#include "{file}"\n' for file in ("emulated.h", cuda.HEADER, *sources))
     text = (
-        f'#include "emulated.h"\n#include "{cuda.HEADER}"\n#include "{file}"\n'
-        f'extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
+        f'{included}extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
         f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
     )
     flags = ["-std=c++20", "-O1", "-w", "-fPIC", "-shared", f"-I{Path(__file__).parent}", f"-I{kernels}", *options]
