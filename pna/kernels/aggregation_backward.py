@@ -16,7 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.kernels.aggregation import (
+from pna.kernels.aggregation import Saved
+from pna.kernels.aggregation_hubs import sum_chunks
+from pna.kernels.hubs import chunk_of, chunk_owners, limit
+from pna.kernels.launch import Launch
+from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
+from pna.kernels.messages import (
     EPS,
     MAX,
     MEAN,
@@ -25,17 +30,12 @@ from pna.kernels.aggregation import (
     STD,
     SUM,
     VAR,
-    Saved,
     load_shift,
     place,
     places,
     power,
-    sum_chunks,
     tile,
 )
-from pna.kernels.hubs import chunk_of, chunk_owners, limit
-from pna.kernels.launch import Launch
-from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 
 __all__ = ["backward"]
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -36,7 +37,7 @@ class Progress:
     best: float
 
 
-class Run:
+class Run(ABC):
     """A training of many replicas that can stop at any step and go on later: what the cells of all kinds share.
 
     A kind of cell says what decides its result (`configuration`), how its replicas start (`_fresh`), are trained
@@ -79,17 +80,17 @@ class Run:
         """Where the best weights of a finished training are kept."""
         return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
 
+    @abstractmethod
     def _fresh(self) -> object:
         """The replicas before the first epoch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def numbers(self) -> Tensor:
         """Of the last epoch, [R, columns]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def best(self) -> float:
         """The best of the replicas on validation so far, for the progress report."""
-        raise NotImplementedError
 
     def train(self, deadline: float | None = None, report: Callable[[Progress], None] = lambda progress: None) -> bool:
         """Trains on from the checkpoint, if there is one, until all is finished (True) or the deadline is past."""
