@@ -45,7 +45,9 @@ class Check:
     def __init__(self, bad: Tensor) -> None:
         self.capturing = bad.is_cuda and torch.cuda.is_current_stream_capturing()
         self.bad = bad if self.capturing else bad.to("cpu", non_blocking=True)
-        self.arrived = torch.cuda.current_stream().record_event() if bad.is_cuda and not self.capturing else None
+        self.arrived = (
+            torch.cuda.current_stream(bad.device).record_event() if bad.is_cuda and not self.capturing else None
+        )
 
     def failed(self) -> bool:
         """Waits for the answer."""

@@ -159,12 +159,7 @@ class _Recurrence(Function):
             )  # fmt: skip
         return states[shape.layers % planes, 0].clone(), states
 
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-        *tensors, ctx.shape = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
-        ctx.save_for_backward(*tensors, output[1])
+    setup_context = staticmethod(recurrence_cuda.keep)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

@@ -19,7 +19,7 @@ from pna.kernels.gru import pack_gates
 from pna.kernels.replicas import replicated
 from pna.kernels.tiles import ROWS, Tiles
 
-__all__ = ["recurrence", "supports"]
+__all__ = ["keep", "recurrence", "supports"]
 
 H, TOWERS, F = 16, 4, 4  # features, and those of a tower
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
@@ -106,6 +106,14 @@ def _options(shape: Shape) -> tuple[str, ...]:
     return tuple(f"-DPNA_{key}={int(v) if isinstance(v, bool) else v}" for key, v in values.items())
 
 
+def keep(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    """For the backward pass: all tensors, the states of all layers, and the shape, which is the last input."""
+    *tensors, ctx.shape = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
+    ctx.save_for_backward(*tensors, output[1])
+
+
 class _Recurrence(Function):
     """x [V, 16], weights [R, …] and delta [R] -> states after the last layer [R, V, 16], and what backward needs."""
 
@@ -119,12 +127,7 @@ class _Recurrence(Function):
         _launch("recurrence_forward", shape, x, out, states, node, lists, rows, delta, *weights, V, shape.layers)
         return out, states
 
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-        *tensors, ctx.shape = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
-        ctx.save_for_backward(*tensors, output[1])
+    setup_context = staticmethod(keep)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
