@@ -6,6 +6,11 @@ __all__ = ["replicated"]
 
 
 def replicated(t: Tensor, dim: int | None, replicas: int) -> Tensor:
-    """What vmap batches along `dim`, or not at all, of logical shape [1, ...], as [replicas, ...]."""
+    """What vmap batches along `dim`, or not at all, of logical shape [1, ...], as [replicas, ...].
+
+    One replica's row is contiguous as it stands: it is copied all the same, since a view of the replicas' state would
+    be changed under the backward pass by the batch normalisation, which moves its running statistics in place.
+    """
     t = t.unsqueeze(0).expand(replicas, *t.shape) if dim is None else t.movedim(dim, 0)
-    return t.flatten(0, 1).contiguous()
+    rows = t.flatten(0, 1)
+    return rows.clone() if replicas == 1 else rows.contiguous()
