@@ -7,12 +7,11 @@ figure or a table and the cells that it needs; several experiments may read the 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pna.multitask import DEPARTURES, Spec
+from pna.departures import DEPARTURES, SPECS, departures_of
+from pna.multitask import COLLECTIONS, Spec
 from pna.networks import MODELS, NetworkSpec
 
 __all__ = ["EXPERIMENTS", "PROFILES", "SPECS", "TRAININGS", "Cell", "Experiment", "Profile", "Training", "all_cells"]
-
-SPECS = ("described", "released")
 
 
 @dataclass(frozen=True)
@@ -26,10 +25,10 @@ class Training:
 
 
 TRAININGS: dict[str, Training] = {
-    "multitask": Training("multitask", "recurrent", False, ("multitask", "families")),
+    "multitask": Training("multitask", "recurrent", False, ("multitask", "multitask-15-24", "families")),
     "extrapolation": Training("extrapolation", "recurrent", False, ("extrapolation",)),
-    "standard": Training("multitask", "standard", False, ("multitask",)),
-    "single-task": Training("multitask", "recurrent", True, ("multitask",)),
+    "standard": Training("multitask", "standard", False, ("multitask", "multitask-15-24")),
+    "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
 }
 
 
@@ -63,15 +62,6 @@ PROFILES: dict[str, Profile] = {
     "paper": Profile("paper", size_step=1, divisor=1, seeds=10, epochs=10_000),  # section 4, "Model training"
 }
 
-_DATA_DEPARTURES = tuple(departure.id for departure in DEPARTURES)  # D1 to D4
-_NETWORK_DEPARTURES = {
-    "D5": "swapped_extremes",
-    "D6": "mispaired_attention",
-    "D7": "position_norm",
-    "init": "small_initialisation",
-    "outputs": "activated_outputs",
-}
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -84,7 +74,7 @@ class Cell:
 
     @classmethod
     def parse(cls, name: str) -> "Cell":
-        """From its name; spec may also be single departures, as in D1+D5."""
+        """From its name; spec may also be single departures, as in D1+D5, or released less some, as in released-D11."""
         parts = name.split("/")
         if len(parts) != 4 or not parts[3].isdecimal():
             raise ValueError(f"a cell is named training/spec/model/hidden, as multitask/released/pna/16; got {name!r}")
@@ -103,27 +93,42 @@ class Cell:
 
     @property
     def departures(self) -> tuple[str, ...]:
-        """The departures of the released code that this cell takes over."""
-        known = (*_DATA_DEPARTURES, *_NETWORK_DEPARTURES)
-        taken = {"described": (), "released": known}.get(self.spec, tuple(self.spec.split("+")))
-        if unknown := [name for name in taken if name not in known]:
-            raise ValueError(
-                f"spec must be described, released, or departures joined by + out of {', '.join(known)}; "
-                f"got {', '.join(map(repr, unknown))} in {self.spec!r}"
-            )
-        return taken
+        """The departures of the released code that this cell takes over and that touch it."""
+        touching = {d.id for d in DEPARTURES if d.touches(self.training, self.model)}
+        return tuple(name for name in departures_of(self.spec) if name in touching)
 
     @property
     def data_spec(self) -> Spec:
         """D1 to D4."""
-        return Spec(**{d.field: "released" for d in DEPARTURES if d.id in self.departures})
+        return Spec.of(departures_of(self.spec))
 
     @property
     def network_spec(self) -> NetworkSpec:
-        """D5 to D7, the initialisation and the outputs' activation."""
-        return NetworkSpec(
-            **{_NETWORK_DEPARTURES[name]: True for name in self.departures if name in _NETWORK_DEPARTURES}
-        )
+        """The departures of the network."""
+        return NetworkSpec.of(self.departures)
+
+    def _trained_on(self, name: str) -> tuple:
+        """All that another training's name changes in how this cell's networks are trained."""
+        training = TRAININGS[name]
+        splits = COLLECTIONS[training.collection](self.data_spec)
+        return training.architecture, training.single_task, [s for s in splits if s.role != "test"]
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Every training that is the same as this cell's: as released, extrapolation is trained like multitask."""
+        return tuple(name for name in TRAININGS if self._trained_on(name) == self._trained_on(self.training))
+
+    @property
+    def trained(self) -> "Cell":
+        """The cell that is trained for it: itself or, of several with the same training, the first."""
+        return replace(self, training=self.trainings[0])
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The collections of graphs that it is tested on: those of every training that is the same."""
+        names = dict.fromkeys(test for name in self.trainings for test in TRAININGS[name].tests)
+        # without D3 that collection's test set is the one of "multitask"
+        return tuple(n for n in names if n != "multitask-15-24" or self.data_spec.evaluation_sizes == "released")
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ class Experiment:
     def cells(self, spec: str) -> tuple[Cell, ...]:
         """The cells that it needs under one specification."""
         return tuple(
-            Cell(training, spec, model, size)
+            Cell(training, spec, model, size).trained
             for training, models, sizes in self.parts
             for model in models
             for size in sizes

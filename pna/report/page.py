@@ -11,8 +11,8 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from pna.departures import DEPARTURES
 from pna.experiments import SPECS
-from pna.multitask import DEPARTURES
 from pna.report.beside import beside
 from pna.report.claims import CLAIMS, VERDICTS, Finding
 from pna.report.command import direction_of

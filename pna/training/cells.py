@@ -17,6 +17,7 @@ from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS
 from pna.multitask.storage import cached, data_folder
 from pna.networks import GraphBatch, build
+from pna.scalers import DegreeStatistics
 from pna.training.files import read_tensors, write_tensors
 from pna.training.trainer import Replicas, Settings, Trainer
 
@@ -192,6 +193,11 @@ class CellRun(Run):
         graphs = replace(data[split], maxima=self.own_data.maxima)
         return [GraphBatch.of(batch, self.device, self.dtype) for batch in graphs.batches(GRAPHS_PER_BATCH)]
 
+    @property
+    def degrees(self) -> DegreeStatistics:
+        """δ of equation 5, over the training set (D11)."""
+        return self.own_data.batched_degrees if self.cell.network_spec.batched_delta else self.own_data.degrees
+
     def _networks(self) -> list[torch.nn.Module]:
         networks = []
         for seed in self.seeds:
@@ -201,7 +207,7 @@ class CellRun(Run):
                     self.cell.model,
                     self.cell.hidden,
                     self.cell.network_spec,
-                    self.own_data.degrees,
+                    self.degrees,
                     self.training.architecture,
                 )
             networks.append(network.to(self.dtype))
@@ -211,7 +217,8 @@ class CellRun(Run):
     def trainer(self) -> Trainer:
         """The trainer of all replicas."""
         train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
-        return Trainer(self._networks()[0].to(self.device), train, validation, self.settings)
+        network = self._networks()[0].to(self.device)
+        return Trainer(network, train, validation, self.settings, infinite_validation="D13" in self.cell.departures)
 
     def _fresh(self) -> Replicas:
         """The replicas before the first epoch."""
@@ -237,6 +244,15 @@ class CellRun(Run):
         return self.replicas.best.min().item()
 
     # ---- tests ----
+
+    def load_weights(self) -> None:
+        """The best weights of a finished training as replicas, to test them again."""
+        tensors, facts = read_tensors(self.weights)
+        if facts.get("hash") != self.hash:
+            raise ValueError(f"{self.weights} holds the weights of another configuration ({facts.get('cell')})")
+        theta, state, best = (tensors[name].to(self.device) for name in ("theta", "state", "validation"))
+        masks = torch.stack([_mask(task) for task in self.replica_tasks]).to(theta)
+        self.replicas = replace(Replicas.fresh(theta, state, masks, self.settings.learning_rate), best=best)
 
     @torch.no_grad()
     def test(self, collection: str) -> dict[str, Tensor]:

@@ -20,9 +20,7 @@ from pna.realworld.published import cell_text
 from pna.realworld.record import record_real, summary
 from pna.realworld.run import RealRun
 from pna.training.cells import CellRun, Progress
-from pna.training.files import read_tensors
-from pna.training.store import load, mean_log_errors, record, result_path, table_of
-from pna.training.trainer import Replicas
+from pna.training.store import load, mean_log_errors, record, result_path, table_of, test_more, untested
 
 __all__ = ["evaluate", "results", "train"]
 
@@ -67,8 +65,7 @@ def _train(options: argparse.Namespace) -> int:
     if path.exists():
         if not run.matches(load(path)):
             raise ValueError(f"{path} holds the result of another configuration; remove it to make a new one")
-        print(f"{path} is there already")
-        return 0
+        return _test_more(job)
     if run.checkpoint.exists() and not options.resume:
         raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
     with _Report() as report:
@@ -79,6 +76,20 @@ def _train(options: argparse.Namespace) -> int:
         return UNFINISHED
     print(f"{job.record(run)} written")
     job.show(load(path))
+    return 0
+
+
+def _test_more(job: "_Job") -> int:
+    """What is left to do for a cell that is recorded: tests that were not asked for when it was trained."""
+    facts = load(job.path)
+    missing = untested(job.run, facts) if isinstance(job.run, CellRun) else []
+    if not missing:
+        print(f"{job.path} is there already")
+    elif not job.run.weights.exists():
+        print(f"{job.path} is there already, without tests on {', '.join(missing)}: {job.run.weights} is missing")
+    else:
+        job.run.load_weights()
+        print(f"{test_more(job.run, facts)}: tested on {', '.join(missing)} too")
     return 0
 
 
@@ -98,7 +109,7 @@ def _job(options: argparse.Namespace) -> _Job:
         real = RealRun(RealCell.parse(options.cell), real_profile, options.device)
         return _Job(real, real.result, record_real, _print_real)
     profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
-    run = CellRun(Cell.parse(options.cell), profile, options.device)
+    run = CellRun(Cell.parse(options.cell).trained, profile, options.device)
     return _Job(run, result_path(run.cell, profile), record, lambda facts: _print_table(table_of(facts)))
 
 
@@ -164,18 +175,14 @@ def _evaluate(options: argparse.Namespace) -> int:
     if is_real(options.cell):
         raise ValueError(f"{options.cell} is tested on its own test set, when it is recorded; see its result")
     profile = PROFILES[options.profile].changed(options.seeds, options.epochs)
-    run = CellRun(Cell.parse(options.cell), profile, options.device)
+    run = CellRun(Cell.parse(options.cell).trained, profile, options.device)
     if not run.weights.exists():
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
-    tensors, facts = read_tensors(run.weights)
-    if facts.get("hash") != run.hash:
-        raise ValueError(f"{run.weights} holds the weights of another configuration ({facts.get('cell')})")
-    theta, state = (tensors[name].to(options.device) for name in ("theta", "state"))
-    run.replicas = Replicas.fresh(theta, state, torch.ones(len(theta), len(TASKS), device=options.device), 0.0)
-    tasks = run.replica_tasks
-    rows = {split: mean_log_errors(e, tensors["validation"], tasks) for split, e in run.test(options.on).items()}
+    run.load_weights()
+    validation, tasks = run.replicas.best.cpu(), run.replica_tasks
+    rows = {split: mean_log_errors(e, validation, tasks) for split, e in run.test(options.on).items()}
     print(f"{run.cell}, {profile.name}")
     _print_table(rows)
     return 0

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,13 +15,14 @@ import torch
 from torch import Tensor
 
 import pna
+from pna.departures import departures_of
 from pna.experiments import Cell, Profile
 from pna.multitask import TASKS
 from pna.training.cells import CellRun
 from pna.training.files import read_json, write_json, write_tensors
 
 __all__ = ["finite", "five_best", "load", "mean_log_errors", "provenance", "record", "result_path", "results_folder"]
-__all__ += ["table_of", "thinned"]
+__all__ += ["table_of", "test_more", "thinned", "untested"]
 
 CURVE_POINTS = 500
 
@@ -37,7 +39,7 @@ def result_path(cell: Cell, profile: Profile) -> Path:
 
 def record(run: CellRun) -> Path:
     """Tests the best weights of a finished cell, then writes them and the result; the checkpoint goes last."""
-    tests = {f"{name}/{split}": e for name in run.training.tests for split, e in run.test(name).items()}
+    tests = {f"{name}/{split}": e for name in run.cell.tests for split, e in run.test(name).items()}
     r = run.replicas
     write_tensors(
         run.weights,
@@ -51,7 +53,7 @@ def record(run: CellRun) -> Path:
         "configuration": run.configuration,
         "tasks": [task.name for task in TASKS],
         "maxima": run.own_data.maxima.tolist(),
-        "baseline": _baselines(run),
+        "baseline": _baselines(run, run.cell.tests),
         "seconds": round(run.seconds, 1),
         **provenance(r.theta.is_cuda),
         "replicas": [_replica(run, row, tests, curves[:, row]) for row in range(len(r.best))],
@@ -62,6 +64,24 @@ def record(run: CellRun) -> Path:
     return path
 
 
+def untested(run: CellRun, facts: dict) -> list[str]:
+    """The collections that a recorded cell is to be tested on and has not been."""
+    tested = {split.partition("/")[0] for split in facts["replicas"][0]["test"]}
+    return [collection for collection in run.cell.tests if collection not in tested]
+
+
+def test_more(run: CellRun, facts: dict) -> Path:
+    """Tests a recorded cell's saved weights on the collections that it has not been tested on, and adds the errors."""
+    collections = untested(run, facts)
+    tests = {f"{name}/{split}": e for name in collections for split, e in run.test(name).items()}
+    for row, replica in enumerate(facts["replicas"]):
+        replica["test"] |= _errors(run, row, tests)
+    facts["baseline"] = _baselines(run, run.cell.tests)
+    path = result_path(run.cell, run.profile)
+    write_json(path, facts)
+    return path
+
+
 def provenance(on_gpu: bool) -> dict:
     """What a result says of where it comes from: device, versions, code, time."""
     return {
@@ -69,6 +89,7 @@ def provenance(on_gpu: bool) -> dict:
         "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
         | {"python": platform.python_version()},
         "code": _code_hash(),
+        "commit": _commit(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
@@ -119,12 +140,15 @@ def _replica(run: CellRun, row: int, tests: dict[str, Tensor], curve: Tensor) ->
         "best_epoch": int(r.best_epoch[row]),
         "diverged_at_epoch": epochs if diverged else None,
         "validation": finite(float(r.best[row])),
-        "test": {
-            split: [finite(error) if r.best_epoch[row] else None for error in errors[row].tolist()]
-            for split, errors in tests.items()
-        },
+        "test": _errors(run, row, tests),
         "curve": thinned(curve[:epochs]),
     }
+
+
+def _errors(run: CellRun, row: int, tests: dict[str, Tensor]) -> dict[str, list[float | None]]:
+    """The errors of a replica; null where no epoch gave it weights."""
+    learned = math.isfinite(run.replicas.best[row])
+    return {split: [finite(e) if learned else None for e in errors[row].tolist()] for split, errors in tests.items()}
 
 
 def thinned(curve: Tensor) -> list[list[float | None]]:
@@ -133,14 +157,14 @@ def thinned(curve: Tensor) -> list[list[float | None]]:
     return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
 
 
-def _baselines(run: CellRun) -> dict[str, dict[str, float | None]]:
+def _baselines(run: CellRun, collections: Sequence[str]) -> dict[str, dict[str, float | None]]:
     """log10 MSE of predicting the training mean, on each test split, in the units of the training set."""
-    rows = {}
-    for collection in run.training.tests:
+    rows, batched = {}, "D14" in departures_of(run.cell.spec)
+    for collection in collections:
         data = run.data(collection)
         for split in data.splits:
             if split.role == "test":
-                row = run.own_data.baseline(data[split.name], units=run.own_data.maxima)
+                row = run.own_data.baseline(data[split.name], run.own_data.maxima, batched)
                 rows[f"{collection}/{split.name}"] = {task: finite(round(value, 5)) for task, value in row.items()}
     return rows
 
@@ -148,6 +172,17 @@ def _baselines(run: CellRun) -> dict[str, dict[str, float | None]]:
 def finite(value: float) -> float | None:
     """A number that JSON knows, or null."""
     return value if math.isfinite(value) else None
+
+
+def _commit() -> str | None:
+    """The commit that the package is of: PNA_COMMIT, or what git says of its folder; null if neither knows."""
+    if named := os.environ.get("PNA_COMMIT"):
+        return named
+    try:
+        asked = ["git", "-C", str(Path(pna.__file__).parent), "rev-parse", "HEAD"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _code_hash() -> str:

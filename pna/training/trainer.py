@@ -79,7 +79,11 @@ class Replicas(Rows):
 
 
 class Trainer:
-    """Replicas of one network on one training and one validation set."""
+    """Replicas of one network on one training and one validation set.
+
+    A training loss that is not finite ends a replica. A validation loss that is not finite ends it, too, unless
+    `infinite_validation` (D13) makes it an epoch without improvement.
+    """
 
     def __init__(
         self,
@@ -87,9 +91,11 @@ class Trainer:
         train: Sequence[GraphBatch],
         validation: Sequence[GraphBatch],
         settings: Settings,
+        infinite_validation: bool = False,
     ) -> None:
         self.lifted = Lifted(network)
         self.train, self.validation, self.settings = train, validation, settings
+        self.infinite_validation = infinite_validation
 
     def epochs(self, replicas: Replicas) -> Iterator[Tensor]:
         """Trains epoch after epoch, in place, until every replica is finished; yields which of them took part."""
@@ -153,7 +159,8 @@ class Trainer:
         r.partial.zero_()
         r.position.zero_()
         r.validation.copy_(_loss(r, errors))
-        r.diverged.logical_or_(~torch.isfinite(r.train + r.validation))
+        watched = r.train if self.infinite_validation else r.train + r.validation
+        r.diverged.logical_or_(~torch.isfinite(watched))
         better = (r.validation < r.best) & ~r.diverged
         r.best.copy_(torch.where(better, r.validation, r.best))
         r.best_epoch.copy_(torch.where(better, r.epoch, r.best_epoch))
