@@ -12,7 +12,7 @@ from pna.multitask.graphset import Batch, GraphSet
 from pna.multitask.labels import TASKS, Task
 from pna.multitask.specification import DESCRIBED, RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split, extrapolation, families, multitask
-from pna.multitask.storage import cached, data_folder, load, save
+from pna.multitask.storage import cached, load, save
 
 __all__ = [
     "COLLECTIONS",
@@ -30,7 +30,6 @@ __all__ = [
     "Split",
     "Task",
     "cached",
-    "data_folder",
     "extrapolation",
     "families",
     "load",

@@ -2,10 +2,10 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pna.command_line import told
 from pna.departures import DEPARTURES
 from pna.multitask.card import card, table
 from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
@@ -19,15 +19,14 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands make, show and baseline; the exit code is 2 for bad arguments."""
+    """Run one of the commands make, show and baseline."""
     options = _parser().parse_args(arguments)
-    try:
-        options.spec = Spec.parse(options.spec)
-        options.run(options)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"pna multitask {options.command}: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return told(f"multitask {options.command}", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    options.spec = Spec.parse(options.spec)
+    options.run(options)
 
 
 def _make(options: argparse.Namespace) -> None:

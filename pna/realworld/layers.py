@@ -14,7 +14,7 @@ from pna.arguments import divisible
 from pna.combined import CombinedAggregation
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
-from pna.realworld.batches import RealBatch
+from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear, affine, product
 
@@ -31,7 +31,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
-    def forward(self, x: Tensor, batch: RealBatch) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch) -> Tensor:
         """[V, F] -> [V, F]."""
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count
@@ -85,7 +85,7 @@ class TowersLayer(nn.Module):
         for layer in (self.M, self.U, self.mix):
             initialise(layer.weight, RELEASED, layer.bias)
 
-    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
         M, U, F, graph = self.M, self.U, self.F, batch.neighbourhoods
         edge, shift = None, M.bias
@@ -124,7 +124,7 @@ class SimpleLayer(nn.Module):
         self.residual = sizes[0] == sizes[1]
         initialise(self.U.weight, RELEASED, self.U.bias)
 
-    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; this layer makes no use of edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
