@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from pna import Neighbourhoods, PNAConv
-from pna.aggregate import aggregate
 from pna.aggregators import AGGREGATORS
 from pna.experiments import Cell, Profile
+from pna.gather import aggregate
 from pna.training.cells import CellRun
 
 pytestmark = pytest.mark.gpu

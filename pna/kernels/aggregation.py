@@ -1,7 +1,7 @@
 """All aggregators of all neighbourhoods in one pass over the neighbours (section 2.1, equations 1 to 4), in Triton.
 
 A program takes B nodes and BC channels, and reads their messages in tiles (pna.kernels.messages). Nodes with very many
-messages are left to pna.kernels.aggregation_hubs. The plain-torch twin is in pna.aggregate.
+messages are left to pna.kernels.aggregation_hubs. The plain-torch twin is in pna.gather.
 """
 
 from typing import NamedTuple

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.aggregate import aggregate
 from pna.conv import PNAConv
+from pna.gather import aggregate
 from pna.kernels.choice import chosen
 from pna.networks.batch import GraphBatch
 from pna.networks.layers import MLP, activated, initialise

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.aggregate import aggregate
 from pna.arguments import divisible
 from pna.combined import CombinedAggregation
+from pna.fused import split
+from pna.gather import aggregate
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
-from pna.towers import TowerLinear, affine, product
+from pna.towers import TowerLinear
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
 
@@ -87,19 +88,9 @@ class TowersLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
-        M, U, F, graph = self.M, self.U, self.F, batch.neighbourhoods
-        edge, shift = None, M.bias
-        if embedding is not None:  # the embedding is linear too: W3 (V e + c) = (W3 V) e + W3 c
-            W3 = M.weight[..., 2 * F :]  # [T, F, edge_dim]
-            edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
-            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
-        # What is linear in a node alone, in one product: U's part of x_i, and M's of x_i and of x_j.
-        weight = torch.cat([U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]], dim=1)
-        bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
-        h = x.unflatten(1, (self.towers, F))  # [V, T, F]
-        own, target, source = affine(h, weight, bias).split([U.bias.shape[1], F, F], dim=-1)
-        aggregates = aggregate(graph, self.combined.aggregators, source, edge, target)  # [V, T, A, F]
-        y = own + self.combined(aggregates, graph.degree, U.weight[..., F:])
+        edge = None if embedding is None else batch.edge
+        h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
+        y = split(h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)  # [V, T, out / T]
         y = self.norm(y.flatten(1) * batch.norm, batch)  # [V, out]
         y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
         return x + y if self.residual else y

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pna import Neighbourhoods, PNAConv
-from pna import conv as layers
-from pna.conv import fused
+from pna import fused as layers
+from pna.fused import layer as fused
 from pna.kernels import csr
 from pna.kernels.choice import plain
 from pna.kernels.launch import Form
@@ -222,7 +222,7 @@ def calls(monkeypatch):
     """Kernels wherever Triton runs at all; counts how often the layer is taken as a whole."""
     calls = []
     monkeypatch.setattr(layers.operators, "supports", lambda *_: True)
-    monkeypatch.setattr(layers, "fused", lambda *arguments: calls.append(1) or fused(*arguments))
+    monkeypatch.setattr(layers, "layer", lambda *arguments: calls.append(1) or fused(*arguments))
     return calls
 
 

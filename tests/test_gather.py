@@ -6,9 +6,9 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pna import Neighbourhoods
-from pna import aggregate as module
-from pna.aggregate import aggregate
+from pna import gather as module
 from pna.aggregators import AGGREGATORS, resolve
+from pna.gather import aggregate
 
 NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]
 
