@@ -17,9 +17,8 @@ import triton.language as tl
 from torch import Tensor
 
 from pna.kernels.aggregation import Saved
-from pna.kernels.aggregation_hubs import sum_chunks
 from pna.kernels.coefficients import launch_coefficients
-from pna.kernels.hubs import chunk_of, chunk_owners, limit
+from pna.kernels.hubs import chunk_of, chunk_owners, limit, sum_chunks
 from pna.kernels.launch import Launch
 from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile

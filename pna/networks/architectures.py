@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.kernels.choice import chosen
+from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
-from pna.networks.convolutions import PNA
 from pna.networks.layers import GRU, Set2Set, head
 from pna.networks.specification import NetworkSpec
 
@@ -50,10 +49,9 @@ class Recurrent(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
         x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
-        if isinstance(depth, int) and self._fits(x):
-            from pna.kernels.recurrence import recurrence
-
-            x = recurrence(x, batch, self.GC_1.conv, self.GC_m.conv, self.gru.gates, depth)
+        convolutions = (self.GC_1, self.GC_m)
+        if kernels := serving("pna.networks.kernels.recurrence", x, batch, convolutions, depth):
+            x = kernels.recurrence(x, batch, convolutions, self.gru.gates, depth)
         else:
             x = self._states(x, depth, batch)
         return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
@@ -65,14 +63,6 @@ class Recurrent(nn.Module):
             new = self.gru(x, self.GC_m(x, batch))
             x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
         return x
-
-    def _fits(self, x: Tensor) -> bool:
-        """Whether the fused kernels know these convolutions."""
-        if not (isinstance(self.GC_m, PNA) and chosen(x)):
-            return False
-        from pna.kernels.recurrence import supports
-
-        return supports(self.GC_1.conv) and supports(self.GC_m.conv)
 
 
 class Standard(nn.Module):

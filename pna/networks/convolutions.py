@@ -13,8 +13,9 @@ from torch.nn import functional
 from pna import segments
 from pna.conv import PNAConv
 from pna.gather import aggregate
-from pna.kernels.choice import chosen
+from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
+from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise
 from pna.networks.specification import NetworkSpec
 from pna.scalers import DegreeStatistics
@@ -71,10 +72,8 @@ class GCN(nn.Module):
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
         h = activated(x, self.weight.t(), None, "identity")
-        if chosen(h):
-            from pna.kernels.neighbours import neighbour_sum
-
-            return functional.leaky_relu(neighbour_sum(h, batch.compact, normalised=True) + self.bias)
+        if kernels := serving("pna.networks.kernels.neighbours", h):
+            return functional.leaky_relu(kernels.neighbour_sum(h, batch.compact, normalised=True) + self.bias)
         norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
         h = norm * h
         neighbours = aggregate(batch.neighbourhoods, ["sum"], source=h).squeeze(1)  # [V, 1, out] -> [V, out]
@@ -91,10 +90,8 @@ class GIN(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
-        if chosen(x):
-            from pna.kernels.neighbours import neighbour_sum
-
-            total = neighbour_sum(x, batch.compact, own=1 + self.epsilon)
+        if kernels := serving("pna.networks.kernels.neighbours", x):
+            total = kernels.neighbour_sum(x, batch.compact, own=1 + self.epsilon)
         else:
             total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
         return self.U(total, nodes_per_graph=batch.N)
@@ -125,13 +122,11 @@ class GAT(nn.Module):
     def _attended(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
         ptr, source = batch.neighbourhoods[:2]
-        if chosen(h, self.attention):
-            from pna.kernels.attention import Routes, attend
-
+        if kernels := serving("pna.networks.kernels.attention", h, self.attention):
             if self.mispaired not in batch.routes:
                 pairs = self._pairs(batch)
                 batch.routes[self.mispaired] = Routes.of(ptr, source, batch.reverse, pairs, not self.mispaired)
-            return attend(h, self.attention, batch.routes[self.mispaired])
+            return kernels.attend(h, self.attention, batch.routes[self.mispaired])
         weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
         if self.mispaired:
             weights = weights[batch.reverse]  # the weight from j to i is at (j, i)

@@ -11,7 +11,7 @@ from pna.fused import layer as fused
 from pna.kernels import csr
 from pna.kernels.choice import plain
 from pna.kernels.launch import Form
-from pna.kernels.outer import Places, Sizes
+from pna.kernels.layer_weights import Places, Sizes
 from pna.neighbourhoods import transpose_edges
 
 DEG = torch.tensor([1, 5, 8, 4, 2])

@@ -8,8 +8,8 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from pna.experiments import Cell, Profile
-from pna.kernels import recurrence as fused
 from pna.networks import build
+from pna.networks.kernels import recurrence as fused
 from pna.training.cells import CellRun
 
 R, LAYERS = 2, 3
@@ -26,8 +26,8 @@ class States(nn.Module):
         x = nn.functional.pad(batch.x, (0, self.network.hidden - 2))
         if not self.kernels:
             return self.network._states(x, LAYERS, batch)
-        first, shared = self.network.GC_1.conv, self.network.GC_m.conv
-        return fused.recurrence(x, batch, first, shared, self.network.gru.gates, LAYERS)
+        convolutions = (self.network.GC_1, self.network.GC_m)
+        return fused.recurrence(x, batch, convolutions, self.network.gru.gates, LAYERS)
 
 
 def states_and_gradients(run, batch, theta, kernels, dtype):
@@ -75,6 +75,10 @@ def test_states_and_gradients_are_the_plain_ones(model, hidden, spec, device):
         assert torch.equal(b, c)
 
 
+def taken(network, depth=3):
+    return fused.takes(torch.zeros(1, network.hidden), None, (network.GC_1, network.GC_m), depth)
+
+
 def test_which_convolutions_are_known():
     known = {
         "pna": True,
@@ -82,5 +86,7 @@ def test_which_convolutions_are_known():
         "moments-3": False,  # third moments are left to the aggregation kernel
     }
     for model, answer in known.items():
-        assert fused.supports(build(model).GC_m.conv) is answer
-    assert not fused.supports(build("pna", hidden=64).GC_m.conv)
+        assert taken(build(model)) is answer
+    assert not taken(build("pna", hidden=64))
+    assert not taken(build("pna"), depth=torch.tensor([3, 4]))
+    assert not taken(build("gat"))

@@ -1,4 +1,4 @@
-// All layers forward: see recurrence.cuh.
+// All layers forward: see layer.cuh.
 
 constexpr bool KEEP = PNA_KEEP;
 constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; 16 words modulo 32 keep banks apart

@@ -5,9 +5,9 @@ import torch
 from torch.func import functional_call, vmap
 
 from pna import DegreeStatistics
-from pna.kernels import attention
 from pna.multitask import Batch
 from pna.networks import DESCRIBED, GraphBatch, NetworkSpec, convolutions
+from pna.networks.kernels import attention
 
 MISPAIRED = NetworkSpec(mispaired_attention=True)  # D6
 SPECS = pytest.mark.parametrize("spec", [DESCRIBED, MISPAIRED], ids=["as defined", "D6"])
@@ -70,7 +70,7 @@ def fused(monkeypatch, device):
 
     def run(*arguments):
         with monkeypatch.context() as patch:
-            patch.setattr(convolutions, "chosen", lambda *tensors: True)
+            patch.setattr(convolutions, "serving", lambda *_: attention)
             return results(*arguments, device, torch.float)
 
     return run
@@ -149,7 +149,7 @@ def test_no_edges(fused, spec):
 
 
 def test_routes_are_made_once_for_a_batch(monkeypatch, device):
-    monkeypatch.setattr(convolutions, "chosen", lambda *tensors: True)
+    monkeypatch.setattr(convolutions, "serving", lambda *_: attention)
     monkeypatch.setattr(attention, "BLOCK", 32)
     batch, x = batch_of(adjacency(), device, torch.float), torch.randn(G * N, 8, device=device)
     for spec, mispaired in ((DESCRIBED, False), (MISPAIRED, True)):

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from pna.aggregators import EPSILON
-from pna.kernels.dense import dot, gru, put_rows, rows_of, transposed, vector
+from pna.networks.kernels.dense import dot, gru, put_rows, rows_of, transposed, vector
 
 __all__ = ["COMBINED", "MIX", "OWN", "SLOPE", "gather", "layer_forward", "project", "scaler_factors", "shifted"]
 

@@ -12,14 +12,18 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.dense import dot, put_row, put_tile
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.dense import dot, put_row, put_tile
+from pna.networks.kernels.replicas import replicated
 
-__all__ = ["ACTIVATIONS", "MOST", "linear"]
+__all__ = ["ACTIVATIONS", "linear", "takes"]
 
 ACTIVATIONS = {"identity": 1.0, "leaky_relu": 0.01, "relu": 0.0}  # by their slope below zero
-MOST = 64  # features, in or out
 BLOCK, WARPS, PROGRAMS = 64, 4, 1056
+
+
+def takes(x: Tensor, weight: Tensor) -> bool:
+    """Whether the kernels serve: up to 64 features, in and out."""
+    return max(weight.shape) <= 64
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:

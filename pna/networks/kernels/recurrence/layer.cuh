@@ -1,9 +1,9 @@
 // All layers of a recurrent PNA network with H = 16 features in four towers, forward in one kernel and backward in one:
-// equations 7 and 8 with linear M and U, the mixing layer, the GRU. recurrence_forward.cu and recurrence_backward.cu
-// follow on this, which they have in common, and are compiled at run time, one configuration at a time.
-// recurrence_forward.py and recurrence_backward.py compute the same layer by layer, in Triton.
+// equations 7 and 8 with linear M and U, the mixing layer, the GRU. forward.cu and backward.cu follow on this, which they
+// have in common, and are compiled at run time, one configuration at a time. triton_forward.py and triton_backward.py
+// compute the same layer by layer.
 //
-// A block has a tile of whole graphs, 128 rows of nodes (pna/kernels/tiles.py), and takes it through all layers: what
+// A block has a tile of whole graphs, 128 rows of nodes (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
 //
 // A warp has 16 nodes: its thread (g, t) has the features 4t … 4t + 3 of the nodes g and g + 8: those of tower t. So

@@ -7,7 +7,7 @@ eleven bits of significand; a product of float32 matrices is taken as three of t
 import triton
 import triton.language as tl
 
-__all__ = ["add_row", "add_tile", "dot", "gru", "gru_back", "matrix", "pack", "put_row", "put_rows"]
+__all__ = ["add_row", "add_tile", "dot", "gru", "gru_back", "interleaved", "matrix", "put_row", "put_rows"]
 __all__ += ["put_tile", "rows_of", "tanh", "transposed", "vector"]
 
 
@@ -68,7 +68,7 @@ def tanh(x):
 
 
 @triton.jit
-def pack(a, b, c, d, FOUR: tl.constexpr):
+def interleaved(a, b, c, d, FOUR: tl.constexpr):
     """[block, H] each -> their columns interleaved, [block, 4H], or [block, 2H] of the first and the last."""
     if FOUR:
         both = tl.join(tl.join(a, c), tl.join(b, d))

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from pna.kernels import set2set, set2set_cuda
+from pna.networks.kernels import set2set
 from pna.networks.layers import Set2Set
-from tests.kernels import emulation
+from tests.networks.kernels import emulation
 
 pytestmark = emulation.needed
 
@@ -15,9 +15,9 @@ R, G, H = 2, 21, 16  # two blocks for each replica, of which the second has grap
 
 @pytest.fixture
 def emulated(monkeypatch):
-    """Lets set2set_cuda take CPU tensors."""
-    monkeypatch.setattr(set2set_cuda, "compiled", emulation.compiled)
-    monkeypatch.setattr(set2set_cuda, "supports", lambda x: True)
+    """Lets set2set.cuda take CPU tensors."""
+    monkeypatch.setattr(set2set.cuda, "compiled", emulation.compiled)
+    monkeypatch.setattr(set2set.cuda, "takes", lambda x: True)
 
 
 def replicas(dtype):

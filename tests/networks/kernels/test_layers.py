@@ -9,15 +9,15 @@ from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
 
-from pna.kernels.adam import adam
-from pna.kernels.batchnorm import normalise
-from pna.kernels.gru import gated
-from pna.kernels.linear import ACTIVATIONS, linear
-from pna.kernels.neighbours import neighbour_sum
-from pna.kernels.set2set import set2set
 from pna.networks import layers
+from pna.networks.kernels.batchnorm import normalise
+from pna.networks.kernels.gru import gated
+from pna.networks.kernels.linear import ACTIVATIONS, linear
+from pna.networks.kernels.neighbours import neighbour_sum
+from pna.networks.kernels.set2set import set2set
 from pna.networks.specification import DESCRIBED
 from pna.training import adam as plain_adam
+from pna.training.adam_kernel import adam
 
 R = 3
 

@@ -10,8 +10,7 @@ node and head, so that nothing is kept for each message; the way back writes one
 gradient of left + right, and gathers it twice. No sum depends on an order that changes: there are no atomics.
 """
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 import triton
@@ -21,9 +20,10 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.routes import Routes
 
-__all__ = ["Routes", "attend"]
+__all__ = ["attend", "takes"]
 
 BLOCK, WARPS, PROGRAMS = 8, 1, 4224  # a thread for each node and head
 SLOPE = tl.constexpr(0.2)  # of LeakyReLU
@@ -31,43 +31,9 @@ LOWEST = tl.constexpr(-1e38)
 LEFT, RIGHT, TOP, INVERSE = (tl.constexpr(k) for k in range(4))  # planes of what a node keeps for each head
 
 
-@dataclass(frozen=True)
-class Routes:
-    """Which nodes' left and right make up the logit of each message, in 32-bit integers.
-
-    The graph is undirected: the messages that node n receives come from source[ptr[n] : ptr[n + 1]], and those that it
-    sends go there.
-    """
-
-    ptr: Tensor  # [V + 1]
-    source: Tensor  # [E]
-    received: tuple[Tensor, Tensor]  # [E] each: the nodes of left and right, in the order of the receivers
-    sent: tuple[Tensor, Tensor]  # [E] each: the same in the order of the senders
-    over_received: bool  # whether the softmax is over the messages that a node receives, or over those it sends
-    of_left: tuple[Tensor, Tensor]  # [V + 1], [E]: the places in `sent` where each node is that of left
-    of_right: tuple[Tensor, Tensor]  # the same of right
-
-    @classmethod
-    def of(
-        cls, ptr: Tensor, source: Tensor, reverse: Tensor, pairs: tuple[Tensor, Tensor], over_received: bool
-    ) -> Self:
-        """Pairs [E] each are in the order of the segments: a row's messages are those of one softmax."""
-        turned = tuple(node[reverse] for node in pairs)
-        received, sent = (pairs, turned) if over_received else (turned, pairs)
-        return cls(
-            ptr.int(),
-            source.int(),
-            tuple(node.int() for node in received),
-            tuple(node.int() for node in sent),
-            over_received,
-            *(_places(node, len(ptr)) for node in sent),
-        )
-
-
-def _places(node: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Where each node stands in a list of nodes [E], in CSR order: [rows], [E]."""
-    node, place = node.sort(stable=True)
-    return torch.searchsorted(node, torch.arange(rows, device=node.device)).int(), place.int()
+def takes(h: Tensor, attention: Tensor) -> bool:
+    """Whether the kernels serve: if the number of heads is a power of two."""
+    return h.shape[1] & (h.shape[1] - 1) == 0
 
 
 def attend(h: Tensor, attention: Tensor, routes: Routes) -> Tensor:

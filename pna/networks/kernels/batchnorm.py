@@ -9,12 +9,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.replicas import replicated
 
-__all__ = ["normalise"]
+__all__ = ["normalise", "takes"]
 
 BLOCK, WARPS, PROGRAMS = 128, 4, 1056
 EPSILON = 1e-5
+
+
+def takes(x: Tensor) -> bool:
+    """Whether the kernels serve: for any x."""
+    return True
 
 
 def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,45 +1,45 @@
 """All layers of a recurrent PNA network as one CUDA kernel each way, for the paper's 16 features in four towers.
 
-The matrices of the towers are 4 × 4 blocks here, [out, tower, in] for each: `_pack` lays the weights of a convolution
-out so, and autograd takes the gradients back through it. The kernels: recurrence_forward.cu, recurrence_backward.cu.
+The matrices of the towers are 4 × 4 blocks here, [out, tower, in] for each: `_tower_weights` lays the weights of a
+convolution out so, and autograd takes the gradients back through it. The kernels: forward.cu, backward.cu.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.aggregators import EPSILON
-from pna.conv import PNAConv
-from pna.kernels.cuda import available, compiled
-from pna.kernels.gru import pack_gates
-from pna.kernels.replicas import replicated
-from pna.kernels.tiles import ROWS, Tiles
+from pna.networks.kernels.gru import gru_weights
+from pna.networks.kernels.nvrtc import available, compiled
+from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.tiles import ROWS, Tiles
 
-__all__ = ["keep", "recurrence", "supports"]
+__all__ = ["keep", "recurrence", "takes"]
 
 H, TOWERS, F = 16, 4, 4  # features, and those of a tower
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
 
 
-def supports(x: Tensor, first: PNAConv, shared: PNAConv, tiles: Tiles | None) -> bool:
-    """Whether these kernels serve convolutions that pna.kernels.recurrence knows, on these graphs, where x is."""
+def takes(x: Tensor, first: nn.Module, shared: nn.Module, batch: Any) -> bool:
+    """Whether these kernels serve PNAConvs that Triton's know, on these graphs, where x is."""
     names = shared.combined.aggregators
     sizes = (shared.towers, shared.F_in, shared.F_out) == (TOWERS, F, F) and first.towers == TOWERS and first.F_in <= F
     known = len(names) <= 4 and ("std" not in names or "mean" in names)
-    return tiles is not None and available(x) and sizes and known
+    return available(x) and sizes and known and batch.tiles is not None
 
 
-def recurrence(x: Tensor, tiles: Tiles, first: PNAConv, shared: PNAConv, gates: torch.nn.Module, layers: int) -> Tensor:
-    """What pna.kernels.recurrence.recurrence makes of x [V, 16]: the states after `layers` layers, [V, 16]."""
+def recurrence(x: Tensor, tiles: Tiles, first: nn.Module, shared: nn.Module, gates: nn.Module, layers: int) -> Tensor:
+    """The states after `layers` layers, [V, 16], from x [V, 16]."""
     combined = shared.combined
     shape = Shape(
         combined.aggregators, len(combined.scalers), shared.swap_extremes, layers, keep=torch.is_grad_enabled()
     )
-    weights = [*_pack(first), *_pack(shared), *pack_gates(gates, H), combined.delta]
+    weights = [*_tower_weights(first), *_tower_weights(shared), *gru_weights(gates, H), combined.delta]
     out, _ = _Recurrence.apply(x, *(t.unsqueeze(0) for t in weights), *tiles, shape)  # one replica
     return out.squeeze(0)
 
@@ -65,7 +65,7 @@ class Shape(NamedTuple):
         return 3 + self.scalers * len(self.names)
 
 
-def _pack(conv: PNAConv) -> tuple[Tensor, Tensor, Tensor]:
+def _tower_weights(conv: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
     """The towers' matrices [3 + S·A, 4, 4, 4] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
     M, U, inputs = conv.M[0], conv.U[0], conv.F_in
     W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
@@ -86,22 +86,29 @@ def _backward_words(shape: Shape) -> int:
     return shape.blocks * 4 * H + 13 * H * H + 7 * H + shape.scalers * ROWS + ROWS * 11 * H
 
 
+class Kernel(NamedTuple):
+    """Its source, behind what both have in common, and the words of shared memory that a block needs."""
+
+    sources: tuple[str, ...]
+    words: Callable[[Shape], int]
+
+
 KERNELS = {
-    "recurrence_forward": _forward_words,
-    "recurrence_backward": _backward_words,
+    "recurrence_forward": Kernel(("recurrence/forward.cu",), _forward_words),
+    "recurrence_backward": Kernel(("recurrence/sums.cuh", "recurrence/backward.cu"), _backward_words),
 }
 RESIDENT = 2  # blocks that a multiprocessor shall hold
 
 
 def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     x, node, delta = arguments[0], arguments[3], arguments[6]
-    shared = 4 * KERNELS[name](shape)
-    kernel = compiled(("recurrence.cuh", f"{name}.cu"), name, _options(shape), shared, x.device.index)
+    shared = 4 * KERNELS[name].words(shape)
+    kernel = compiled(("recurrence/layer.cuh", *KERNELS[name].sources), name, _options(shape), shared, x.device.index)
     kernel((len(node) // ROWS, len(delta), 1), (2 * ROWS, 1, 1), list(arguments))
 
 
 def _options(shape: Shape) -> tuple[str, ...]:
-    """Of the compiler."""
+    """The compiler's: every constant as a macro."""
     values = shape.constants | {"RESIDENT": RESIDENT, "EPS": EPSILON}
     return tuple(f"-DPNA_{key}={int(v) if isinstance(v, bool) else v}" for key, v in values.items())
 
@@ -153,7 +160,7 @@ class _Recurrence(Function):
 
 
 def _of_convolution(sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of what `_pack` gives from what the kernel has summed up."""
+    """The gradients of what `_tower_weights` gives from what the kernel has summed up."""
     mix, bias, blocks = sums.split([H * H, 3 * H, sums.shape[1] - H * H - 3 * H], dim=1)
     return blocks.view(len(sums), -1, F, TOWERS, F), mix.view(-1, H, H), bias.view(-1, 3, H)
 

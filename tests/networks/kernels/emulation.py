@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pna.kernels import cuda
+from pna.networks.kernels import nvrtc
 
 MOST_STATIC = 48 * 1024  # bytes of shared memory that a block may have without asking
 
@@ -21,7 +21,7 @@ needed = [
 
 
 def compiled(sources, name, options, shared, device):
-    """What pna.kernels.cuda.compiled is, for CPU tensors."""
+    """What pna.networks.kernels.nvrtc.compiled is, for CPU tensors."""
     run = _library(sources, name, options)
 
     def launch(grid, block, arguments):
@@ -37,10 +37,10 @@ def _pointer(a):
 @cache
 def _library(sources, name, options):
     """run(programs, replicas, threads, bytes of shared memory, arguments…)."""
-    kernels = Path(cuda.__file__).parent
+    kernels = Path(nvrtc.__file__).parent
     signature = (kernels / sources[-1]).read_text().split(f") {name}(")[1].split(") {")[0]
     names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
-    included = "".join(f'#include "{file}"\n' for file in ("emulated.h", cuda.HEADER, *sources))
+    included = "".join(f'#include "{file}"\n' for file in ("emulated.h", nvrtc.HEADER, *sources))
     text = (
         f'{included}extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
         f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"

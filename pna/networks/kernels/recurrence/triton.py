@@ -1,12 +1,11 @@
-"""All layers of a recurrent PNA network: one kernel for a layer forward, two backward.
+"""All layers of a recurrent PNA network in Triton: one kernel for a layer forward, two backward.
 
-The kernels want dense H × H matrices: `pack` lays out the weights of a PNA convolution so, with zeros outside the
-towers' blocks, and autograd takes the gradients back through it. On an NVIDIA GPU the paper's networks, with 16
-features in four towers, have kernels of their own: pna.kernels.recurrence_cuda.
+The kernels want dense H × H matrices: `dense_weights` lays out the weights of a PNA convolution so, with zeros outside
+the towers' blocks, and autograd takes the gradients back through it.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,17 +13,13 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.conv import PNAConv
-from pna.kernels import recurrence_cuda
-from pna.kernels.gru import of_gates, pack_gates, width
-from pna.kernels.recurrence_backward import aggregates_backward, node_backward
-from pna.kernels.recurrence_forward import layer_forward, project
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.gru import gru_weights, of_gates, width
+from pna.networks.kernels.recurrence.cuda import keep
+from pna.networks.kernels.recurrence.triton_backward import aggregates_backward, node_backward
+from pna.networks.kernels.recurrence.triton_forward import layer_forward, project
+from pna.networks.kernels.replicas import replicated
 
-if TYPE_CHECKING:
-    from pna.networks.batch import GraphBatch
-
-__all__ = ["recurrence", "supports"]
+__all__ = ["recurrence", "takes"]
 
 AGGREGATORS = ("mean", "std", "max", "min", "sum")
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
@@ -34,8 +29,8 @@ LAUNCH = {"num_warps": 4, "num_stages": 1}
 PROGRAMS = 528  # four on each multiprocessor of an H100 or H200
 
 
-def supports(conv: PNAConv) -> bool:
-    """Whether the kernels know the convolution: linear M and U, known aggregators and scalers, at most 32 features."""
+def takes(conv: torch.nn.Module) -> bool:
+    """Whether the kernels know the PNAConv: linear M and U, known aggregators and scalers, at most 32 features."""
     aggregators, scalers = conv.combined.aggregators, conv.combined.scalers
     known = set(aggregators) <= set(AGGREGATORS) and len(set(aggregators)) == len(aggregators) and scalers in SCALERS
     linear = len(conv.M) == len(conv.U) == 1 and conv.edge_dim is None
@@ -53,8 +48,8 @@ class Weights:
     delta: Tensor  # δ of equation 5
 
 
-def pack(conv: PNAConv, H: int) -> Weights:
-    """The weights of a convolution that `supports` approves of."""
+def dense_weights(conv: torch.nn.Module, H: int) -> Weights:
+    """The weights of a convolution that `takes` approves of."""
     M, U, F = conv.M[0], conv.U[0], conv.F_in
     W1, W2 = M.weight.split(F, dim=-1)  # [T, F, F] each
     own, combined = U.weight[..., :F], U.weight[..., F:].unflatten(-1, (-1, F))  # [T, F_out, F], [T, F_out, S·A, F]
@@ -113,27 +108,21 @@ class Shape:
 
 def recurrence(
     x: Tensor,
-    batch: "GraphBatch",
-    first: PNAConv,
-    shared: PNAConv,
+    graph: tuple[Tensor, Tensor],
+    first: torch.nn.Module,
+    shared: torch.nn.Module,
     gates: torch.nn.Module,
     layers: int,
 ) -> Tensor:
-    """The states after `layers` layers: x [V, F] padded to the hidden size -> [V, F].
-
-    The first layer has a convolution of its own, the others share one, and all share the GRU. The graphs are
-    undirected. There is no gradient of x: it is data.
-    """
+    """The states after `layers` layers: x [V, F], the graph's ptr and source -> [V, F]."""
     F = x.shape[-1]
-    if F == recurrence_cuda.H and recurrence_cuda.supports(x, first, shared, batch.tiles):
-        return recurrence_cuda.recurrence(x, batch.tiles, first, shared, gates, layers)
     H = width(F)
     combined = shared.combined
     shape = Shape(combined.aggregators, len(combined.scalers), shared.swap_extremes, layers, H, torch.is_grad_enabled())
-    packs = [pack(conv, H) for conv in (first, shared)]
-    weights = [t for w in packs for t in (w.projection, w.update, w.bias)]
-    lifted = [t.unsqueeze(0) for t in (*weights, *pack_gates(gates, H), packs[0].delta)]  # one replica
-    out, _ = _Recurrence.apply(functional.pad(x, (0, H - F)), *lifted, *batch.compact, shape)
+    dense = [dense_weights(conv, H) for conv in (first, shared)]
+    weights = [t for w in dense for t in (w.projection, w.update, w.bias)]
+    lifted = [t.unsqueeze(0) for t in (*weights, *gru_weights(gates, H), dense[0].delta)]  # one replica
+    out, _ = _Recurrence.apply(functional.pad(x, (0, H - F)), *lifted, *graph, shape)
     return out.squeeze(0)[:, :F]
 
 
@@ -159,7 +148,7 @@ class _Recurrence(Function):
             )  # fmt: skip
         return states[shape.layers % planes, 0].clone(), states
 
-    setup_context = staticmethod(recurrence_cuda.keep)
+    setup_context = staticmethod(keep)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:

@@ -6,8 +6,19 @@ Nothing is scattered: an aggregate leaves coefficients at its receiver, and the 
 import triton
 import triton.language as tl
 
-from pna.kernels.dense import add_row, add_tile, dot, gru, gru_back, matrix, pack, put_rows, rows_of, vector
-from pna.kernels.recurrence_forward import COMBINED, MIX, OWN, SLOPE, gather, scaler_factors, shifted
+from pna.networks.kernels.dense import (
+    add_row,
+    add_tile,
+    dot,
+    gru,
+    gru_back,
+    interleaved,
+    matrix,
+    put_rows,
+    rows_of,
+    vector,
+)
+from pna.networks.kernels.recurrence.triton_forward import COMBINED, MIX, OWN, SLOPE, gather, scaler_factors, shifted
 
 __all__ = ["aggregates_backward", "node_backward"]
 
@@ -108,7 +119,7 @@ def node_backward(
             sent_q += rows_of(next_q + plane, rows, inside, H)
             if SWAP:
                 sent_p += rows_of(next_p + plane, rows, inside, H)
-            both = tl.trans(pack(sent_p, sent_p, sent_q, sent_q, False))
+            both = tl.trans(interleaved(sent_p, sent_p, sent_q, sent_q, False))
             projections = dot(both, rows_of(new_x + r * new_stride, rows, inside, H), projections)
             grad = dot(sent_p, matrix(next_projection, 0, H), grad)
             grad = dot(sent_q, matrix(next_projection, 1, H), grad)
@@ -123,7 +134,7 @@ def node_backward(
             d_z = dot(d_r, matrix(gru_weights, 3, H), grad * u)
             d_z = dot(d_u, matrix(gru_weights, 4, H), d_z)
             d_z = dot(d_b, matrix(gru_weights, 5, H), d_z)
-            gates = pack(d_r, d_u, d_n, d_b, True)
+            gates = interleaved(d_r, d_u, d_n, d_b, True)
             bias_gates += tl.sum(gates, 0)
             gates = tl.trans(gates)
             gates_x = dot(gates, state, gates_x)
@@ -191,7 +202,7 @@ def aggregates_backward(
         if FOUR:
             amplification, attenuation = scaler_factors(degree, d)
             scaled = (d_y, d_y * amplification, d_y * attenuation)
-            wide = pack(scaled[0], scaled[1], scaled[2], d_y, True)
+            wide = interleaved(scaled[0], scaled[1], scaled[2], d_y, True)
         wide = tl.trans(wide)
         some = (degree > 0)[:, None]
         once = tl.where(some, 1.0, 0.0)

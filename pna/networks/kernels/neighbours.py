@@ -15,11 +15,16 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.replicas import replicated
 
-__all__ = ["neighbour_sum"]
+__all__ = ["neighbour_sum", "takes"]
 
 BLOCK, WARPS = 64, 4
+
+
+def takes(h: Tensor) -> bool:
+    """Whether the kernels serve: for any h."""
+    return True
 
 
 def neighbour_sum(

@@ -1,24 +1,23 @@
-"""The kernels of set2set.py in CUDA C++, for H = 16: `set2set.cu`, which NVRTC compiles at the first launch."""
+"""The readout S2S of section 3 in CUDA C++, for H = 16: forward.cu and backward.cu, compiled at the first launch."""
 
 import torch
 from torch import Tensor
 
-from pna.kernels.cuda import available, compiled
+from pna.networks.kernels.nvrtc import available, compiled
 
-__all__ = ["backward", "forward", "supports"]
+__all__ = ["backward", "forward", "takes"]
 
-H, MOST_NODES = 16, 32
+H = 16
 GRAPHS, THREADS = 16, 128  # of a block
-KEPT = 3 * GRAPHS * H + 2 * GRAPHS  # numbers that are kept of a step for a block, see set2set.cu
-ORDER = ("set2set_forward", "set2set_backward")  # as set2set.cu numbers them
+KEPT = 3 * GRAPHS * H + 2 * GRAPHS  # numbers that are kept of a step for a block, see readout.cuh
 
 # Blocks that a multiprocessor shall hold, by the nodes of a thread: as many as leave enough registers to each.
-RESIDENT = {"set2set_forward": (5, 5, 4, 4, 4, 4, 3, 3), "set2set_backward": (4, 4, 4, 3, 3, 3, 2, 2)}
+RESIDENT = {"forward": (5, 5, 4, 4, 4, 4, 3, 3), "backward": (4, 4, 4, 3, 3, 3, 2, 2)}
 
 
-def supports(x: Tensor) -> bool:
-    """Whether they take these nodes [R, G, N, H]: on an NVIDIA GPU with TF32 tensor cores."""
-    return x.shape[3] == H and x.shape[2] <= MOST_NODES and available(x)
+def takes(x: Tensor) -> bool:
+    """Whether they serve these nodes [R, G, N, H], up to 32 of a graph: on an NVIDIA GPU with TF32 tensor cores."""
+    return x.shape[3] == H and available(x)
 
 
 def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
@@ -26,7 +25,7 @@ def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tenso
     R, G, N, _ = x.shape
     out = x.new_empty(R, G, 2, H)
     steps = x.new_empty(R, N, _programs(G), KEPT) if keep else x.new_empty(0)
-    _launch("set2set_forward", keep, x, weights, bias, out, steps)
+    _launch("forward", keep, x, weights, bias, out, steps)
     return out, steps
 
 
@@ -34,7 +33,7 @@ def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tens
     """The gradients of x, weights and bias."""
     programs = _programs(x.shape[1])
     grad_x, *parts = torch.empty_like(x), *(t.new_empty(len(t), programs, *t.shape[1:]) for t in (weights, bias))
-    _launch("set2set_backward", True, x, weights, bias, steps, grad, grad_x, *parts)
+    _launch("backward", True, x, weights, bias, steps, grad, grad_x, *parts)
     return grad_x, *(part.sum(1) for part in parts)
 
 
@@ -44,12 +43,13 @@ def _programs(G: int) -> int:
 
 def _launch(name: str, keep: bool, x: Tensor, *tensors: Tensor) -> None:
     R, G, N, _ = x.shape
-    kernel = compiled(("set2set.cu",), name, _options(name, N, keep), 0, x.device.index)
+    sources = ("set2set/readout.cuh", f"set2set/{name}.cu")
+    kernel = compiled(sources, f"set2set_{name}", _options(name, N, keep), 0, x.device.index)
     kernel((_programs(G), R, 1), (THREADS, 1, 1), [x, *tensors, G, N])
 
 
 def _options(name: str, N: int, keep: bool) -> tuple[str, ...]:
-    """Of the compiler."""
+    """The compiler's: every constant as a macro."""
     nodes = -(-N // 4)  # of a thread, of which four share a graph's nodes
-    values = {"KERNEL": ORDER.index(name), "NODES": nodes, "RESIDENT": RESIDENT[name][nodes - 1], "KEEP": int(keep)}
+    values = {"NODES": nodes, "RESIDENT": RESIDENT[name][nodes - 1], "KEEP": int(keep)}
     return tuple(f"-DPNA_{key}={value}" for key, value in values.items())

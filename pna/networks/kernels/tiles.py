@@ -1,8 +1,8 @@
 """Batches of small graphs cut into tiles of whole graphs, as the CUDA kernels of the recurrent network take them.
 
 A tile has 128 rows: 16 for each of eight warps, which go over the neighbours of their first eight nodes, then of the
-others. So that nobody waits, the nodes of a tile are sorted by their degrees, and a warp has eight of large and eight
-of small ones.
+others. The nodes of a tile are sorted by their degrees, and a warp has eight of large and eight of small ones, so that
+no warp waits for another.
 """
 
 from typing import NamedTuple

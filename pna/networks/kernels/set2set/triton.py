@@ -1,50 +1,26 @@
-"""The readout S2S of section 3 for many replicas: all its steps in one kernel each way.
-
-A program keeps the nodes of a few graphs of one replica in its registers from the first step to the last. On NVIDIA's
-GPUs, with 16 features, the kernels of set2set_cuda.py do the same.
-"""
-
-from typing import Any
+"""The readout S2S of section 3 in Triton: a program keeps the nodes of a few graphs of one replica in its registers."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
-from torch.autograd.function import FunctionCtx
-from torch.nn import functional
 
-from pna.kernels import set2set_cuda
-from pna.kernels.dense import add_row, add_tile, dot, matrix, pack, put_rows, rows_of, tanh, transposed, vector
-from pna.kernels.gru import width
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.dense import (
+    add_row,
+    add_tile,
+    dot,
+    interleaved,
+    matrix,
+    put_rows,
+    rows_of,
+    tanh,
+    transposed,
+    vector,
+)
 
-__all__ = ["set2set"]
+__all__ = ["backward", "forward"]
 
 GRAPHS, WARPS = 16, 4  # of a program
-
-
-def set2set(x: Tensor, gates: torch.nn.Module) -> Tensor:
-    """The nodes of G graphs of one size, [G, N, F] -> [G, 2F]: the state after N steps and what it reads last."""
-    F = x.shape[-1]
-    H = width(F)
-    lifted = (t.unsqueeze(0) for t in (_padded(x, H, 1), *_pack(gates, F, H)))  # one replica
-    out, _ = _Set2Set.apply(*lifted, torch.is_grad_enabled())
-    return out.squeeze(0)[..., :F].flatten(-2)  # [G, 2, F] -> [G, 2F]
-
-
-def _pack(gates: torch.nn.Module, F: int, H: int) -> tuple[Tensor, Tensor]:
-    """The LSTM's matrices [8, H, H] and biases [4, H]: input, forget, cell, output of the state, then of the read."""
-    of_state, of_read = gates.input.weight.view(4, F, 2, F).unbind(2)  # [4, F, F] each: the input is [state, read]
-    of_state = of_state + gates.state.weight.view(4, F, F)
-    bias = (gates.input.bias + gates.state.bias).view(4, F)
-    return _padded(torch.cat([of_state, of_read]), H, 2), _padded(bias, H, 1)
-
-
-def _padded(t: Tensor, H: int, axes: int) -> Tensor:
-    """With zeros to H in the last axes."""
-    padding = H - t.shape[-1]
-    return functional.pad(t, (0, padding) * axes) if padding else t
 
 
 @triton.jit
@@ -156,7 +132,7 @@ def set2set_backward(
         d_state = dot(d_g, matrix(weights, 2, H), dot(d_o, matrix(weights, 3, H), d_state))
         d_read = dot(d_i, matrix(weights, 4, H), dot(d_f, matrix(weights, 5, H), zero))
         d_read = dot(d_g, matrix(weights, 6, H), dot(d_o, matrix(weights, 7, H), d_read))
-        gates = pack(d_i, d_f, d_g, d_o, True)
+        gates = interleaved(d_i, d_f, d_g, d_o, True)
         of_bias += gates
         gates = tl.trans(gates)
         of_state = dot(gates, old_state, of_state)
@@ -168,35 +144,8 @@ def set2set_backward(
     add_row(grad_bias + me * 4 * H, tl.sum(of_bias, 0), 4 * H)
 
 
-class _Set2Set(Function):
-    """x [R, G, N, H], weights [R, 8, H, H], bias [R, 4, H] -> state and read [R, G, 2, H], and what backward needs."""
-
-    @staticmethod
-    def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-        run = set2set_cuda.forward if set2set_cuda.supports(x) else _forward
-        return run(x.contiguous(), weights.contiguous(), bias.contiguous(), keep)
-
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
-        ctx.save_for_backward(*inputs[:3], output[1])
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        tensors = [t.contiguous() for t in (*ctx.saved_tensors, grad)]
-        run = set2set_cuda.backward if set2set_cuda.supports(tensors[0]) else _backward
-        return *run(*tensors), None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
-        *tensors, keep = inputs
-        lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(tensors, in_dims, strict=False)]
-        out, steps = _Set2Set.apply(*lifted, keep)
-        return (out.unflatten(0, (info.batch_size, -1)), steps), (0, None)
-
-
-def _forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    """State and read [R, G, 2, H]; and of every step what backward needs."""
     R, G, N, H = x.shape
     out = x.new_empty(R, G, 2, H)
     steps = x.new_empty(R, N, 3, G, H) if keep else x.new_empty(0)
@@ -205,7 +154,8 @@ def _forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tens
     return out, steps
 
 
-def _backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, weights and bias."""
     R, G, N, H = x.shape
     programs = -(-G // GRAPHS)
     grad_x = torch.empty_like(x)

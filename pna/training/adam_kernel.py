@@ -1,4 +1,4 @@
-"""Adam for all weights of all replicas in one kernel (Kingma and Ba, 2015), as pna.training.adam has it."""
+"""Adam for all weights of all replicas in one kernel (Kingma and Ba, 2015), the plain twin of which is in adam.py."""
 
 import math
 
@@ -6,9 +6,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["adam"]
+__all__ = ["adam", "takes"]
 
 BLOCK = 1024
+
+
+def takes(theta: Tensor, grad: Tensor) -> bool:
+    """Whether the kernel serves: for any."""
+    return True
 
 
 @triton.jit

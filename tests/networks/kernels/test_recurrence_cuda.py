@@ -8,9 +8,9 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import Linear, ModuleDict
 
 from pna import Neighbourhoods, PNAConv
-from pna.kernels import recurrence, recurrence_cuda
-from pna.kernels.tiles import ROWS, Tiles
-from tests.kernels import emulation
+from pna.networks.kernels import recurrence
+from pna.networks.kernels.tiles import ROWS, Tiles
+from tests.networks.kernels import emulation
 
 pytestmark = emulation.needed
 
@@ -21,8 +21,8 @@ THREE = ["identity", "amplification", "attenuation"]
 @pytest.fixture
 def emulated(monkeypatch):
     def use():
-        monkeypatch.setattr(recurrence_cuda, "available", lambda x: True)
-        monkeypatch.setattr(recurrence_cuda, "compiled", emulation.compiled)
+        monkeypatch.setattr(recurrence.cuda, "available", lambda x: True)
+        monkeypatch.setattr(recurrence.cuda, "compiled", emulation.compiled)
 
     return use
 
@@ -41,12 +41,13 @@ class Network(torch.nn.Module):
         super().__init__()
         self.layers = layers
         options = {"deg": torch.tensor([1, 4, 6, 5]), "towers": TOWERS, "swap_extremes": swapped}
-        self.first = PNAConv(2, HIDDEN, aggregators, scalers, **options)
-        self.shared = PNAConv(HIDDEN, HIDDEN, aggregators, scalers, divide_input=True, **options)
+        self.first, self.shared = ModuleDict(), ModuleDict()
+        self.first.conv = PNAConv(2, HIDDEN, aggregators, scalers, **options)
+        self.shared.conv = PNAConv(HIDDEN, HIDDEN, aggregators, scalers, divide_input=True, **options)
         self.gates = ModuleDict({"input": Linear(HIDDEN, 3 * HIDDEN), "state": Linear(HIDDEN, 3 * HIDDEN)})
 
     def forward(self, x, graph):
-        return recurrence.recurrence(x, graph, self.first, self.shared, self.gates, self.layers)
+        return recurrence.recurrence(x, graph, (self.first, self.shared), self.gates, self.layers)
 
 
 def results(networks, x, graph, g):

@@ -27,7 +27,8 @@ def compiled(sources: tuple[str, ...], name: str, options: tuple[str, ...], shar
 
     Its source is that of the files one after the other, tensor_cores.cuh before them.
     """
-    text = "".join(files("pna.kernels").joinpath(part).read_text(encoding="utf-8") for part in (HEADER, *sources))
+    folder = files("pna.networks.kernels")
+    text = "".join(folder.joinpath(part).read_text(encoding="utf-8") for part in (HEADER, *sources))
     with _without_toolkit():
         kernel = torch.cuda._compile_kernel(text, name, nvcc_options=list(options))
     if shared > 0:

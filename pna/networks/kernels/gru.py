@@ -10,13 +10,18 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels.dense import dot, gru, gru_back, matrix, pack, put_row, put_rows, put_tile, rows_of
-from pna.kernels.replicas import replicated
+from pna.networks.kernels.dense import dot, gru, gru_back, interleaved, matrix, put_row, put_rows, put_tile, rows_of
+from pna.networks.kernels.replicas import replicated
 
-__all__ = ["gated", "of_gates", "pack_gates", "width"]
+__all__ = ["gated", "gru_weights", "of_gates", "takes", "width"]
 
 BLOCK, PROGRAMS = 32, 660
 LAUNCH = {"num_warps": 2, "num_stages": 1}
+
+
+def takes(x: Tensor, z: Tensor) -> bool:
+    """Whether the kernels serve: up to 32 features."""
+    return z.shape[-1] <= 32
 
 
 def width(hidden: int) -> int:
@@ -24,7 +29,7 @@ def width(hidden: int) -> int:
     return 16 if hidden <= 16 else 32
 
 
-def pack_gates(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
+def gru_weights(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
     """The GRU's six matrices [6, H, H] and biases [6, H]: reset, update, new of the input, then of the state."""
     hidden = gates.state.in_features
     layers = (gates.input, gates.state)
@@ -35,7 +40,7 @@ def pack_gates(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
 
 
 def of_gates(weights: Tensor, bias: Tensor, R: int, H: int) -> tuple[Tensor, Tensor]:
-    """The gradients of what `pack_gates` gives, [R, 6, H, H] and [R, 6, H], from those of (r, u, n, b).
+    """The gradients of what `gru_weights` gives, [R, 6, H, H] and [R, 6, H], from those of (r, u, n, b).
 
     weights: [R, 2·H·4, H], of the input and of the state; bias: [R, H·4].
     """
@@ -52,7 +57,7 @@ def gated(x: Tensor, z: Tensor, gates: torch.nn.Module) -> Tensor:
     F = x.shape[-1]
     H = width(F)
     x, z = (functional.pad(t, (0, H - F)) if H > F else t for t in (x, z))
-    weights, bias = pack_gates(gates, H)
+    weights, bias = gru_weights(gates, H)
     return _Gated.apply(*(t.unsqueeze(0) for t in (x, z, weights, bias))).squeeze(0)[:, :F]
 
 
@@ -92,7 +97,7 @@ def gru_backward(
         down = dot(d_r, matrix(weights, 3, H), g * u)
         down = dot(d_u, matrix(weights, 4, H), down)
         put_rows(grad_z + r * V * H, rows, inside, dot(d_b, matrix(weights, 5, H), down), H)
-        all_four = pack(d_r, d_u, d_n, d_b, True)
+        all_four = interleaved(d_r, d_u, d_n, d_b, True)
         of_bias += tl.sum(all_four, 0)
         all_four = tl.trans(all_four)
         of_x = dot(all_four, given, of_x)
