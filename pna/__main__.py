@@ -27,6 +27,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
     Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
+    Command("coverage", "pna.report.command", "coverage", "how often the report's intervals hold the truth, simulated"),
     Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),
 )
 

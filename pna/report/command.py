@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.report.claims import NOT_RUN, VERDICTS, Finding, judge
+from pna.report.claims import Finding, judge
 from pna.report.places import figures_folder
 from pna.report.runs import RECORDED, profile_named
+from pna.report.style import tame
+from pna.report.verdicts import NOT_RUN, WORDS, Decision
 
-__all__ = ["claims", "claims_text", "direction_of", "facts_of", "report"]
+__all__ = ["claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -40,6 +42,27 @@ def report(arguments: Sequence[str]) -> int:
     return _told("report", lambda: _report(options))
 
 
+def coverage(arguments: Sequence[str]) -> int:
+    """Simulate on the recorded seeds how often the report's 95 % intervals hold the truth, beside other methods."""
+    parser = argparse.ArgumentParser(prog="pna coverage", description=coverage.__doc__)
+    parser.add_argument("--trials", type=int, default=2_000, help="for each cell and population (default: %(default)s)")
+    parser.add_argument("--write", action="store_true", help="keep the table in the package, where the report reads it")
+    options = parser.parse_args(arguments)
+    return _told("coverage", lambda: _coverage(options))
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    from pna.report import coverage as simulation
+
+    found = simulation.table(options.trials)
+    print(f"{found['trials']:,} trials on each of {found['populations']} populations; stated: {found['stated']:.0%}\n")
+    for name, row in found["coverage"].items():
+        print(f"{name:<46} mean {row['mean']:.1%}, from {row['least']:.1%} to {row['most']:.1%}")
+    if options.write:
+        _write(Path(simulation.__file__).with_suffix(".json"), json.dumps(found, indent=1, ensure_ascii=False))
+    return 0
+
+
 def _report(options: argparse.Namespace) -> int:
     from pna.report.page import page
 
@@ -52,24 +75,35 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def facts_of(finding: Finding) -> dict[str, str]:
-    """A finding as JSON."""
+def facts_of(finding: Finding) -> dict:
+    """A finding as JSON, with every comparison behind it."""
     claim = finding.claim
     return {
         "id": claim.id,
         "claim": claim.sentence,
         "where": claim.where,
         "spec": finding.spec,
+        "kind": finding.kind,
         "verdict": finding.verdict,
         "outcome": finding.outcome,
         "evidence": finding.evidence,
         "budget": finding.budget,
+        "cells": list(finding.cells),
+        "comparisons": [_comparison(row) for row in finding.rows],
     }
+
+
+def _comparison(row: Decision) -> dict:
+    """A comparison as JSON: a p-value after Holm's correction, to four digits; an estimate with its 95 % interval."""
+    facts = {"name": row.comparison.name, "outcome": row.outcome}
+    if (found := row.comparison.found) is not None:
+        facts |= tame({"value": found.value, "interval": found.interval, "bound": row.comparison.bound, "p": row.p})
+    return facts | ({"text": row.comparison.text} if row.comparison.text else {})
 
 
 def direction_of(finding: Finding) -> str:
     """What a smaller budget says, in brackets."""
-    shown = finding.verdict == NOT_RUN and finding.outcome != "no runs"
+    shown = finding.kind == NOT_RUN and finding.outcome != NOT_RUN
     return f" (at this budget: {finding.outcome})" if shown else ""
 
 
@@ -83,10 +117,10 @@ def claims_text(findings: Sequence[Finding]) -> str:
             last = claim
         side = f"{finding.spec}: " if finding.spec else ""
         text = f"{side}{finding.verdict.upper()}{direction_of(finding)}. {finding.evidence}"
-        budget = f" [{finding.budget}]" if finding.budget and finding.outcome != "no runs" else ""
+        budget = f" [{finding.budget}]" if finding.budget and finding.outcome != NOT_RUN else ""
         lines += textwrap.wrap(text + budget, 96, initial_indent="    ", subsequent_indent="    ")
-    counts = Counter(finding.verdict for finding in findings)
-    lines += ["", ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])]
+    counts = Counter(finding.kind for finding in findings)
+    lines += ["", ", ".join(f"{counts[kind]} {kind}" for kind in WORDS if counts[kind])]
     return "\n".join(lines).lstrip("\n")
 
 

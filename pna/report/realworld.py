@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from pna import published
 from pna.realworld.datasets import DATASETS
 from pna.realworld.models import MODELS
 from pna.realworld.published import COLUMNS as PLACES
@@ -18,10 +17,10 @@ from pna.realworld.published import TITLES
 from pna.realworld.record import summary
 from pna.report.places import recorded_folder
 from pna.report.runs import RECORDED
-from pna.report.scores import Interval, interval, resampled
+from pna.report.statistics import Estimate, mean_of
 from pna.training.store import load
 
-__all__ = ["COLUMNS", "Column", "Score", "budgets", "difference", "missing", "scores"]
+__all__ = ["COLUMNS", "Column", "Score", "budgets", "missing", "published_score", "scores"]
 
 PAPER = "paper"
 
@@ -61,6 +60,11 @@ class Column:
         return 1.0 if self.lower_is_better else 100.0
 
     @property
+    def seeds(self) -> int:
+        """How many seeds the published numbers have."""
+        return 10 if self.data == "molhiv" else 4
+
+    @property
     def titles(self) -> list[str]:
         """The models that are trained here."""
         return [title for model, title in TITLES.items() if (self.data, model, self.edges) in MODELS]
@@ -75,6 +79,7 @@ class Score:
 
     mean: float
     deviation: float
+    seeds: int
     budget: str = ""  # the profile's name
     result: dict | None = None
 
@@ -83,9 +88,20 @@ class Score:
         return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"
 
     @property
+    def estimate(self) -> Estimate:
+        """For Welch's test."""
+        return mean_of(self.mean, self.deviation, self.seeds)
+
+    @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget and data."""
         return self.result is None or (self.budget == PAPER and self.result["data"]["train"] == "official")
+
+
+def published_score(title: str, column: str) -> Score | None:
+    """The published number of a model; None where there is none."""
+    found = published.realworld()[title][column]
+    return found and Score(*found, COLUMNS[column].seeds)
 
 
 def scores(profile: str) -> dict[tuple[str, str], Score]:
@@ -117,15 +133,8 @@ def _folder(column: Column, profile: str) -> Path:
 
 def _score(facts: dict, column: Column, budget: str) -> Score:
     mean, deviation = summary(facts)[column.weights]
-    return Score(column.scale * mean, column.scale * deviation, budget, facts)
-
-
-def difference(name: str, score: Score, published: float) -> Interval:
-    """Ours minus the published mean, with a bootstrap interval over our seeds."""
-    column = COLUMNS[name]
-    found = [replica["test"][column.weights] for replica in score.result["replicas"]]
-    values = column.scale * np.array([value for value in found if value is not None])
-    return interval(score.mean - published, values[resampled(len(values))].mean(axis=-1) - published)
+    seeds = sum(replica["test"][column.weights] is not None for replica in facts["replicas"])
+    return Score(column.scale * mean, column.scale * deviation, seeds, budget, facts)
 
 
 def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:

@@ -55,6 +55,11 @@ class Run:
         return np.array([0.0 if value is None else 10**value for value in row]) * self._units**2
 
     @property
+    def splits(self) -> tuple[str, ...]:
+        """The test sets, in the order in which they were recorded."""
+        return tuple(self.facts["baseline"])
+
+    @property
     def epochs(self) -> list[int]:
         """How many epochs each replica took."""
         return [replica["epochs"] for replica in self.facts["replicas"]]

@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 from pna import published
 from pna.multitask import FAMILIES
 from pna.networks import MODELS, build, count_parameters
-from pna.report.figures.multitask import SPLIT
 from pna.report.runs import Run, Runs
-from pna.report.scores import best
+from pna.report.scores import SPLIT, best
 from pna.report.style import COLUMN, MARKERS, MODEL_COLOURS
 
 __all__ = ["average", "graph_types", "moments", "parameters", "single_task", "standard"]

@@ -9,12 +9,12 @@ from pna import published
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.report.runs import Run, Runs
-from pna.report.scores import KEPT, best, log_mean, log_tasks
+from pna.report.scores import SPLIT, best, log_mean, log_tasks
+from pna.report.statistics import KEPT
 from pna.report.style import COLUMN, GREY, MODEL_COLOURS, WIDE
 
-__all__ = ["SPLIT", "figure4a", "figure4b"]
+__all__ = ["figure4a", "figure4b"]
 
-SPLIT = "multitask/test"
 _SHORT = {"sssp": "SSSP", "connected": "Conn.", "spectral_radius": "Spectral r.", "laplacian": "Lapl. feat."}
 
 
