@@ -17,10 +17,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.machine import describe
-from pna.experiments import PROFILES, Cell, Profile
+from pna.experiments import PROFILES, Cell, MultiTaskRun, Profile
 from pna.kernels.choice import plain
-from pna.training.cells import CellRun
-from pna.training.trainer import Replicas, Trainer
+from pna.training.replicas import Replicas
+from pna.training.trainer import Trainer
 
 RELEASED = {  # seconds per epoch of one run of the released code on one H200
     "pna": 1.445,
@@ -37,8 +37,8 @@ def prepare(
     model: str, spec: str, replicas: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
 ) -> tuple[Trainer, Replicas]:
     """The trainer of a model's cell, and its replicas before the first epoch."""
-    run = CellRun(Cell.parse(f"multitask/{spec}/{model}/16"), profile.changed(seeds=replicas), device, dtype)
-    return run.trainer, run._fresh()
+    run = MultiTaskRun(Cell.parse(f"multitask/{spec}/{model}/16"), profile.changed(seeds=replicas), device, dtype)
+    return run.trainer, run.fresh()
 
 
 def measure(trainer: Trainer, replicas: Replicas, epochs: int) -> float:

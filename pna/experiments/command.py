@@ -11,7 +11,7 @@ import torch
 from pna.command_line import FAILED, UNFINISHED, device, positive, seconds, told
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
-from pna.experiments.multitask import MultiTaskRun, mean_log_errors, table_of
+from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, profile_of, run_of
 from pna.multitask import TASKS
@@ -109,7 +109,7 @@ def results(arguments: Sequence[str]) -> int:
 
 
 def _results(options: argparse.Namespace) -> int:
-    print(f"profile {options.profile}")
+    print(f"profile {PROFILES[options.profile].changed(options.seeds, options.epochs).name}")
     rows, damaged = [], []
     for experiment in EXPERIMENTS.values():
         for spec in experiment.specs:
@@ -158,7 +158,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     run = _run(options)
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
-    if not run.weights.exists():
+    if not (run.weights.exists() or run.shipped.exists()):
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
@@ -170,8 +170,10 @@ def _evaluate(options: argparse.Namespace) -> int:
         print(f"{run.dataset.metric} on the test set, with the weights best on validation, seed by seed:")
         print("  ".join(f"{value:.5f}" for value in values.tolist()))
         return 0
-    validation = run.replicas.best.cpu()
-    _print_table({name: mean_log_errors(e, validation, run.replica_tasks) for name, e in found.items()})
+    validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
+    seeds = sorted(set(run.replicas.seed.tolist()))
+    print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
+    _print_table({name: mean_log_errors(e, validation, tasks) for name, e in found.items()})
     return 0
 
 

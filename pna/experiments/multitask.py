@@ -182,6 +182,11 @@ class MultiTaskRun(Run):
         theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
         return Replicas.fresh(rows.tolist(), theta, state, masks, self.settings.learning_rate)
 
+    @staticmethod
+    def tasks_of(replicas: Replicas) -> list[int | None]:
+        """The task that each of some replicas was trained on, None for all."""
+        return [int(row.argmax()) if row.max() == 1 else None for row in replicas.tasks]
+
     @property
     def replica_tasks(self) -> list[int | None]:
         """The task of each replica, None for all: seed by seed."""
@@ -193,6 +198,11 @@ class MultiTaskRun(Run):
         return None if task is None else TASKS[task].name
 
     # ---- tests ----
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The collections that it is trained and tested on."""
+        return tuple(dict.fromkeys((self.training.collection, *self.collections)))
 
     @property
     def collections(self) -> tuple[str, ...]:

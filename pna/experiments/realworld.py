@@ -226,6 +226,11 @@ class Figure6Run(Run):
             data = of
         return (result.hash, of) == (self.hash, data)
 
+    @property
+    def ready(self) -> bool:
+        """Whether its data set is here."""
+        return storage.is_here(self.cell.training)
+
     # ---- data and networks ----
 
     @cached_property

@@ -4,10 +4,10 @@ import html
 from collections.abc import Sequence
 
 from pna import published
+from pna.experiments.figure6 import epochs_text
+from pna.experiments.realworld import summary
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.realworld.published import epochs_text
-from pna.realworld.record import summary
 from pna.report.claims import NOT_RUN
 from pna.report.comparisons import TOLERANCE, against_published, extrapolation_against_published
 from pna.report.figures.extrapolation import SHOWN

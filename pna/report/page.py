@@ -13,12 +13,12 @@ from pathlib import Path
 
 from pna.departures import DEPARTURES
 from pna.experiments import SPECS
+from pna.places import results_folder
 from pna.report.beside import beside
 from pna.report.claims import CLAIMS, VERDICTS, Finding
 from pna.report.command import direction_of
 from pna.report.draw import FIGURES, Entry, files_of
 from pna.report.markup import Raw, badge, table
-from pna.report.places import recorded_folder
 from pna.report.runs import Runs, runs_of
 from pna.report.style import budget_text
 from pna.report.theory import outcomes
@@ -172,7 +172,7 @@ def _specifications() -> str:
 
 def _provenance(profile: str) -> str:
     packages = ", ".join(f"{name} {_version(name)}" for name in ("torch", "torch_geometric", "numpy", "matplotlib"))
-    count = sum(1 for _ in recorded_folder().rglob("*.json"))
+    count = sum(1 for _ in results_folder().rglob("*.json"))
     codes = sorted({facts["code"][:12] for facts in _recorded() if facts.get("code")})
     devices = sorted({facts["device"] for facts in _recorded() if facts.get("device")})
     return (
@@ -186,7 +186,7 @@ def _provenance(profile: str) -> str:
 
 
 def _recorded() -> Iterable[dict]:
-    for path in recorded_folder().rglob("*.json"):
+    for path in results_folder().rglob("*.json"):
         yield json.loads(path.read_text(encoding="utf-8"))
 
 

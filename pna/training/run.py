@@ -47,6 +47,7 @@ class Run(ABC):
 
     trainer: Trainer
     columns: tuple[str, ...]  # the tensors of Replicas that make a point of the learning curve
+    made: tuple[str, ...] = ()  # the collections of graphs that it needs and that are made once for all cells
 
     def __init__(self, cell: object, profile: Profile, device: str, dtype: torch.dtype) -> None:
         self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
@@ -77,6 +78,11 @@ class Run(ABC):
     @abstractmethod
     def facts(self) -> dict:
         """What the benchmark has to say of a finished cell, as JSON."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its data are here, or can be made."""
+        return True
 
     def task_of(self, row: int) -> str | None:
         """The task of a replica, None for all."""
@@ -115,6 +121,11 @@ class Run(ABC):
     def weights(self) -> Path:
         """Where the best weights of a finished training are kept, those of all replicas."""
         return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
+
+    @property
+    def shipped(self) -> Path:
+        """Where the weights of the best replica are kept, beside the result."""
+        return self.result.with_suffix(".safetensors")
 
     # ---- training ----
 
@@ -176,8 +187,8 @@ class Run(ABC):
         """Tests a finished cell, then writes its best weights and its result; the checkpoint goes last."""
         r = self.replicas
         tests = {name: errors for collection in self.collections for name, errors in self.test(collection).items()}
-        tensors = {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
-        write_tensors(self.weights, tensors, {"hash": self.hash, "cell": str(self.cell), "seeds": r.seed.tolist()})
+        self.write_weights(self.weights, list(range(len(r))))
+        self.write_weights(self.shipped, self.best_rows())
         curves = torch.stack(self.curves)  # [epochs, R, columns]
         result = Result(
             cell=str(self.cell),
@@ -191,6 +202,18 @@ class Run(ABC):
         save(self.result, result)
         self.checkpoint.unlink(missing_ok=True)
         return self.result
+
+    def best_rows(self) -> list[int]:
+        """The replica that was best on validation or, where replicas have a task each, the best of each task."""
+        rows = sorted(range(len(self.replicas)), key=lambda row: self.replicas.best[row].item())
+        return sorted({self.task_of(row): row for row in reversed(rows)}.values())
+
+    def write_weights(self, path: Path, rows: list[int]) -> None:
+        """The best weights of some replicas."""
+        r = self.replicas
+        names = {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
+        facts = {"hash": self.hash, "cell": str(self.cell), "rows": rows, "seeds": r.seed[rows].tolist()}
+        write_tensors(path, {name: t[rows] for name, t in names.items()}, facts)
 
     def _replica(self, row: int, tests: dict[str, Tensor], curve: Tensor) -> ReplicaResult:
         r = self.replicas
@@ -225,11 +248,14 @@ class Run(ABC):
         return [collection for collection in self.collections if collection not in tested]
 
     def load_weights(self) -> None:
-        """The best weights of a finished training as replicas, to test them again."""
-        tensors, facts = read_tensors(self.weights)
+        """The best weights of a finished training as replicas, to test them again: of all, or of those shipped."""
+        path = self.weights if self.weights.exists() else self.shipped
+        tensors, facts = read_tensors(path)
         if facts.get("hash") != self.hash:
-            raise ValueError(f"{self.weights} holds the weights of another configuration ({facts.get('cell')})")
-        self.replicas = self.fresh()
-        for name, kept in (("best_theta", "theta"), ("best_state", "state"), ("best", "validation")):
-            getattr(self.replicas, name).copy_(tensors[kept])
+            raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
+        self.replicas = self.fresh().rows(torch.tensor(facts["rows"]))
+        for name in ("theta", "state"):
+            for kept in (getattr(self.replicas, name), getattr(self.replicas, f"best_{name}")):
+                kept.copy_(tensors[name])
+        self.replicas.best.copy_(tensors["validation"])
         self.replicas.best_metric.copy_(tensors["validation"])

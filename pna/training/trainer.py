@@ -27,7 +27,7 @@ class Settings:
     epochs: int  # at most
     patience: int | None = None  # epochs without improvement, after which it ends
     halve_after: int | None = None  # epochs without improvement, after which its learning rate is halved
-    min_learning_rate: float = 0.0  # below it, it ends
+    min_learning_rate: float | None = None  # below it, it ends
     infinite_validation: bool = False  # D13: whether a validation loss that is not finite is borne, and not the end
 
 
@@ -70,13 +70,15 @@ class Trainer(ABC):
 
     def out_of_patience(self, replicas: Replicas) -> Tensor:
         """Whether a replica has waited for an improvement long enough, [R]."""
-        if self.settings.patience is None:
-            return torch.zeros_like(replicas.diverged)
-        return replicas.epoch - replicas.best_epoch >= self.settings.patience
+        never = self.settings.patience is None
+        waited = replicas.epoch - replicas.best_epoch
+        return torch.zeros_like(replicas.diverged) if never else waited >= self.settings.patience
 
     def too_slow(self, replicas: Replicas) -> Tensor:
         """Whether a replica's learning rate has become too small, [R]."""
-        return replicas.learning_rate.flatten() < self.settings.min_learning_rate
+        never = self.settings.min_learning_rate is None
+        rate = replicas.learning_rate.flatten()
+        return torch.zeros_like(replicas.diverged) if never else rate < self.settings.min_learning_rate
 
     def descend(self, r: Replicas, losses: Callable[[Tensor], Tensor]) -> Tensor:
         """One step of Adam on the losses of theta, [R, P] -> [R], which are returned."""

@@ -21,7 +21,7 @@ from pna.realworld.data.parallel import parallel_map
 from pna.realworld.data.public import download
 from pna.realworld.data.superpixels import SCALE, edges
 
-__all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "load", "prepare"]
+__all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
 
 FORMAT = 1  # to be raised with any change of the layout
 
@@ -59,6 +59,11 @@ def prepare(
     write_arrays(path, arrays, {"name": name} | facts, FORMAT)
     _edges_path(path).unlink(missing_ok=True)
     return path
+
+
+def is_here(name: str) -> bool:
+    """Whether a data set has been made, or can be from local files."""
+    return archive_path(name).exists() or not missing_files(dataset(name), data_folder())
 
 
 def facts_of(name: str, folder: Path | None = None) -> dict:

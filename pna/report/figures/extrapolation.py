@@ -20,7 +20,7 @@ _TOP = 0.35
 
 def splits_of(run: Run) -> list[str]:
     """The test sets of a training, by size."""
-    return [split for split in run.facts["replicas"][0]["test"] if split.startswith("extrapolation/")]
+    return [split for split in run.result.replicas[0].test if split.startswith("extrapolation/")]
 
 
 def ratios(run: Run, split: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

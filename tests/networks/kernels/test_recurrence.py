@@ -7,10 +7,9 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
-from pna.experiments import Cell, Profile
+from pna.experiments import Cell, MultiTaskRun, Profile
 from pna.networks import build
 from pna.networks.kernels import recurrence as fused
-from pna.training.cells import CellRun
 
 R, LAYERS = 2, 3
 
@@ -64,7 +63,9 @@ def states_and_gradients(run, batch, theta, kernels, dtype):
     ],
 )
 def test_states_and_gradients_are_the_plain_ones(model, hidden, spec, device):
-    run = CellRun(Cell.parse(f"multitask/{spec}/{model}/{hidden}"), Profile("t", 5, 256, seeds=R, epochs=1), device)
+    run = MultiTaskRun(
+        Cell.parse(f"multitask/{spec}/{model}/{hidden}"), Profile("t", 5, 256, seeds=R, epochs=1), device
+    )
     batch = run.batches(run.own_data, "train")[0]
     theta = run.trainer.lifted.stack(run._networks())[0]
     theta = theta + 0.2 * torch.randn_like(theta)

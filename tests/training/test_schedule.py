@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pna.realworld.schedule import plateau_step
+from pna.training.schedule import plateau_step
 
 
 @pytest.mark.parametrize("patience", [0, 2, 5])

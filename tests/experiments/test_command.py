@@ -11,31 +11,29 @@ import torch
 from safetensors.torch import save_file
 
 from pna.__main__ import main
-from pna.experiments import PROFILES, Cell, all_cells
+from pna.experiments import PROFILES, Cell, MultiTaskRun, all_cells
+from pna.experiments.command import evaluate, results, train
+from pna.files import read_tensors, write_tensors
 from pna.multitask import TASKS
-from pna.realworld.models import real_cells
-from pna.training.cells import CellRun
-from pna.training.command import evaluate, results, train
-from pna.training.files import read_tensors, write_tensors
-from pna.training.store import load, record, result_path
+from pna.training.store import load
 
 NAME = "multitask/released/gcn/8"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
-STOPPED = 3  # the exit code
+FAILED, BAD_VALUE, STOPPED = 1, 2, 3  # exit codes
 
 
 @pytest.fixture(autouse=True)
 def run(few_graphs):
     """The run that the commands below stand for."""
-    return CellRun(Cell.parse(NAME), few_graphs.profile)
+    return MultiTaskRun(Cell.parse(NAME), few_graphs.profile)
 
 
 def result(run):
-    return result_path(run.cell, run.profile)
+    return run.result
 
 
 def replicas(run):
-    return load(result(run))["replicas"]
+    return load(result(run)).replicas
 
 
 # ---- train ----
@@ -43,7 +41,7 @@ def replicas(run):
 
 def test_list_prints_every_cell(capsys):
     assert train(["--list"]) == 0
-    assert capsys.readouterr().out.split() == list(map(str, (*all_cells(), *real_cells())))
+    assert capsys.readouterr().out.split() == list(map(str, all_cells()))
 
 
 def test_training_writes_a_result_and_says_so(run, capsys):
@@ -54,7 +52,7 @@ def test_training_writes_a_result_and_says_so(run, capsys):
     assert "2 of 2 replicas running" in out
     for word in (*(task.name for task in TASKS), "multitask/test", "families/tree", "families/star"):
         assert word in out
-    assert load(result(run))["hash"] == run.hash
+    assert load(result(run)).hash == run.hash
     assert run.weights.exists()
     assert not run.checkpoint.exists()
 
@@ -88,7 +86,7 @@ def test_a_time_budget_stops_and_resume_finishes(run, capsys):
     assert not result(run).exists()
     before = run.checkpoint.read_bytes()
 
-    assert train(SMOKE) == 1
+    assert train(SMOKE) == BAD_VALUE
     assert f"{run.checkpoint} holds an unfinished training: go on with --resume" in capsys.readouterr().err
     assert run.checkpoint.read_bytes() == before
 
@@ -118,24 +116,25 @@ def test_resume_without_a_checkpoint_starts(run):
 def test_other_seeds_and_epochs_are_other_results(run):
     assert train([*SMOKE, "--seeds", "1", "--epochs", "2"]) == 0
     assert not result(run).exists()
-    facts = load(result_path(run.cell, run.profile.changed(1, 2)))
-    assert [(r["seed"], r["epochs"]) for r in facts["replicas"]] == [(0, 2)]
-    assert facts["configuration"]["profile"]["name"] == "smoke-1-seeds-2-epochs"
+    recorded = load(MultiTaskRun(run.cell, run.profile.changed(1, 2)).result)
+    assert [(r.seed, r.epochs) for r in recorded.replicas] == [(0, 2)]
+    assert recorded.configuration["profile"]["name"] == "smoke-1-seeds-2-epochs"
 
 
 def test_single_tasks_are_trained(few_graphs):
     name = "single-task/released/gcn/8"
     assert train([name, "--profile", "smoke", "--device", "cpu", "--epochs", "1"]) == 0
-    assert len(load(result_path(Cell.parse(name), few_graphs.profile.changed(epochs=1)))["replicas"]) == 12
+    run = MultiTaskRun(Cell.parse(name), few_graphs.profile.changed(epochs=1))
+    assert len(load(run.result).replicas) == 12
 
 
 def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, capsys):
     """Networks that fit their training set may overflow on larger graphs."""
-    test = CellRun.test
-    monkeypatch.setattr(CellRun, "test", lambda *a: {k: e.fill_(torch.inf) for k, e in test(*a).items()})
+    test = MultiTaskRun.test
+    monkeypatch.setattr(MultiTaskRun, "test", lambda *a: {k: e.fill_(torch.inf) for k, e in test(*a).items()})
     assert train(SMOKE) == 0
     assert "inf" in capsys.readouterr().out
-    assert replicas(run)[0]["test"]["multitask/test"] == [None] * 6
+    assert replicas(run)[0].test["multitask/test"] == [None] * 6
 
 
 # ---- errors ----
@@ -144,18 +143,18 @@ def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, c
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("figure4", "a cell is named training/spec/model/hidden, as multitask/released/pna/16; got 'figure4'"),
-        ("multitask/released/gcn", "a cell is named training/spec/model/hidden"),
-        ("figure4/released/gcn/16", "training must be one of multitask, .*; got 'figure4'"),
-        ("multitask/released/gnn/16", "model must be one of pna, .*; got 'gnn'"),
-        ("multitask/D9/gcn/16", "spec must be described, released, or departures.*; got 'D9'"),
-        ("multitask/released/gcn/18", "hidden must be a positive multiple of 4 .*, got 18"),
-        ("multitask/released/gcn/0", "hidden must be a positive multiple of 4 .*, got 0"),
+        ("figure4", "a cell is named training/spec/model/variant, as multitask/released/pna/16 or .*; got 'figure4'"),
+        ("multitask/released/gcn", "a cell is named training/spec/model/variant"),
+        ("figure4/released/gcn/16", "training in .* must be one of multitask, .*, got 'figure4'"),
+        ("multitask/released/gnn/16", "model in .* must be one of pna, .*, got 'gnn'"),
+        ("multitask/D9/gcn/16", "spec must be described, released, released less .*; got 'D9' in 'D9'"),
+        ("multitask/released/gcn/18", "the number of hidden features must be a multiple of 4 .*, got '18'"),
+        ("multitask/released/gcn/0", "the number of hidden features must be a multiple of 4 .*, got '0'"),
     ],
 )
 @pytest.mark.parametrize("call", [train, lambda a: evaluate([*a, "--on", "families"])], ids=["train", "evaluate"])
 def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
-    assert call([name, "--profile", "smoke"]) == 1
+    assert call([name, "--profile", "smoke"]) == BAD_VALUE
     out, err = capsys.readouterr()
     assert out == ""
     assert re.fullmatch(rf"pna (train|evaluate): {message}.*\n", err)
@@ -215,7 +214,7 @@ def test_a_checkpoint_that_is_not_ours_is_named_and_left_in_place(run, capsys, d
     run.checkpoint.parent.mkdir(parents=True)
     damage(run.checkpoint)
     before = run.checkpoint.read_bytes()
-    assert train([*SMOKE, "--resume"]) == 1
+    assert train([*SMOKE, "--resume"]) == BAD_VALUE
     assert f"pna train: {run.checkpoint} is not a file that this package wrote whole" in capsys.readouterr().err
     assert run.checkpoint.read_bytes() == before
     assert not result(run).exists()
@@ -225,7 +224,7 @@ def test_a_checkpoint_of_another_configuration_is_named_and_left_in_place(run, m
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
     before = run.checkpoint.read_bytes()
     monkeypatch.setitem(PROFILES, "smoke", replace(run.profile, patience=7))
-    assert train([*SMOKE, "--resume"]) == 1
+    assert train([*SMOKE, "--resume"]) == BAD_VALUE
     assert f"{run.checkpoint} is of another configuration ({NAME}); it is left as it is" in capsys.readouterr().err
     assert run.checkpoint.read_bytes() == before
 
@@ -233,11 +232,11 @@ def test_a_checkpoint_of_another_configuration_is_named_and_left_in_place(run, m
 @pytest.mark.parametrize("text", ["", "[]", '{"hash": "0"}'])
 def test_a_result_that_is_not_ours_is_named_and_left_in_place(few_graphs, capsys, text):
     cell = next(all_cells())
-    path = result_path(cell, few_graphs.profile)
+    path = MultiTaskRun(cell, few_graphs.profile).result
     path.parent.mkdir(parents=True)
     path.write_text(text)
-    for call, arguments in ((train, [str(cell)]), (results, [])):
-        assert call([*arguments, "--profile", "smoke"]) == 1
+    for call, arguments, code in ((train, [str(cell)], BAD_VALUE), (results, [], FAILED)):
+        assert call([*arguments, "--profile", "smoke"]) == code
         assert str(path) in capsys.readouterr().err
     assert path.read_text() == text
 
@@ -257,7 +256,7 @@ def test_a_full_disk_loses_nothing_that_was_trained(run, monkeypatch, capsys, ki
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        assert train(SMOKE) == 1
+        assert train(SMOKE) == FAILED
     assert "No space left on device" in capsys.readouterr().err
     assert not result(run).exists()
     assert len(read_tensors(run.checkpoint)[0]["curves"]) == 3
@@ -276,7 +275,7 @@ def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(run, monkeypatch, cap
     before = run.checkpoint.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        assert train([*SMOKE, "--resume"]) == 1
+        assert train([*SMOKE, "--resume"]) == FAILED
     assert "No space left on device" in capsys.readouterr().err
     assert run.checkpoint.read_bytes() == before
     assert os.listdir(run.checkpoint.parent) == [run.checkpoint.name]
@@ -300,7 +299,7 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     for task in TASKS:
         assert task.name in lines[0]
     rows = {line.split()[0]: list(map(float, line.split()[1:])) for line in lines[1:]}
-    assert list(rows) == splits
+    assert list(rows) == [f"{collection}/{split}" for split in splits]
     for row in rows.values():
         assert len(row) == 7
         assert row[-1] == pytest.approx(sum(row[:6]) / 6, abs=2e-3)
@@ -310,27 +309,28 @@ def test_evaluate_agrees_with_the_result(run, capsys):
     assert train(SMOKE) == 0
     capsys.readouterr()
     assert evaluate([*SMOKE, "--on", "multitask"]) == 0
-    errors = torch.tensor([r["test"]["multitask/test"] for r in replicas(run)]).log10().mean(0)
+    errors = torch.tensor([r.test["multitask/test"] for r in replicas(run)]).log10().mean(0)
     printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
     assert printed == pytest.approx(errors.tolist(), abs=6e-4)
 
 
 def test_evaluate_takes_none_that_diverged(run, capsys):
-    run = CellRun(run.cell, run.profile.changed(seeds=7))
+    run = MultiTaskRun(run.cell, run.profile.changed(seeds=7))
     assert run.train()
-    run.replicas.best.copy_(torch.tensor([0.7, 0.1, torch.inf, 0.3, torch.inf, torch.inf, 0.2]))
+    for best in (run.replicas.best, run.replicas.best_metric):
+        best.copy_(torch.tensor([0.7, 0.1, torch.inf, 0.3, torch.inf, torch.inf, 0.2]))
     run.replicas.best_theta[[2, 4, 5]] = torch.nan
-    record(run)
+    run.record()
     assert evaluate([*SMOKE, "--seeds", "7", "--on", "multitask"]) == 0
-    errors = run.test("multitask")["test"][[0, 1, 3, 6]].log10().mean(0)
+    errors = run.test("multitask")["multitask/test"][[0, 1, 3, 6]].log10().mean(0)
     printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
     assert printed == pytest.approx(errors.tolist(), abs=6e-4)
 
 
 def test_evaluate_without_weights_names_the_command(run, capsys):
-    assert evaluate([*SMOKE, "--epochs", "2", "--on", "families"]) == 1
+    assert evaluate([*SMOKE, "--epochs", "2", "--on", "families"]) == BAD_VALUE
     err = capsys.readouterr().err
-    weights = CellRun(run.cell, run.profile.changed(epochs=2)).weights
+    weights = MultiTaskRun(run.cell, run.profile.changed(epochs=2)).weights
     assert f"{weights} is missing" in err
     assert f"python -m pna train {NAME} --profile smoke --epochs 2" in err
 
@@ -338,10 +338,10 @@ def test_evaluate_without_weights_names_the_command(run, capsys):
 def test_evaluate_refuses_weights_of_another_configuration(run, monkeypatch, capsys):
     assert train(SMOKE) == 0
     monkeypatch.setitem(PROFILES, "smoke", replace(run.profile, patience=7))
-    assert evaluate([*SMOKE, "--on", "families"]) == 1
+    assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{run.weights} holds the weights of another configuration ({NAME})" in capsys.readouterr().err
     garbage(run.weights)
-    assert evaluate([*SMOKE, "--on", "families"]) == 1
+    assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{run.weights} is not a file" in capsys.readouterr().err
 
 
@@ -362,13 +362,13 @@ def test_results_tells_recorded_partial_and_missing_per_figure(few_graphs, capsy
     capsys.readouterr()
     assert results(["--profile", "smoke"]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0] == "profile smoke: 2 seeds, at most 3 epochs"
+    assert out.splitlines()[0] == "profile smoke"
     for line in (
         r"figure 4 +released +recorded +1 of 7 +\S*gcn/16",
         r"figure 4 +released +partial +1 of 7 +\S*gin/16",
         r"figure 4 +released +missing +5 of 7 +\S*pna/16 .*",
         r"figure 4 +described +missing +7 of 7 +\S*pna/16 .*",
-        r"figure 5 +released +missing +6 of 6 .*",
+        r"figure 5 +released +recorded +1 of 6 +multitask/gcn/16",
         r"appendix, parameters comparison +released +recorded +1 of 13 +\S*gcn/16",
     ):
         assert re.search(f"^{line}$", out, re.MULTILINE), line
@@ -384,12 +384,12 @@ def test_results_tells_apart_the_cells_of_one_model(capsys):
 def test_results_of_other_epochs(capsys):
     assert results(["--profile", "paper", "--epochs", "300", "--seeds", "3"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("profile paper-3-seeds-300-epochs: 3 seeds, at most 300 epochs\n")
+    assert out.startswith("profile paper-3-seeds-300-epochs\n")
     assert "recorded" not in out
 
 
 def test_the_commands_are_reached_from_the_package(capsys):
     assert main(["train", "--list"]) == 0
     assert main(["results", "--profile", "smoke"]) == 0
-    assert main(["evaluate", *SMOKE, "--on", "families"]) == 1
+    assert main(["evaluate", *SMOKE, "--on", "families"]) == BAD_VALUE
     assert capsys.readouterr().err.startswith("pna evaluate: ")

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pna.experiments.multitask import task_errors
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.training.replicas import task_errors
 
 EPOCHS = 5
 
@@ -79,7 +79,7 @@ def test_the_loss_is_the_mean_of_the_tasks_that_count(small):
         small.replicas("gcn", [0], tasks=torch.tensor([[1, 0, 1, 0, 1, 1]])),
     )
     small.run(trainer, replicas)
-    errors = trainer.lifted.set_errors(replicas.theta, replicas.state, trainer.validation)
+    errors = trainer.set_errors(replicas.theta, replicas.state, trainer.validation)
     assert_near(replicas.validation, errors[:, [0, 2, 4, 5]].mean(1))
 
 
@@ -92,11 +92,11 @@ def test_the_errors_of_a_batch_are_mean_squares_per_task(small):
 
 def test_stacked_networks_lie_row_by_row(small):
     networks = [small.network("gin", seed) for seed in (0, 1)]
-    lifted = small.trainer("gin").lifted
-    theta, state = lifted.stack(networks)
+    trainer = small.trainer("gin")
+    theta, state = trainer.lifted.stack(networks)
     batch = small.batches("train")[0]
     with torch.no_grad():
-        errors = lifted.errors(theta, state.clone(), batch, training=False)
+        errors = trainer.errors(theta, state.clone(), batch)
         for row, network in enumerate(networks):
             assert_near(errors[row], task_errors(network.eval()(batch), batch))
     assert not theta.requires_grad
@@ -104,10 +104,10 @@ def test_stacked_networks_lie_row_by_row(small):
 
 
 def test_running_statistics_move_in_training_only(small):
-    lifted = small.trainer("gin").lifted
-    theta, state = lifted.stack([small.network("gin", seed) for seed in (0, 1)])
+    trainer = small.trainer("gin")
+    theta, state = trainer.lifted.stack([small.network("gin", seed) for seed in (0, 1)])
     before = state.clone()
-    lifted.errors(theta, state, small.batches("train")[0], training=False)
+    trainer.errors(theta, state, small.batches("train")[0], training=False)
     assert torch.equal(state, before)
-    lifted.errors(theta, state, small.batches("train")[0], training=True)
+    trainer.errors(theta, state, small.batches("train")[0], training=True)
     assert ((state != before).float().mean(1) > 0.5).all()

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pna.experiments import Cell, Profile
-from pna.training import cells
-from pna.training.cells import CellRun
-from pna.training.files import read_tensors
-from pna.training.store import load, record
+from pna.experiments import Cell, MultiTaskRun, Profile
+from pna.files import read_tensors
+from pna.training import run as run_module
+from pna.training.store import load
 
 KILLS = 50
 CELLS = {name: Cell.parse(name) for name in ("multitask/released/pna/8", "multitask/described/gin/8")}
@@ -35,7 +34,7 @@ def clock(monkeypatch):
         clock.now += clock.tick
         return clock.now
 
-    monkeypatch.setattr(cells, "time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=monotonic))
     return clock
 
 
@@ -64,8 +63,8 @@ def _steps_of(run):
 def facts_of(run):
     """All bits of a training, in memory and as recorded."""
     tensors = run.replicas.tensors() | {"curves": torch.stack(run.curves)}
-    facts = load(record(run))
-    return tensors, {name: facts[name] for name in ("hash", "replicas", "maxima", "baseline")}
+    result = load(run.record())
+    return tensors, (result.hash, result.replicas, result.facts)
 
 
 def assert_same(one, other):
@@ -78,17 +77,17 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("name", CELLS)
 def test_interrupted_five_times_equals_uninterrupted(profile, clock, monkeypatch, name):
-    expected = CellRun(CELLS[name], profile)
+    expected = MultiTaskRun(CELLS[name], profile)
     assert expected.train()
     expected = facts_of(expected)
 
     monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
-    last = CellRun(CELLS[name], profile)
+    last = MultiTaskRun(CELLS[name], profile)
     batches = len(last.trainer.train)
     points = [0, *sorted(random.Random(0).sample(range(1, EPOCHS * batches), 5))]
     assert any(point % batches for point in points)  # within an epoch, too
     for steps in (b - a for a, b in itertools.pairwise(points)):
-        assert not train_for(CellRun(CELLS[name], profile), clock, steps)
+        assert not train_for(MultiTaskRun(CELLS[name], profile), clock, steps)
     assert last.train()
     assert_same(facts_of(last), expected)
     assert not last.checkpoint.exists()
@@ -96,14 +95,14 @@ def test_interrupted_five_times_equals_uninterrupted(profile, clock, monkeypatch
 
 def test_single_tasks_and_early_stopping_are_continued_too(profile, clock, monkeypatch):
     cell, profile = Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=6, patience=1)
-    expected = CellRun(cell, profile)
+    expected = MultiTaskRun(cell, profile)
     assert expected.train()
     assert len(set(expected.replicas.epoch.tolist())) > 1  # some replicas had left early
     expected = facts_of(expected)
     monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
     for steps in (1, 2, 4):
-        train_for(CellRun(cell, profile), clock, steps)
-    last = CellRun(cell, profile)
+        train_for(MultiTaskRun(cell, profile), clock, steps)
+    last = MultiTaskRun(cell, profile)
     assert last.train()
     assert_same(facts_of(last), expected)
 
@@ -117,22 +116,22 @@ def test_a_crash_loses_no_more_than_the_epochs_since_the_checkpoint(profile, clo
             raise CrashError
 
     cell = CELLS["multitask/described/gin/8"]
-    expected = CellRun(cell, profile)
+    expected = MultiTaskRun(cell, profile)
     assert expected.train()
     expected = facts_of(expected)
-    train_for(CellRun(cell, profile), clock, 4 * len(CellRun(cell, profile).trainer.train))
+    train_for(MultiTaskRun(cell, profile), clock, 4 * len(MultiTaskRun(cell, profile).trainer.train))
     with pytest.raises(CrashError):
-        CellRun(cell, profile).train(report=crash)
-    assert len(read_tensors(CellRun(cell, profile).checkpoint)[0]["curves"]) == 4
-    last, epochs = CellRun(cell, profile), []
+        MultiTaskRun(cell, profile).train(report=crash)
+    assert len(read_tensors(MultiTaskRun(cell, profile).checkpoint)[0]["curves"]) == 4
+    last, epochs = MultiTaskRun(cell, profile), []
     assert last.train(report=lambda progress: epochs.append(progress.epoch))
     assert epochs == list(range(5, EPOCHS + 1))
     assert_same(facts_of(last), expected)
 
 
 def test_a_checkpoint_is_written_at_least_once_a_minute(profile, clock, monkeypatch):
-    assert cells.CHECKPOINT_SECONDS <= 60
-    run, saved = CellRun(CELLS["multitask/described/gin/8"], profile), []
+    assert run_module.CHECKPOINT_SECONDS <= 60
+    run, saved = MultiTaskRun(CELLS["multitask/described/gin/8"], profile), []
     monkeypatch.setattr(run, "save", lambda: saved.append(clock.now))
 
     def report(_):
@@ -149,23 +148,23 @@ def test_the_seconds_of_all_parts_are_added(profile, clock):
 
     for epochs in (3, 6):
         start = clock.now
-        run = CellRun(CELLS["multitask/described/gin/8"], profile)
+        run = MultiTaskRun(CELLS["multitask/described/gin/8"], profile)
         run.train(deadline=start + 3.0, report=report)
         assert (len(run.curves), run.seconds) == (epochs, float(epochs))
 
 
 def test_a_finished_training_that_was_not_recorded_is_not_trained_again(profile):
     cell = CELLS["multitask/described/gin/8"]
-    first = CellRun(cell, profile)
+    first = MultiTaskRun(cell, profile)
     assert first.train()
-    second = CellRun(cell, profile)
+    second = MultiTaskRun(cell, profile)
     assert second.train(report=lambda progress: pytest.fail("trained again"))
     assert_same(facts_of(second), facts_of(first))
 
 
 def test_progress_tells_epoch_and_running_replicas(profile):
     told = []
-    run = CellRun(Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=2))
+    run = MultiTaskRun(Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=2))
     run.train(report=told.append)
     assert [(p.epoch, p.epochs, p.running, p.replicas) for p in told] == [(1, 2, 12, 12), (2, 2, 12, 12)]
     assert told[-1].best == run.replicas.best.min().item()
@@ -179,7 +178,7 @@ def driver(folder):
     torch.set_num_threads(1)
     delays = random.Random(0)
     profile = Profile("tiny", size_step=1, divisor=2, seeds=2, epochs=KILLS + 5, patience=1_000)
-    run = CellRun(Cell.parse("multitask/released/gcn/4"), profile)
+    run = MultiTaskRun(Cell.parse("multitask/released/gcn/4"), profile)
     networks = run.trainer.lifted.stack(run._networks())
     with torch.no_grad():  # sets torch up, once for all trainings; no gradient, as its threads would not survive a fork
         run.trainer.lifted.set_errors(*networks, run.trainer.validation)
@@ -206,7 +205,7 @@ def driver(folder):
     done = len(read_tensors(run.checkpoint)[0]["curves"])
     assert run.train()
     os.environ["PNA_DATA"] = str(folder / "undisturbed")
-    other = CellRun(run.cell, profile)
+    other = MultiTaskRun(run.cell, profile)
     assert other.train()
     pairs = {name: (t, getattr(other.replicas, name)) for name, t in run.replicas.tensors().items()}
     pairs["curves"] = torch.stack(run.curves), torch.stack(other.curves)

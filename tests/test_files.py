@@ -3,13 +3,18 @@
 import errno
 import json
 import os
+import platform
 import stat
+import subprocess
+import sys
+import zipfile
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from pna.training.files import read_json, read_tensors, write_json, write_tensors
+from pna.files import checksum, read_arrays, read_json, read_tensors, write_arrays, write_json, write_tensors
 
 TENSORS = {
     "theta": torch.arange(6.0).view(2, 3).t(),  # not contiguous
@@ -129,3 +134,48 @@ def test_broken_json_is_refused_by_name(tmp_path, data):
 def test_a_missing_file_is_missing(tmp_path, read):
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_arrays_and_facts_come_back(tmp_path, method):
+    arrays = {"a/b": np.arange(6, dtype=np.uint8).reshape(2, 3), "c": np.ones(2)}
+    write_arrays(tmp_path / "x.npz", arrays, {"name": "x"}, 3, method)
+    back, facts = read_arrays(tmp_path / "x.npz", 3)
+    assert facts == {"name": "x", "format": 3, "sha256": checksum(arrays)}
+    assert all(np.array_equal(back[name], array) for name, array in arrays.items())
+    assert all(back[name].dtype == array.dtype for name, array in arrays.items())
+
+
+def test_the_same_arrays_are_the_same_bytes(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        write_arrays(tmp_path / name, {"x": np.arange(99)}, {"name": "x"}, 1)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_flipped_bit_in_a_tensor_is_noticed(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, TENSORS, FACTS)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.safetensors has been altered"):
+        read_tensors(path)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    left, other = (tmp_path / f".a.json.{platform.node()}.{pid}" for pid in (killed.pid, os.getppid()))
+    left.touch(), other.touch()
+    write_json(tmp_path / "a.json", {})
+    assert not left.exists()
+    assert other.exists()  # its process is alive, and may be writing
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*a\.json"):
+        write_json(tmp_path / "a.json", {})

@@ -1,24 +1,29 @@
 """A benchmark of a few graphs, and training runs on it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from pna.experiments import PROFILES, Profile
+from pna.experiments.multitask import MultiTaskTrainer
 from pna.multitask import COLLECTIONS, RELEASED, Split, make
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks import NetworkSpec, build
 from pna.networks.batch import GraphBatch
-from pna.training.trainer import Replicas, Settings, Trainer
+from pna.training.replicas import Replicas
+from pna.training.trainer import Settings
 
 TRAIN = Split("train", "train", (5, 8), 8)
 VALIDATION = Split("validation", "validation", (5, 8), 4)
 SMALL = {
     "multitask": (TRAIN, VALIDATION, Split("test", "test", (5, 8), 4)),
+    "multitask-15-24": (TRAIN, Split("test", "test", (5, 6, 8), 4)),
     "families": (TRAIN, VALIDATION, *(Split(name, "test", (5, 8), 4, name) for name in ("tree", "star"))),
     "extrapolation": (TRAIN, VALIDATION, *(Split(f"test_{N}_{N + 1}", "test", (N,), 4) for N in (10, 11))),
 }
+SETTINGS = Settings(0.003, 1e-6, epochs=10_000, patience=1_000)
 HIDDEN = 8  # as many as nodes in the larger graphs, so that D7 is at work
 
 
@@ -37,14 +42,16 @@ class Small:
 
     def trainer(self, model, architecture="recurrent", **settings):
         network = self.network(model, 0, architecture)
-        return Trainer(network, self.batches("train"), self.batches("validation"), Settings(**settings))
+        return MultiTaskTrainer(
+            network, self.batches("train"), self.batches("validation"), replace(SETTINGS, **settings)
+        )
 
     def replicas(self, model, seeds, architecture="recurrent", tasks=None):
         """One replica per seed; all tasks count unless `tasks` [R, 6] says otherwise."""
         networks = [self.network(model, seed, architecture) for seed in seeds]
-        theta, state = Trainer(networks[0], [], [], Settings()).lifted.stack(networks)
+        theta, state = MultiTaskTrainer(networks[0], [], [], SETTINGS).lifted.stack(networks)
         tasks = torch.ones(len(networks), 6) if tasks is None else tasks
-        return Replicas.fresh(theta, state, tasks.double(), Settings.learning_rate)
+        return Replicas.fresh(list(seeds), theta, state, tasks.double(), SETTINGS.learning_rate)
 
     @staticmethod
     def run(trainer, replicas):
