@@ -1,24 +1,192 @@
-"""All layers of a recurrent PNA network (section 3): by CUDA kernels where they serve, else by Triton's.
+"""All layers of a recurrent PNA network (section 3) as one CUDA kernel each way: forward.cu and backward.cu.
 
 The first layer has a convolution of its own, the others share one, and all share the GRU. The graphs are undirected.
+The matrices of the towers are F × F blocks, [out, tower, in] for each: `_tower_weights` lays the weights of a
+convolution out so, and autograd takes the gradients back through it.
 """
 
-from torch import Tensor, nn
+from typing import Any, NamedTuple, Self
 
-from pna.networks.kernels.recurrence import cuda, triton
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+from torch.nn import functional
+
+from pna.aggregators import EPSILON
+from pna.kernels.choice import on_its_device
+from pna.networks.kernels.gru import gru_weights
+from pna.networks.kernels.nvrtc import available, compiled, shared_memory
+from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.tiles import Tiles
 
 __all__ = ["recurrence", "takes"]
 
+TOWERS = 4
+AGGREGATORS = ("mean", "std", "max", "min", "sum", "moment3", "moment4", "moment5")
+SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
+WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
-def takes(x: Tensor, batch: object, convolutions: tuple[nn.Module, nn.Module], depth: int | Tensor) -> bool:
-    """Whether the kernels serve: PNA, known to one of them, and one depth for all graphs."""
-    convs = [getattr(convolution, "conv", None) for convolution in convolutions]
-    return isinstance(depth, int) and None not in convs and all(map(triton.takes, convs))
+
+def takes(x: Tensor, batch, convolutions: tuple[nn.Module, nn.Module], depth: int | Tensor) -> bool:
+    """Whether the kernels serve: PNA with linear M and U in four towers, up to 32 features, and one depth for all."""
+    first, shared = (getattr(convolution, "conv", None) for convolution in convolutions)
+    known = isinstance(depth, int) and _known(first) and _known(shared) and available(x)
+    return known and first.F_in <= shared.F_in == shared.F_out <= 8 and Shape.of(x, batch, shared, depth) is not None
 
 
+def _known(conv: nn.Module | None) -> bool:
+    """Whether this is a PNAConv as the kernels know it."""
+    if conv is None or len(conv.M) != 1 or len(conv.U) != 1 or conv.edge_dim is not None or conv.towers != TOWERS:
+        return False
+    names = conv.combined.aggregators
+    return set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and conv.combined.scalers in SCALERS
+
+
+@on_its_device
 def recurrence(x: Tensor, batch, convolutions: tuple[nn.Module, nn.Module], gates: nn.Module, depth: int) -> Tensor:
-    """The states after `depth` layers: x [V, F] padded to the hidden size -> [V, F]. x is data: it has no gradient."""
+    """The states after `depth` layers: x [V, H] padded to the hidden size -> [V, H]. x is data: it has no gradient."""
     first, shared = (convolution.conv for convolution in convolutions)
-    if cuda.takes(x, first, shared, batch):
-        return cuda.recurrence(x, batch.tiles, first, shared, gates, depth)
-    return triton.recurrence(x, batch.compact, first, shared, gates, depth)
+    shape = Shape.of(x, batch, shared, depth)
+    if shape.warps not in batch.tiles:
+        batch.tiles[shape.warps] = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
+    weights = [*_tower_weights(first, shape.F), *_tower_weights(shared, shape.F)]
+    weights += [*gru_weights(gates, shape.H), shared.combined.delta]
+    out, _ = _Recurrence.apply(x, *(t.unsqueeze(0) for t in weights), *batch.tiles[shape.warps], shape)  # one replica
+    return out.squeeze(0)
+
+
+class Shape(NamedTuple):
+    """What the kernels are compiled for, and the number of layers."""
+
+    names: tuple[str, ...]
+    scalers: int
+    swapped: bool  # D5
+    F: int  # features of a tower
+    layers: int
+    keep: bool  # what the backward pass needs
+    warps: int = WARPS[0]
+
+    @classmethod
+    def of(cls, x: Tensor, batch, conv: nn.Module, layers: int) -> Self | None:
+        """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
+        combined, keep = conv.combined, torch.is_grad_enabled()
+        shape = cls(combined.aggregators, len(combined.scalers), conv.swap_extremes, conv.F_in, layers, keep)
+        room, _ = shared_memory(x.device)
+        fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
+        return next((shape for shape in fitting if shape.bytes("backward") <= room), None)
+
+    @property
+    def H(self) -> int:
+        """All features."""
+        return TOWERS * self.F
+
+    @property
+    def blocks(self) -> int:
+        """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
+        return 3 + self.scalers * len(self.names)
+
+    @property
+    def planes(self) -> int:
+        """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
+        order = max((int(name[-1]) for name in self.names if name.startswith("moment")), default=0)
+        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(self.names)
+        coefficients = others + len({"std", "max", "min"} & set(self.names)) + max(0, order - 1)
+        return max(8, len(self.names) + coefficients) + 3 | 1
+
+    def bytes(self, name: str) -> int:
+        """Of shared memory: matrices of towers, mixing and GRU, biases; forward p and q twice, and room between.
+
+        Backward the GRU's matrices twice, the scalers' factors, and the planes.
+        """
+        H, rows = self.H, 16 * self.warps
+        matrices = self.blocks * H * self.F + 7 * H * H
+        if name == "forward":
+            return 4 * (matrices + 9 * H + rows * 5 * H)
+        return 4 * (matrices + 6 * H * H + 7 * H + rows * (self.scalers + self.planes * H))
+
+    def options(self, resident: int) -> tuple[str, ...]:
+        """The compiler's: every constant as a macro."""
+        places = {name.upper(): self.names.index(name) if name in self.names else -1 for name in AGGREGATORS}
+        values = {"F": self.F, "A": len(self.names), "S": self.scalers, "SWAP": int(self.swapped), "EPS": EPSILON}
+        values |= {"KEEP": int(self.keep), "WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
+        return tuple(f"-DPNA_{key}={value}" for key, value in (places | values).items())
+
+
+def _tower_weights(conv: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
+    M, U, inputs = conv.M[0], conv.U[0], conv.F_in
+    W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
+    messages = functional.pad(torch.stack([W2, W1]), (0, F - inputs, 0, F - inputs))  # [2, tower, out, in]
+    update = U.weight.unflatten(-1, (-1, inputs)).permute(2, 0, 1, 3)  # [1 + S·A, tower, out, in]
+    blocks = torch.cat([messages, functional.pad(update, (0, F - inputs))]).transpose(1, 2)
+    of_M = functional.pad(M.bias, (0, F - inputs))
+    return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
+
+
+SOURCES = {
+    "forward": ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/forward.cu"),
+    "backward": ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/sums.cuh", "recurrence/backward.cu"),
+}
+
+
+def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
+    x, node, delta = arguments[0], arguments[3], arguments[6]
+    needed, (_, room) = shape.bytes(name), shared_memory(x.device)
+    resident = max(1, min(2, room // (needed + 1024)))  # blocks that a multiprocessor shall hold, each with 1 KB more
+    kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
+    kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
+
+
+class _Recurrence(Function):
+    """x [V, H], weights [R, …] and delta [R] -> states after the last layer [R, V, H], and what backward needs."""
+
+    @staticmethod
+    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        *weights, delta, node, lists, rows, shape = arguments
+        R, (V, H) = len(delta), x.shape
+        out = x.new_empty(R, V, H)
+        states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
+        weights = [w.contiguous() for w in weights]
+        _launch("forward", shape, x, out, states, node, lists, rows, delta, *weights, V, shape.layers)
+        return out, states
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.shape = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
+        ctx.save_for_backward(*tensors, output[1])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        x, *weights, delta, node, lists, rows, states = ctx.saved_tensors
+        shape, H, R = ctx.shape, ctx.shape.H, len(delta)
+        convolution = H * H + 3 * H + shape.blocks * H * shape.F
+        sizes = (convolution, convolution, 6 * H * H + 6 * H)
+        parts = [x.new_empty(R, len(node) // 64, size) for size in sizes]  # of every 64 rows
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
+        _launch("backward", shape, *given, *parts, len(x), shape.layers)
+        first, shared, gru = (part.sum(1) for part in parts)
+        gradients = (*_of_convolution(first, shape), *_of_convolution(shared, shape), *_of_gru(gru, H))
+        return None, *gradients, *(None,) * 5  # x, δ, the graph and the shape are data
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
+        if in_dims[0] is not None:
+            raise ValueError("the input features are data, the same for every replica: they cannot be batched")
+        *weights, node, lists, rows, shape = rest
+        lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
+        out, states = _Recurrence.apply(x, *lifted, node, lists, rows, shape)
+        return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)
+
+
+def _of_convolution(sums: Tensor, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of what `_tower_weights` gives from what the kernel has summed up."""
+    H, F = shape.H, shape.F
+    mix, bias, blocks = sums.split([H * H, 3 * H, shape.blocks * H * F], dim=1)
+    return blocks.view(len(sums), -1, F, TOWERS, F), mix.view(-1, H, H), bias.view(-1, 3, H)
+
+
+def _of_gru(sums: Tensor, H: int) -> tuple[Tensor, Tensor]:
+    return sums[:, : 6 * H * H].view(-1, 6, H, H), sums[:, 6 * H * H :].view(-1, 6, H)

@@ -1,4 +1,4 @@
-// All layers backward: see layer.cuh; sums.cuh goes before.
+// All layers backward: see layer.cuh.
 
 // Asks for what the next layer reads: memory is far.
 INLINE void prefetch_kept(const float *states, int layer) {
@@ -18,7 +18,7 @@ INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, 
   Gates s = gru(split(state), split(out), G, bias);
   Rows d_r, d_u, d_n, d_b, d_z, down = zeros(), d_y = zeros();
 #pragma unroll
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < 2 * F; i++) {
     float n = s.n.v[i], u = s.u.v[i], reset = s.r.v[i], g = grad.v[i];
     d_n.v[i] = g * (1 - u) * (1 - n * n);
     d_u.v[i] = g * (out.v[i] - n) * u * (1 - u);
@@ -39,7 +39,7 @@ INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, 
   product(down, split(d_n), back + 2 * HH);
   product(d_z, split(d_b), back + 5 * HH);
 #pragma unroll
-  for (int i = 0; i < 8; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
+  for (int i = 0; i < 2 * F; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
   put(tile + D_Z, d_z, STRIDE);
   product(d_y, split(d_z), mix);
   put(tile + D_Y, d_y, STRIDE);
@@ -59,7 +59,8 @@ INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
 }
 
 // From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
-// level + steep (m - centre), and more if it is an extreme; the centre, p of the tile's first row, is near the mean.
+// level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near the
+// mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
 INLINE Received coefficients(const Gathered &all, float *tile, const float *T, const float *bias,
                              const float (&factors)[S][2], const Nodes &nodes) {
   if (MEAN >= 0) put(tile + MEAN * H, all.mean, STRIDE);
@@ -68,7 +69,10 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   if (MIN >= 0) put(tile + MIN * H, all.low, STRIDE);
   if (SUM >= 0)
     put(tile + SUM * H, times_degree(shifted(all.mean, get(tile + Q, STRIDE), bias_rows(bias), nodes), nodes), STRIDE);
-  Rows grads[S], level = zeros(), steep;
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++)
+    if (moment(n) >= 0) put(tile + moment(n) * H, moment_of(all, n), STRIDE);
+  Rows grads[S], level = zeros();
   Received received = {zeros(), zeros()};
 #pragma unroll
   for (int s = 0; s < S; s++) grads[s] = scaled(get(tile + D_Y, STRIDE), factors[s]);
@@ -87,27 +91,44 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   if (SUM >= 0) {
     Rows g = of_aggregate(grads, T, SUM);
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      received.level.v[i] += g.v[i] * degree[i / 4];
-      level.v[i] += g.v[i] * once[i / 4];
+    for (int i = 0; i < 2 * F; i++) {
+      received.level.v[i] += g.v[i] * degree[i / F];
+      level.v[i] += g.v[i] * once[i / F];
     }
   }
   if (STD >= 0) {
-    Rows g = of_aggregate(grads, T, STD), centre = bias_rows(tile + P);
+    Rows g = of_aggregate(grads, T, STD), centre = bias_rows(tile + P), steep;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      steep.v[i] = __fdividef(g.v[i] * share[i / 4], nodes.degree[i / 4] > 0 ? all.deviation.v[i] : 1.0f);
-      level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
+    for (int i = 0; i < 2 * F; i++) {
+      steep.v[i] = __fdividef(g.v[i] * share[i / F], nodes.degree[i / F] > 0 ? all.deviation.v[i] : 1.0f);
+      if (ORDER == 0) level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
     }
     put(tile + STEEP, steep, STRIDE);
   }
-  if (MEANS) put(tile + LEVEL, level, STRIDE);
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++) {  // the derivative of M_n in m: (u^(n-1) - E[u^(n-1)]) (|e| + ε / s^n)^(1/n - 1) / d
+    Rows curve = zeros();
+    if (moment(n) >= 0) {
+      Rows g = scaled(of_aggregate(grads, T, moment(n)), share), steepness = root(all, n, 1.0f / n - 1.0f, false);
+#pragma unroll
+      for (int i = 0; i < 2 * F; i++) {
+        float factor = g.v[i] * steepness.v[i];
+        level.v[i] -= factor * all.powers[n - 3].v[i];
+#pragma unroll
+        for (int k = 1; k < n; k++) factor /= all.unit.v[i];
+        curve.v[i] = factor;
+      }
+    }
+    put(tile + CURVES + (n - 3) * H, curve, STRIDE);
+  }
+  if (ORDER > 0) put(tile + CENTRE, all.mean, STRIDE);
+  if (OTHERS) put(tile + LEVEL, level, STRIDE);
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     if ((k == 0 ? MAX : MIN) < 0) continue;
     Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once), each;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 2 * F; i++) {
       received.extreme.v[i] += g.v[i];
       each.v[i] = g.v[i] * inverse(fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
     }
@@ -116,22 +137,29 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   return received;
 }
 
-struct Sent {  // the gradients of p and q of a node as a sender, four features
-  float p[4], q[4];
+struct Sent {  // the gradients of p and q of a node as a sender
+  float p[F], q[F];
 };
 
-// Adds what one receiver, whose coefficients are in `row`, asks of its sender with p (less the centre) and e = p or q.
-INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[4], const float (&e)[4]) {
-  float level[4], steep[4], top[4], low[4], is_top[4], is_low[4];
-  if (MEANS) set4(level, get4(row + LEVEL));
-  if (STD >= 0) set4(steep, get4(row + STEEP));
-  if (MAX >= 0) set4(top, get4(row + TOP)), set4(is_top, get4(row + MAX * H));
-  if (MIN >= 0) set4(low, get4(row + LOW)), set4(is_low, get4(row + MIN * H));
+// Adds what one receiver, whose coefficients are in `row`, asks of its sender with p (less the tile's centre, but not
+// with moments) and e = p or q.
+INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[F], const float (&e)[F]) {
+  float level[F], steep[F], centre[F], curves[POWERS][F], top[F], low[F], is_top[F], is_low[F];
+  if (OTHERS) get_n<F>(level, row + LEVEL);
+  if (STD >= 0) get_n<F>(steep, row + STEEP);
+  if (ORDER > 0) get_n<F>(centre, row + CENTRE);
 #pragma unroll
-  for (int c = 0; c < 4; c++) {
-    float *extreme = SWAP ? sent.q : sent.p;
-    if (MEANS) sent.p[c] += level[c];
-    if (STD >= 0) sent.p[c] += steep[c] * p[c];
+  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + CURVES + n * H);
+  if (MAX >= 0) get_n<F>(top, row + TOP), get_n<F>(is_top, row + MAX * H);
+  if (MIN >= 0) get_n<F>(low, row + LOW), get_n<F>(is_low, row + MIN * H);
+#pragma unroll
+  for (int c = 0; c < F; c++) {
+    float *extreme = SWAP ? sent.q : sent.p, away = ORDER > 0 ? p[c] - centre[c] : p[c], sum = 0.0f;
+    if (OTHERS) sent.p[c] += level[c];
+#pragma unroll
+    for (int n = ORDER - 3; n >= 0; n--) sum = (sum + curves[n][c]) * away;
+    if (ORDER > 0) sent.p[c] += sum * away;
+    if (STD >= 0) sent.p[c] += steep[c] * away;
     if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
     if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
   }
@@ -140,18 +168,18 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[4], cons
 // One pass over the receivers of the thread's node i.
 INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
   Sent sent = {};
-  const float *own = tile + (warp_row() + 8 * i) * STRIDE + 4 * thread_t();
-  float p[4], e[4], centre[4];
-  set4(p, get4(own + P));
-  set4(e, get4(own + (SWAP ? Q : P)));
-  set4(centre, get4(tile + P + 4 * thread_t()));
+  const float *own = tile + (warp_row() + 8 * i) * STRIDE + F * thread_t();
+  float p[F], e[F], centre[F];
+  get_n<F>(p, own + P);
+  get_n<F>(e, own + (SWAP ? Q : P));
+  get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
-  for (int c = 0; c < 4; c++) p[c] -= centre[c];
+  for (int c = 0; c < F; c++) p[c] -= ORDER > 0 ? 0.0f : centre[c];
   for (int k = 0; k < nodes.degree[i]; k += 4) {
     unsigned four = nodes.list[i][k >> 2];
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + 4 * thread_t(), p, e);
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), p, e);
   }
   return sent;
 }
@@ -176,19 +204,19 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
-  Rows grad = of_nodes(grad_out + (size_t)r * V * H, nodes.node);
+  Rows grad = of_nodes(grad_out + (size_t)r * V * H, nodes.node, F * thread_t());
   Sums sums;
-  clear(sums.dense, 6);
-  clear(sums.combined, S == 3 ? 2 : 1);
-  clear(sums.projections, 1);
+  clear(sums.dense);
+  clear(sums.combined);
+  clear(sums.projections);
   for (int layer = layers - 1; layer >= 0; layer--) {
     if (layer == layers - 1 || layer == 0) {
       const bool first = layer == 0;
       if (first) {
         put_convolution(grad_m, sums);
-        clear(sums.combined, S == 3 ? 2 : 1);
-        clear(sums.projections, 1);
-        if (role() == 3) clear(sums.dense, 6);
+        clear(sums.combined);
+        clear(sums.projections);
+        if (role() == 3) clear(sums.dense);
       }
       load(T, (first ? towers_1 : towers_m) + (size_t)r * COUNT * BLOCK, COUNT * BLOCK);
       load_transposed(mix, (first ? mix_1 : mix_m) + r * HH, 1);
@@ -222,13 +250,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     for (int i = 0; i < 2; i++) {
       Sent sent = gather_gradient(i, tile, nodes);
 #pragma unroll
-      for (int c = 0; c < 4; c++) sent_p.v[4 * i + c] = sent.p[c], sent_q.v[4 * i + c] = sent.q[c];
+      for (int c = 0; c < F; c++) sent_p.v[F * i + c] = sent.p[c], sent_q.v[F * i + c] = sent.q[c];
     }
     __syncwarp();
     towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 2 * F; i++) {
       message.v[i] = received.level.v[i] + received.extreme.v[i];
       (SWAP ? sent_p : sent_q).v[i] += received.extreme.v[i];
       sent_q.v[i] += received.level.v[i];

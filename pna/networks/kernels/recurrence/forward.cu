@@ -1,7 +1,7 @@
 // All layers forward: see layer.cuh.
 
 constexpr bool KEEP = PNA_KEEP;
-constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; 16 words modulo 32 keep banks apart
+constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; an odd number keeps banks apart
 
 // Adds the products of one aggregate with U's blocks, one for each scaler.
 INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int a) {
@@ -20,6 +20,9 @@ INLINE Rows updated(const Rows &x, const float *p, const float *q, const Nodes &
   Rows mean = shifted(all.mean, own_q, of_M, nodes);
   if (MEAN >= 0) combine(sums, mean, T, MEAN);
   if (STD >= 0) combine(sums, all.deviation, T, STD);
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++)
+    if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
   if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
   if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
   if (SUM >= 0) combine(sums, times_degree(mean, nodes), T, SUM);
@@ -27,7 +30,7 @@ INLINE Rows updated(const Rows &x, const float *p, const float *q, const Nodes &
 #pragma unroll
   for (int s = 1; s < S; s++)
 #pragma unroll
-    for (int i = 0; i < 8; i++) sums[0].v[i] += factors[s][i / 4] * sums[s].v[i];
+    for (int i = 0; i < 2 * F; i++) sums[0].v[i] += factors[s][i / F] * sums[s].v[i];
   return sums[0];
 }
 
@@ -63,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     Rows y = updated(given, p, q, nodes, factors, T, biases), z = bias_rows(biases + 2 * H);
     product(z, split(y), mix);
 #pragma unroll
-    for (int i = 0; i < 8; i++) z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
+    for (int i = 0; i < 2 * F; i++) z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     if (KEEP) {
       if (layer > 0) put(states + kept_at(layer, 0), state);
       put(states + kept_at(layer, 1), y);
@@ -71,10 +74,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     }
     Gates gates = gru(split(state), split(z), G, of_gru);
 #pragma unroll
-    for (int i = 0; i < 8; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
+    for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
     given = state;
   }
 #pragma unroll
   for (int i = 0; i < 2; i++)
-    if (nodes.node[i] >= 0) put4(out + ((size_t)r * V + nodes.node[i]) * H + 4 * thread_t(), state.v + 4 * i);
+    if (nodes.node[i] >= 0) put_n<F>(out + ((size_t)r * V + nodes.node[i]) * H + F * thread_t(), state.v + F * i);
 }
