@@ -10,6 +10,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from pna import DegreeStatistics, Neighbourhoods
 from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec, build
+from pna.networks.architectures import Standard
 from pna.networks.convolutions import PNA
 from pna.networks.kernels import recurrence as fused
 from pna.networks.kernels.tiles import Tiles
@@ -17,11 +18,11 @@ from pna.networks.models import Model
 
 R, G, N = 2, 7, 19  # replicas; of seven graphs six fill a tile of 128 rows, but for some
 ALL = [name for name, model in MODELS.items() if getattr(model.convolution, "func", None) is PNA]
-PARTS = ("GC_1", "GC_m", "gru")
+PARTS = ("GC_1", "GC_m", "gru", "convolutions")
 
 
 class States(nn.Module):
-    """The nodes' states after all layers, by the modules or by the kernels."""
+    """The nodes after all layers, or in the standard architecture after each, by the modules or by the kernels."""
 
     def __init__(self, network, layers, kernels):
         super().__init__()
@@ -29,15 +30,18 @@ class States(nn.Module):
 
     def forward(self, batch):
         network, x = self.network, nn.functional.pad(batch.x, (0, self.network.hidden - 2))
+        if isinstance(network, Standard):
+            of_all = (x, batch, network.convolutions, network.LAYERS)
+            return fused.all_layers(*of_all) if self.kernels else network._layers(batch)
         if not self.kernels:
             return network._states(x, self.layers, batch)
-        return fused.recurrence(x, batch, (network.GC_1, network.GC_m), network.gru.gates, self.layers)
+        return fused.all_layers(x, batch, (network.GC_1, network.GC_m), self.layers, network.gru.gates)
 
 
-def networks_of(model, hidden, spec, scale=1.0):
-    networks = [build(model, hidden, spec, DegreeStatistics(1.3, 4.0)) for _ in range(R)]
+def networks_of(model, hidden, spec, architecture="recurrent"):
+    networks = [build(model, hidden, spec, DegreeStatistics(1.3, 4.0), architecture) for _ in range(R)]
     for parameter in (p for network in networks for p in network.parameters()):
-        nn.init.normal_(parameter, std=scale / parameter.shape[-1] ** 0.5)
+        nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
     return networks
 
 
@@ -87,6 +91,15 @@ def test_every_model_and_width_of_the_paper(model, hidden, graphs, device, cuda)
     assert_same(networks_of(model, hidden, spec), partial(graphs.batch, A), x, device, layers=2)
 
 
+@pytest.mark.parametrize("hidden", [16, 20])
+@pytest.mark.parametrize("model", ["pna", "mpnn-sum", "moments-5"])
+def test_the_standard_architecture(model, hidden, graphs, device, cuda):
+    A = graphs_of(graphs)
+    x = torch.rand(G * N, 2, dtype=torch.double).float().double()
+    networks = networks_of(model, hidden, RELEASED if hidden == 20 else DESCRIBED, "standard")
+    assert_same(networks, partial(graphs.batch, A), x, device, layers=None)
+
+
 @pytest.mark.parametrize("hidden", [8, 12, 24, 28, 32])
 def test_other_widths(hidden, graphs, device, cuda):
     A = graphs_of(graphs)
@@ -119,17 +132,20 @@ def test_a_block_of_four_warps_where_shared_memory_is_scarce(graphs, device, cud
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
     networks = networks_of("pna", 16, RELEASED)
-    assert fused.Shape.of(x, graphs.batch(A, x), networks[0].GC_m.conv, 2).warps == 4
+    assert fused.Shape.of(x, graphs.batch(A, x), [networks[0].GC_m.conv], 2, True).warps == 4
     assert_same(networks, partial(graphs.batch, A), x, device, layers=2)
 
 
 def taken(network, depth=3, N=19):
-    batch = SimpleNamespace(N=N)
-    return fused.takes(torch.zeros(1, network.hidden), batch, (network.GC_1, network.GC_m), depth)
+    x, batch = torch.zeros(1, network.hidden), SimpleNamespace(N=N)
+    if isinstance(network, Standard):
+        return fused.takes(x, batch, network.convolutions, network.LAYERS)
+    return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru.gates)
 
 
 def test_which_networks_are_taken(cuda):
-    assert all(taken(build(model, hidden)) for model in ALL for hidden in (8, 16, 20, 32))
+    for architecture in ("recurrent", "standard"):
+        assert all(taken(build(model, hidden, architecture=architecture)) for model in ALL for hidden in (8, 20, 32))
     assert taken(build("pna"), N=128)
     assert not taken(build("pna"), N=129)
     assert not taken(build("pna", hidden=36))

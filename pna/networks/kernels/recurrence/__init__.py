@@ -1,10 +1,12 @@
-"""All layers of a recurrent PNA network (section 3) as one CUDA kernel each way: forward.cu and backward.cu.
+"""All layers of a PNA network as one CUDA kernel each way, forward.cu and backward.cu, in both architectures.
 
-The first layer has a convolution of its own, the others share one, and all share the GRU. The graphs are undirected.
-The matrices of the towers are F × F blocks, [out, tower, in] for each: `_tower_weights` lays the weights of a
-convolution out so, and autograd takes the gradients back through it.
+Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU.
+Standard (appendix): every layer has a convolution of its own, and an output. The graphs are undirected. The matrices of
+the towers are F × F blocks, [out, tower, in] for each: `_tower_weights` lays the weights of a convolution out so, and
+autograd takes the gradients back through it.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -20,7 +22,7 @@ from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated
 from pna.networks.kernels.tiles import Tiles
 
-__all__ = ["recurrence", "takes"]
+__all__ = ["all_layers", "takes"]
 
 TOWERS = 4
 AGGREGATORS = ("mean", "std", "max", "min", "sum", "moment3", "moment4", "moment5")
@@ -28,11 +30,16 @@ SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
 
-def takes(x: Tensor, batch, convolutions: tuple[nn.Module, nn.Module], depth: int | Tensor) -> bool:
+def takes(
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None = None
+) -> bool:
     """Whether the kernels serve: PNA with linear M and U in four towers, up to 32 features, and one depth for all."""
-    first, shared = (getattr(convolution, "conv", None) for convolution in convolutions)
-    known = isinstance(depth, int) and _known(first) and _known(shared) and available(x)
-    return known and first.F_in <= shared.F_in == shared.F_out <= 8 and Shape.of(x, batch, shared, depth) is not None
+    convs = [getattr(convolution, "conv", None) for convolution in convolutions]
+    if not (isinstance(depth, int) and all(map(_known, convs)) and available(x)):
+        return False
+    F = convs[-1].F_in
+    fits = F <= 8 and all(conv.F_in <= F == conv.F_out for conv in convs)
+    return fits and Shape.of(x, batch, convs, depth, gates is not None) is not None
 
 
 def _known(conv: nn.Module | None) -> bool:
@@ -44,16 +51,22 @@ def _known(conv: nn.Module | None) -> bool:
 
 
 @on_its_device
-def recurrence(x: Tensor, batch, convolutions: tuple[nn.Module, nn.Module], gates: nn.Module, depth: int) -> Tensor:
-    """The states after `depth` layers: x [V, H] padded to the hidden size -> [V, H]. x is data: it has no gradient."""
-    first, shared = (convolution.conv for convolution in convolutions)
-    shape = Shape.of(x, batch, shared, depth)
+def all_layers(
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int, gates: nn.Module | None = None
+) -> Tensor:
+    """x [V, H], padded to the hidden size -> with the GRU's gates the states after `depth` layers, [V, H].
+
+    Without, the outputs of all layers, [V, depth · H]. x is data: it has no gradient.
+    """
+    convs = [convolution.conv for convolution in convolutions]
+    shape = Shape.of(x, batch, convs, depth, gates is not None)
     if shape.warps not in batch.tiles:
         batch.tiles[shape.warps] = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
-    weights = [*_tower_weights(first, shape.F), *_tower_weights(shared, shape.F)]
-    weights += [*gru_weights(gates, shape.H), shared.combined.delta]
-    out, _ = _Recurrence.apply(x, *(t.unsqueeze(0) for t in weights), *batch.tiles[shape.warps], shape)  # one replica
-    return out.squeeze(0)
+    weights = [torch.stack(parts) for parts in zip(*(_tower_weights(conv, shape.F) for conv in convs), strict=True)]
+    weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
+    lifted = (t.unsqueeze(0) for t in (*weights, convs[-1].combined.delta))  # one replica
+    out, _ = _AllLayers.apply(x, *lifted, *batch.tiles[shape.warps], shape)
+    return out.squeeze(0).flatten(1)
 
 
 class Shape(NamedTuple):
@@ -64,14 +77,17 @@ class Shape(NamedTuple):
     swapped: bool  # D5
     F: int  # features of a tower
     layers: int
+    convolutions: int  # with weights of their own
+    gru: bool
     keep: bool  # what the backward pass needs
     warps: int = WARPS[0]
 
     @classmethod
-    def of(cls, x: Tensor, batch, conv: nn.Module, layers: int) -> Self | None:
+    def of(cls, x: Tensor, batch, convs: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        combined, keep = conv.combined, torch.is_grad_enabled()
-        shape = cls(combined.aggregators, len(combined.scalers), conv.swap_extremes, conv.F_in, layers, keep)
+        *_, conv = convs
+        model = (conv.combined.aggregators, len(conv.combined.scalers), conv.swap_extremes, conv.F_in)
+        shape = cls(*model, layers, len(convs), gru, keep=torch.is_grad_enabled())
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         return next((shape for shape in fitting if shape.bytes("backward") <= room), None)
@@ -95,21 +111,22 @@ class Shape(NamedTuple):
         return max(8, len(self.names) + coefficients) + 3 | 1
 
     def bytes(self, name: str) -> int:
-        """Of shared memory: matrices of towers, mixing and GRU, biases; forward p and q twice, and room between.
+        """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and room between.
 
-        Backward the GRU's matrices twice, the scalers' factors, and the planes.
+        Backward the scalers' factors and the planes, and the GRU's matrices twice.
         """
-        H, rows = self.H, 16 * self.warps
-        matrices = self.blocks * H * self.F + 7 * H * H
-        if name == "forward":
-            return 4 * (matrices + 9 * H + rows * 5 * H)
-        return 4 * (matrices + 6 * H * H + 7 * H + rows * (self.scalers + self.planes * H))
+        H, rows, forward = self.H, 16 * self.warps, name == "forward"
+        convolution = self.blocks * H * self.F + H * H + (3 * H if forward else H)
+        tile = rows * (5 * H if forward else self.scalers + self.planes * H)
+        gru = 6 * H + (6 if forward else 12) * H * H
+        return 4 * (convolution + tile + self.gru * gru)
 
     def options(self, resident: int) -> tuple[str, ...]:
         """The compiler's: every constant as a macro."""
         places = {name.upper(): self.names.index(name) if name in self.names else -1 for name in AGGREGATORS}
         values = {"F": self.F, "A": len(self.names), "S": self.scalers, "SWAP": int(self.swapped), "EPS": EPSILON}
         values |= {"KEEP": int(self.keep), "WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
+        values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions}
         return tuple(f"-DPNA_{key}={value}" for key, value in (places | values).items())
 
 
@@ -138,14 +155,14 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
 
 
-class _Recurrence(Function):
-    """x [V, H], weights [R, …] and delta [R] -> states after the last layer [R, V, H], and what backward needs."""
+class _AllLayers(Function):
+    """x [V, H], weights [R, …] and delta [R] -> outputs [R, V, one or all layers, H], and what backward needs."""
 
     @staticmethod
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
         *weights, delta, node, lists, rows, shape = arguments
         R, (V, H) = len(delta), x.shape
-        out = x.new_empty(R, V, H)
+        out = x.new_empty(R, V, 1 if shape.gru else shape.layers, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
         weights = [w.contiguous() for w in weights]
         _launch("forward", shape, x, out, states, node, lists, rows, delta, *weights, V, shape.layers)
@@ -162,13 +179,17 @@ class _Recurrence(Function):
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, *weights, delta, node, lists, rows, states = ctx.saved_tensors
         shape, H, R = ctx.shape, ctx.shape.H, len(delta)
-        convolution = H * H + 3 * H + shape.blocks * H * shape.F
-        sizes = (convolution, convolution, 6 * H * H + 6 * H)
-        parts = [x.new_empty(R, len(node) // 64, size) for size in sizes]  # of every 64 rows
+        sizes = [H * H, 3 * H, shape.blocks * H * shape.F]  # of a convolution, then the GRU's
+        of_convolutions, of_gru = (
+            x.new_empty(R, len(node) // 64, *rest)  # of every 64 rows
+            for rest in ((shape.convolutions, sum(sizes)), (shape.gru * (6 * H * H + 6 * H),))
+        )
         given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
-        _launch("backward", shape, *given, *parts, len(x), shape.layers)
-        first, shared, gru = (part.sum(1) for part in parts)
-        gradients = (*_of_convolution(first, shape), *_of_convolution(shared, shape), *_of_gru(gru, H))
+        _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers)
+        mix, bias, blocks = of_convolutions.sum(1).split(sizes, dim=-1)
+        gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
+        gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
+        gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]
         return None, *gradients, *(None,) * 5  # x, δ, the graph and the shape are data
 
     @staticmethod
@@ -177,16 +198,5 @@ class _Recurrence(Function):
             raise ValueError("the input features are data, the same for every replica: they cannot be batched")
         *weights, node, lists, rows, shape = rest
         lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
-        out, states = _Recurrence.apply(x, *lifted, node, lists, rows, shape)
+        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, shape)
         return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)
-
-
-def _of_convolution(sums: Tensor, shape: Shape) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of what `_tower_weights` gives from what the kernel has summed up."""
-    H, F = shape.H, shape.F
-    mix, bias, blocks = sums.split([H * H, 3 * H, shape.blocks * H * F], dim=1)
-    return blocks.view(len(sums), -1, F, TOWERS, F), mix.view(-1, H, H), bias.view(-1, 3, H)
-
-
-def _of_gru(sums: Tensor, H: int) -> tuple[Tensor, Tensor]:
-    return sums[:, : 6 * H * H].view(-1, 6, H, H), sums[:, 6 * H * H :].view(-1, 6, H)

@@ -3,20 +3,23 @@
 // Asks for what the next layer reads: memory is far.
 INLINE void prefetch_kept(const float *states, int layer) {
   const int which = thread_t();
-  if (which < 3 && (which > 0 || layer > 0))
+  if (which < 3 && (which > 0 || (GRU && layer > 0)))
 #pragma unroll
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
 
-// The GRU and the mixing layer: the gradient of the new state -> of the state so far; of y at D_Y.
-INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, const float *z, float *tile,
-                           const float *G, const float *back, const float *mix, const float *bias) {
-  Rows out = get(z);
+// What the convolution of a later layer was given: the state before it, or the output of the layer below.
+INLINE Rows given_of(const float *states, int layer) {
+  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
+}
+
+// The GRU: the gradient of the new state -> of the state so far, and of z.
+INLINE Rows gru_backward(const Rows &grad, const Rows &state, const Rows &out, Rows &d_z, float *tile, const float *G,
+                         const float *back, const float *bias) {
   put(tile + X, state, STRIDE);
   put(tile + Z, out, STRIDE);
-  put(tile + Y, get(y), STRIDE);
   Gates s = gru(split(state), split(out), G, bias);
-  Rows d_r, d_u, d_n, d_b, d_z, down = zeros(), d_y = zeros();
+  Rows d_r, d_u, d_n, d_b, down = zeros();
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) {
     float n = s.n.v[i], u = s.u.v[i], reset = s.r.v[i], g = grad.v[i];
@@ -30,7 +33,7 @@ INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, 
   put(tile + D_U, d_u, STRIDE);
   put(tile + D_N, d_n, STRIDE);
   put(tile + D_B, d_b, STRIDE);
-  Split half = split(d_r);
+  Split<2 * F> half = split(d_r);
   product(down, half, back);
   product(d_z, half, back + 3 * HH);
   half = split(d_u);
@@ -38,12 +41,18 @@ INLINE Rows gates_backward(const Rows &grad, const Rows &state, const float *y, 
   product(d_z, half, back + 4 * HH);
   product(down, split(d_n), back + 2 * HH);
   product(d_z, split(d_b), back + 5 * HH);
+  return down;
+}
+
+// The mixing layer: the gradient of z, out of LeakyReLU -> that of y at D_Y.
+INLINE void mixing_backward(Rows &d_z, const Rows &out, const float *y, float *tile, const float *mix) {
+  Rows d_y = zeros();
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
+  put(tile + Y, get(y), STRIDE);
   put(tile + D_Z, d_z, STRIDE);
   product(d_y, split(d_z), mix);
   put(tile + D_Y, d_y, STRIDE);
-  return down;
 }
 
 struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
@@ -186,15 +195,17 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
     const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
-    const unsigned *words, const float *delta, const float *towers_1, const float *mix_1, const float *bias_1,
-    const float *towers_m, const float *mix_m, const float *bias_m, const float *gru_weights, const float *gru_bias,
-    float *grad_1, float *grad_m, float *grad_gru, int V, int layers) {
+    const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
+    const float *conv_bias, const float *gru_weights, const float *gru_bias, float *grad_convolutions, float *grad_gru,
+    int V, int layers) {
   const int r = blockIdx.y;
-  float *G = (float *)shared_memory, *back = G + 6 * HH, *mix = back + 6 * HH, *T = mix + HH;
-  float *bias = T + COUNT * BLOCK, *of_gru = bias + H, *of_rows = of_gru + 6 * H, *tile = of_rows + S * ROWS;
-  load(G, gru_weights + r * 6 * HH, 6 * HH);
-  load_transposed(back, gru_weights + r * 6 * HH, 6);
-  load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + COUNT * BLOCK, *of_rows = bias + H;
+  float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + 6 * HH, *of_gru = back + 6 * HH;
+  if (GRU) {
+    load(G, gru_weights + r * 6 * HH, 6 * HH);
+    load_transposed(back, gru_weights + r * 6 * HH, 6);
+    load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  }
   Nodes nodes = nodes_of(node, lists, words);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
@@ -204,34 +215,36 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
-  Rows grad = of_nodes(grad_out + (size_t)r * V * H, nodes.node, F * thread_t());
+  grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
+  Rows grad = GRU ? of_nodes(grad_out, nodes.node, H, 0) : zeros();
   Sums sums;
   clear(sums.dense);
   clear(sums.combined);
   clear(sums.projections);
+  for (int k = layers; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
   for (int layer = layers - 1; layer >= 0; layer--) {
-    if (layer == layers - 1 || layer == 0) {
-      const bool first = layer == 0;
-      if (first) {
-        put_convolution(grad_m, sums);
-        clear(sums.combined);
-        clear(sums.projections);
-        if (role() == 3) clear(sums.dense);
-      }
-      load(T, (first ? towers_1 : towers_m) + (size_t)r * COUNT * BLOCK, COUNT * BLOCK);
-      load_transposed(mix, (first ? mix_1 : mix_m) + r * HH, 1);
-      load(bias, (first ? bias_1 : bias_m) + r * 3 * H, H);
+    if (layer == layers - 1 || layer < CONVOLUTIONS - 1) {
+      const size_t k = (size_t)r * CONVOLUTIONS + min(layer, CONVOLUTIONS - 1);
+      load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
+      load_transposed(mix, mix_weights + k * HH, 1);
+      load(bias, conv_bias + k * 3 * H, H);
       __syncthreads();
     }
-    Rows state, given;
+    Rows state, given, z = get(states + kept_at(layer, 2)), d_z, down = zeros();
     if (layer == 0) {
       Input input = input_of(x, nodes.node);
       state = input.state, given = input.convolution;
     } else {
-      state = given = get(states + kept_at(layer, 0));
+      state = given = given_of(states, layer);
     }
-    Rows down = gates_backward(
-        grad, state, states + kept_at(layer, 1), states + kept_at(layer, 2), tile, G, back, mix, of_gru);
+    if (GRU) {
+      down = gru_backward(grad, state, z, d_z, tile, G, back, of_gru);
+    } else {
+      d_z = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
+#pragma unroll
+      for (int i = 0; i < 2 * F; i++) d_z.v[i] += grad.v[i];
+    }
+    mixing_backward(d_z, z, states + kept_at(layer, 1), tile, mix);
     Rows p = zeros(), q = zeros();
     towers(p, given, T + SENDER * BLOCK);
     towers(q, given, T + RECEIVER * BLOCK);
@@ -264,14 +277,19 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     put(tile + SENT_P, sent_p, STRIDE);
     put(tile + SENT_Q, sent_q, STRIDE);
     put(tile + MESSAGE, message, STRIDE);
-    put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : get(states + kept_at(layer, 0)), STRIDE);
+    put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
     towers_back(down, sent_p, T + SENDER * BLOCK);
     towers_back(down, sent_q, T + RECEIVER * BLOCK);
     grad = down;
     __syncthreads();
     sum_projections(sums, tile);
     __syncthreads();
+    if (layer < CONVOLUTIONS) {
+      put_convolution(grad_convolutions, layer, sums);
+      clear(sums.combined);
+      clear(sums.projections);
+      if (role() == 3) clear(sums.dense);
+    }
   }
-  put_convolution(grad_1, sums);
-  put_gru(grad_gru, sums);
+  if (GRU) put_gru(grad_gru, sums);
 }

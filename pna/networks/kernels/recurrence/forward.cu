@@ -36,24 +36,25 @@ INLINE Rows updated(const Rows &x, const float *p, const float *q, const Nodes &
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
-    const float *delta, const float *towers_1, const float *mix_1, const float *bias_1, const float *towers_m,
-    const float *mix_m, const float *bias_m, const float *gru_weights, const float *gru_bias, int V, int layers) {
+    const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
+    const float *gru_weights, const float *gru_bias, int V, int layers) {
   const int r = blockIdx.y;
-  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *G = mix + HH, *biases = G + 6 * HH;
-  float *of_gru = biases + 3 * H, *planes = of_gru + 6 * H;
-  load(G, gru_weights + r * 6 * HH, 6 * HH);
-  load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *biases = mix + HH, *planes = biases + 3 * H;
+  float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
+  if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
+  if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
   Nodes nodes = nodes_of(node, lists, words);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
   Input input = input_of(x, nodes.node);
   Rows state = input.state, given = input.convolution;
   for (int layer = 0; layer < layers; layer++) {
-    if (layer < 2) {
+    if (layer < CONVOLUTIONS) {
+      const size_t k = (size_t)r * CONVOLUTIONS + layer;
       __syncthreads();
-      load(T, (layer == 0 ? towers_1 : towers_m) + (size_t)r * COUNT * BLOCK, COUNT * BLOCK);
-      load(mix, (layer == 0 ? mix_1 : mix_m) + r * HH, HH);
-      load(biases, (layer == 0 ? bias_1 : bias_m) + r * 3 * H, 3 * H);
+      load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
+      load(mix, mix_weights + k * HH, HH);
+      load(biases, conv_bias + k * 3 * H, 3 * H);
       __syncthreads();
     }
     float *p = planes + layer % 2 * 2 * H, *q = p + H;
@@ -68,16 +69,23 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     if (KEEP) {
-      if (layer > 0) put(states + kept_at(layer, 0), state);
+      if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
       put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
-    Gates gates = gru(split(state), split(z), G, of_gru);
+    given = z;
+    if (GRU) {
+      Gates gates = gru(split(state), split(z), G, of_gru);
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
-    given = state;
+      for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
+      given = state;
+    }
+    if (!GRU || layer == layers - 1)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        if (nodes.node[i] >= 0) {
+          size_t place = ((size_t)r * V + nodes.node[i]) * OUTPUTS + (GRU ? 0 : layer);
+          put_n<F>(out + place * H + F * thread_t(), given.v + F * i);
+        }
   }
-#pragma unroll
-  for (int i = 0; i < 2; i++)
-    if (nodes.node[i] >= 0) put_n<F>(out + ((size_t)r * V + nodes.node[i]) * H + F * thread_t(), state.v + F * i);
 }

@@ -1,6 +1,6 @@
-// All layers of a recurrent PNA network with H = 4 F features in four towers, forward in one kernel and backward in one:
-// equations 7 and 8 with linear M and U, the mixing layer, the GRU. forward.cu and backward.cu follow on this, which they
-// have in common, and are compiled at run time, one configuration at a time.
+// All layers of a PNA network with H = 4 F features in four towers, forward in one kernel and backward in one: equations
+// 7 and 8 with linear M and U, the mixing layer, and in the recurrent architecture the GRU. forward.cu and backward.cu
+// follow on this, which they have in common, and are compiled at run time, one configuration at a time.
 //
 // A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
@@ -20,6 +20,9 @@ constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM 
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
 constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
 constexpr bool SWAP = PNA_SWAP;                                                                // D5
+constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;    // with weights of their own; the last one is all later layers'
+constexpr bool GRU = PNA_GRU;                     // or, in the standard architecture, every layer has an output
+constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
 constexpr float EPS = PNA_EPS, INF = 3.4e38f;
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
 constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;  // of the towers' matrices
@@ -66,12 +69,12 @@ INLINE Rows bias_rows(const float *bias) {
   return rows;
 }
 
-// The same of an array [V, H] by nodes, from feature `first` on; zeros in a row that has none.
-INLINE Rows of_nodes(const float *base, const int *node, int first) {
+// The same of an array [V, stride] by nodes, from number `first` on; zeros in a row that has none.
+INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) {
   Rows rows = zeros();
 #pragma unroll
   for (int i = 0; i < 2; i++)
-    if (node[i] >= 0) get_n<F>(rows.v + F * i, base + (size_t)node[i] * H + first);
+    if (node[i] >= 0) get_n<F>(rows.v + F * i, base + (size_t)node[i] * stride + first);
   return rows;
 }
 
@@ -82,7 +85,7 @@ struct Input {
 
 INLINE Input input_of(const float *x, const int *node) {
   Input input;
-  input.convolution = of_nodes(x, node, 0);
+  input.convolution = of_nodes(x, node, H, 0);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) input.state.v[i] = thread_t() == 0 ? input.convolution.v[i] : 0.0f;
   return input;
