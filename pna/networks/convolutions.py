@@ -33,6 +33,8 @@ class PNA(nn.Module):
     input features, the later ones share them out.
     """
 
+    kind = "pna"  # by which the kernels know it
+
     def __init__(
         self,
         sizes: tuple[int, int],
@@ -62,6 +64,8 @@ class PNA(nn.Module):
 class GCN(nn.Module):
     """σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
 
+    kind = "gcn"
+
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(sizes))
@@ -83,6 +87,8 @@ class GCN(nn.Module):
 class GIN(nn.Module):
     """U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
 
+    kind = "gin"
+
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.epsilon = nn.Parameter(torch.tensor([0.1]))
@@ -103,6 +109,8 @@ class GAT(nn.Module):
     D6: the released code pairs other nodes than i and j in the logits, and takes the softmax over the receivers i of a
     sender j instead of the senders of a receiver.
     """
+
+    kind = "gat"
 
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()

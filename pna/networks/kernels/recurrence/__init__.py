@@ -1,8 +1,8 @@
-"""All layers of a PNA network as one CUDA kernel each way, forward.cu and backward.cu, in both architectures.
+"""All layers of a network of PNA or GCN as one CUDA kernel each way, forward.cu and backward.cu.
 
 Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU.
 Standard (appendix): every layer has a convolution of its own, and an output. The graphs are undirected. The matrices of
-the towers are F × F blocks, [out, tower, in] for each: `_tower_weights` lays the weights of a convolution out so, and
+PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of a convolution out so, and
 autograd takes the gradients back through it.
 """
 
@@ -33,21 +33,34 @@ WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 def takes(
     x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None = None
 ) -> bool:
-    """Whether the kernels serve: PNA with linear M and U in four towers, up to 32 features, and one depth for all."""
-    convs = [getattr(convolution, "conv", None) for convolution in convolutions]
-    if not (isinstance(depth, int) and all(map(_known, convs)) and available(x)):
-        return False
-    F = convs[-1].F_in
-    fits = F <= 8 and all(conv.F_in <= F == conv.F_out for conv in convs)
-    return fits and Shape.of(x, batch, convs, depth, gates is not None) is not None
+    """Whether the kernels serve: PNA with linear M and U in four towers, or GCN; 8 to 32 features, one depth."""
+    models = [_model(convolution) for convolution in convolutions]
+    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int)
+    return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None) is not None
 
 
-def _known(conv: nn.Module | None) -> bool:
-    """Whether this is a PNAConv as the kernels know it."""
-    if conv is None or len(conv.M) != 1 or len(conv.U) != 1 or conv.edge_dim is not None or conv.towers != TOWERS:
-        return False
-    names = conv.combined.aggregators
-    return set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and conv.combined.scalers in SCALERS
+class Model(NamedTuple):
+    """A convolution as the kernels know it."""
+
+    gcn: bool
+    F: int  # features of a tower, a quarter of all
+    names: tuple[str, ...] = ("sum",)  # of PNA's aggregators
+    scalers: int = 1
+    swapped: bool = False  # D5
+
+
+def _model(convolution: nn.Module) -> Model | None:
+    """None if they do not know it."""
+    if convolution.kind == "gcn":
+        return Model(True, convolution.weight.shape[1] // TOWERS)
+    if convolution.kind != "pna":
+        return None
+    conv = convolution.conv
+    names, scalers = conv.combined.aggregators, conv.combined.scalers
+    linear = len(conv.M) == len(conv.U) == 1 and conv.edge_dim is None and conv.towers == TOWERS
+    known = set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and scalers in SCALERS
+    fits = conv.F_in <= conv.F_out
+    return Model(False, conv.F_out, names, len(scalers), conv.swap_extremes) if linear and known and fits else None
 
 
 @on_its_device
@@ -58,24 +71,21 @@ def all_layers(
 
     Without, the outputs of all layers, [V, depth · H]. x is data: it has no gradient.
     """
-    convs = [convolution.conv for convolution in convolutions]
-    shape = Shape.of(x, batch, convs, depth, gates is not None)
+    shape = Shape.of(x, batch, convolutions, depth, gates is not None)
     if shape.warps not in batch.tiles:
         batch.tiles[shape.warps] = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
-    weights = [torch.stack(parts) for parts in zip(*(_tower_weights(conv, shape.F) for conv in convs), strict=True)]
+    laid_out = _gcn_weights if shape.model.gcn else _pna_weights
+    weights = [torch.stack(parts) for parts in zip(*(laid_out(c, shape.model.F) for c in convolutions), strict=True)]
     weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
-    lifted = (t.unsqueeze(0) for t in (*weights, convs[-1].combined.delta))  # one replica
-    out, _ = _AllLayers.apply(x, *lifted, *batch.tiles[shape.warps], shape)
+    weights += [x.new_ones(()) if shape.model.gcn else convolutions[-1].conv.combined.delta]
+    out, _ = _AllLayers.apply(x, *(t.unsqueeze(0) for t in weights), *batch.tiles[shape.warps], shape)  # one replica
     return out.squeeze(0).flatten(1)
 
 
 class Shape(NamedTuple):
     """What the kernels are compiled for, and the number of layers."""
 
-    names: tuple[str, ...]
-    scalers: int
-    swapped: bool  # D5
-    F: int  # features of a tower
+    model: Model
     layers: int
     convolutions: int  # with weights of their own
     gru: bool
@@ -83,11 +93,9 @@ class Shape(NamedTuple):
     warps: int = WARPS[0]
 
     @classmethod
-    def of(cls, x: Tensor, batch, convs: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
+    def of(cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        *_, conv = convs
-        model = (conv.combined.aggregators, len(conv.combined.scalers), conv.swap_extremes, conv.F_in)
-        shape = cls(*model, layers, len(convs), gru, keep=torch.is_grad_enabled())
+        shape = cls(_model(convolutions[-1]), layers, len(convolutions), gru, keep=torch.is_grad_enabled())
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         return next((shape for shape in fitting if shape.bytes("backward") <= room), None)
@@ -95,20 +103,26 @@ class Shape(NamedTuple):
     @property
     def H(self) -> int:
         """All features."""
-        return TOWERS * self.F
+        return TOWERS * self.model.F
 
     @property
     def blocks(self) -> int:
         """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
-        return 3 + self.scalers * len(self.names)
+        return 0 if self.model.gcn else 3 + self.model.scalers * len(self.model.names)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of a convolution: its dense matrix, its biases, the towers' matrices."""
+        return [self.H**2, self.H if self.model.gcn else 3 * self.H, self.blocks * self.H * self.model.F]
 
     @property
     def planes(self) -> int:
         """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
-        order = max((int(name[-1]) for name in self.names if name.startswith("moment")), default=0)
-        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(self.names)
-        coefficients = others + len({"std", "max", "min"} & set(self.names)) + max(0, order - 1)
-        return max(8, len(self.names) + coefficients) + 3 | 1
+        names = self.model.names
+        order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
+        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names)
+        coefficients = others + len({"std", "max", "min"} & set(names)) + max(0, order - 1)
+        return max(8, len(names) + coefficients) + 3 | 1
 
     def bytes(self, name: str) -> int:
         """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and room between.
@@ -116,22 +130,25 @@ class Shape(NamedTuple):
         Backward the scalers' factors and the planes, and the GRU's matrices twice.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
-        convolution = self.blocks * H * self.F + H * H + (3 * H if forward else H)
-        tile = rows * (5 * H if forward else self.scalers + self.planes * H)
+        matrix, biases, towers = self.sizes
+        convolution = matrix + towers + (biases if forward else H)
+        tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
         return 4 * (convolution + tile + self.gru * gru)
 
     def options(self, resident: int) -> tuple[str, ...]:
         """The compiler's: every constant as a macro."""
-        places = {name.upper(): self.names.index(name) if name in self.names else -1 for name in AGGREGATORS}
-        values = {"F": self.F, "A": len(self.names), "S": self.scalers, "SWAP": int(self.swapped), "EPS": EPSILON}
-        values |= {"KEEP": int(self.keep), "WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
-        values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions}
-        return tuple(f"-DPNA_{key}={value}" for key, value in (places | values).items())
+        gcn, F, names, scalers, swapped = self.model
+        values = {name.upper(): names.index(name) if name in names else -1 for name in AGGREGATORS}
+        values |= {"GCN": int(gcn), "F": F, "A": len(names), "S": scalers, "SWAP": int(swapped), "EPS": EPSILON}
+        values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions, "KEEP": int(self.keep)}
+        values |= {"WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
+        return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
 
 
-def _tower_weights(conv: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+def _pna_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
+    conv = convolution.conv
     M, U, inputs = conv.M[0], conv.U[0], conv.F_in
     W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
     messages = functional.pad(torch.stack([W2, W1]), (0, F - inputs, 0, F - inputs))  # [2, tower, out, in]
@@ -139,6 +156,12 @@ def _tower_weights(conv: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     blocks = torch.cat([messages, functional.pad(update, (0, F - inputs))]).transpose(1, 2)
     of_M = functional.pad(M.bias, (0, F - inputs))
     return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
+
+
+def _gcn_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """No towers' matrices, W [H, H] (out, in), padded, and the bias."""
+    W = convolution.weight.t()
+    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), convolution.bias
 
 
 SOURCES = {
@@ -179,14 +202,13 @@ class _AllLayers(Function):
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, *weights, delta, node, lists, rows, states = ctx.saved_tensors
         shape, H, R = ctx.shape, ctx.shape.H, len(delta)
-        sizes = [H * H, 3 * H, shape.blocks * H * shape.F]  # of a convolution, then the GRU's
         of_convolutions, of_gru = (
             x.new_empty(R, len(node) // 64, *rest)  # of every 64 rows
-            for rest in ((shape.convolutions, sum(sizes)), (shape.gru * (6 * H * H + 6 * H),))
+            for rest in ((shape.convolutions, sum(shape.sizes)), (shape.gru * (6 * H * H + 6 * H),))
         )
         given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
         _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers)
-        mix, bias, blocks = of_convolutions.sum(1).split(sizes, dim=-1)
+        mix, bias, blocks = of_convolutions.sum(1).split(shape.sizes, dim=-1)
         gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
         gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
         gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]

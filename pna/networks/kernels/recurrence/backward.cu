@@ -44,13 +44,10 @@ INLINE Rows gru_backward(const Rows &grad, const Rows &state, const Rows &out, R
   return down;
 }
 
-// The mixing layer: the gradient of z, out of LeakyReLU -> that of y at D_Y.
-INLINE void mixing_backward(Rows &d_z, const Rows &out, const float *y, float *tile, const float *mix) {
+// The mixing layer: the gradient of z, before LeakyReLU -> that of y at D_Y.
+INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const float *mix) {
   Rows d_y = zeros();
-#pragma unroll
-  for (int i = 0; i < 2 * F; i++) d_z.v[i] = out.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
   put(tile + Y, get(y), STRIDE);
-  put(tile + D_Z, d_z, STRIDE);
   product(d_y, split(d_z), mix);
   put(tile + D_Y, d_y, STRIDE);
 }
@@ -193,6 +190,61 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
   return sent;
 }
 
+// PNA's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
+INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix, const float *T,
+                         const float *bias, const float *of_rows, const float (&factors)[S][2], const Nodes &nodes,
+                         Sums &sums, const float *x, const float *states, int layer) {
+  mixing_backward(d_z, states + kept_at(layer, 1), tile, mix);
+  Rows p = zeros(), q = zeros();
+  towers(p, given, T + SENDER * BLOCK);
+  towers(q, given, T + RECEIVER * BLOCK);
+  put(tile + P, p, STRIDE);
+  put(tile + Q, q, STRIDE);
+  __syncthreads();
+  sum_dense(sums, tile);
+  Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
+  __syncthreads();
+  if (layer > 0) prefetch_kept(states, layer - 1);
+  Received received = coefficients(all, tile, T, bias, factors, nodes);
+  __syncthreads();
+  sum_combined(sums, tile, of_rows, bias);
+  Rows sent_p, sent_q, message;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    Sent sent = gather_gradient(i, tile, nodes);
+#pragma unroll
+    for (int c = 0; c < F; c++) sent_p.v[F * i + c] = sent.p[c], sent_q.v[F * i + c] = sent.q[c];
+  }
+  __syncwarp();
+  towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    message.v[i] = received.level.v[i] + received.extreme.v[i];
+    (SWAP ? sent_p : sent_q).v[i] += received.extreme.v[i];
+    sent_q.v[i] += received.level.v[i];
+  }
+  put(tile + SENT_P, sent_p, STRIDE);
+  put(tile + SENT_Q, sent_q, STRIDE);
+  put(tile + MESSAGE, message, STRIDE);
+  put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
+  towers_back(down, sent_p, T + SENDER * BLOCK);
+  towers_back(down, sent_q, T + RECEIVER * BLOCK);
+  __syncthreads();
+  sum_projections(sums, tile);
+}
+
+// GCN's.
+INLINE void gcn_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix,
+                         const Nodes &nodes, Sums &sums) {
+  put(tile + X, given, STRIDE);
+  Rows d_h = neighbour_sum<STRIDE>(d_z, tile + P, nodes);
+  put(tile + D_Y, d_h, STRIDE);
+  product(down, split(d_h), mix);
+  __syncthreads();
+  sum_dense(sums, tile);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
     const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
@@ -227,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
       const size_t k = (size_t)r * CONVOLUTIONS + min(layer, CONVOLUTIONS - 1);
       load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
       load_transposed(mix, mix_weights + k * HH, 1);
-      load(bias, conv_bias + k * 3 * H, H);
+      load(bias, conv_bias + k * BIASES * H, H);
       __syncthreads();
     }
     Rows state, given, z = get(states + kept_at(layer, 2)), d_z, down = zeros();
@@ -244,45 +296,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2 * F; i++) d_z.v[i] += grad.v[i];
     }
-    mixing_backward(d_z, z, states + kept_at(layer, 1), tile, mix);
-    Rows p = zeros(), q = zeros();
-    towers(p, given, T + SENDER * BLOCK);
-    towers(q, given, T + RECEIVER * BLOCK);
-    put(tile + P, p, STRIDE);
-    put(tile + Q, q, STRIDE);
-    __syncthreads();
-    sum_dense(sums, tile);
-    Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
-    __syncthreads();
-    if (layer > 0) prefetch_kept(states, layer - 1);
-    Received received = coefficients(all, tile, T, bias, factors, nodes);
-    __syncthreads();
-    sum_combined(sums, tile, of_rows, bias);
-    Rows sent_p, sent_q, message;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-      Sent sent = gather_gradient(i, tile, nodes);
-#pragma unroll
-      for (int c = 0; c < F; c++) sent_p.v[F * i + c] = sent.p[c], sent_q.v[F * i + c] = sent.q[c];
+    for (int i = 0; i < 2 * F; i++) d_z.v[i] = z.v[i] > 0 ? d_z.v[i] : SLOPE * d_z.v[i];
+    put(tile + D_Z, d_z, STRIDE);
+    if (GCN) {
+      gcn_backward(down, d_z, given, tile, mix, nodes, sums);
+    } else {
+      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
     }
-    __syncwarp();
-    towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < 2 * F; i++) {
-      message.v[i] = received.level.v[i] + received.extreme.v[i];
-      (SWAP ? sent_p : sent_q).v[i] += received.extreme.v[i];
-      sent_q.v[i] += received.level.v[i];
-    }
-    put(tile + SENT_P, sent_p, STRIDE);
-    put(tile + SENT_Q, sent_q, STRIDE);
-    put(tile + MESSAGE, message, STRIDE);
-    put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
-    towers_back(down, sent_p, T + SENDER * BLOCK);
-    towers_back(down, sent_q, T + RECEIVER * BLOCK);
     grad = down;
-    __syncthreads();
-    sum_projections(sums, tile);
     __syncthreads();
     if (layer < CONVOLUTIONS) {
       put_convolution(grad_convolutions, layer, sums);

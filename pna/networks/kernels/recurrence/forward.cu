@@ -9,9 +9,16 @@ INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int 
   for (int s = 0; s < S; s++) towers(sums[s], aggregate, T + (COMBINED + s * A + a) * BLOCK);
 }
 
-// y, from x, from p and q of the node and of its neighbours.
-INLINE Rows updated(const Rows &x, const float *p, const float *q, const Nodes &nodes, const float (&factors)[S][2],
-                    const float *T, const float *bias) {
+// PNA's y from x, by way of p and q of the node and of its neighbours.
+INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&factors)[S][2], const float *T,
+                    const float *bias) {
+  float *q = p + H;
+  Rows sender = zeros(), receiver = zeros();
+  towers(sender, x, T + SENDER * BLOCK);
+  towers(receiver, x, T + RECEIVER * BLOCK);
+  put(p, sender, STRIDE);
+  put(q, receiver, STRIDE);
+  __syncthreads();
   Gathered all = gather<false, STRIDE>(p, q, nodes);
   Rows own_p = get(p, STRIDE), own_q = get(q, STRIDE), of_M = bias_rows(bias);
   Rows sums[S];
@@ -39,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
     const float *gru_weights, const float *gru_bias, int V, int layers) {
   const int r = blockIdx.y;
-  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *biases = mix + HH, *planes = biases + 3 * H;
+  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
@@ -54,23 +61,26 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       __syncthreads();
       load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
       load(mix, mix_weights + k * HH, HH);
-      load(biases, conv_bias + k * 3 * H, 3 * H);
+      load(biases, conv_bias + k * BIASES * H, BIASES * H);
       __syncthreads();
     }
-    float *p = planes + layer % 2 * 2 * H, *q = p + H;
-    Rows sender = zeros(), receiver = zeros();
-    towers(sender, given, T + SENDER * BLOCK);
-    towers(receiver, given, T + RECEIVER * BLOCK);
-    put(p, sender, STRIDE);
-    put(q, receiver, STRIDE);
-    __syncthreads();
-    Rows y = updated(given, p, q, nodes, factors, T, biases), z = bias_rows(biases + 2 * H);
-    product(z, split(y), mix);
+    float *p = planes + layer % 2 * 2 * H;
+    Rows y = zeros(), z = bias_rows(biases + (BIASES - 1) * H);
+    if (GCN) {
+      product(y, split(given), mix);
+      y = neighbour_sum<STRIDE>(y, p, nodes);
+    } else {
+      y = updated(given, p, nodes, factors, T, biases);
+      product(z, split(y), mix);
+    }
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
+    for (int i = 0; i < 2 * F; i++) {
+      if (GCN) z.v[i] += y.v[i];
+      z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
+    }
     if (KEEP) {
       if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
-      put(states + kept_at(layer, 1), y);
+      if (!GCN) put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
     given = z;

@@ -162,6 +162,25 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
   return rows;
 }
 
+// GCN's n (Σ_j n_j a_j + n a) with n = 1/√(d + 1): symmetric, and so its own gradient. n a goes to `plane`.
+template <int STRIDE>
+INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
+  float norms[2] = {rsqrtf(nodes.degree[0] + 1.0f), rsqrtf(nodes.degree[1] + 1.0f)};
+  Rows total = scaled(a, norms);
+  put(plane, total, STRIDE);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < nodes.degree[i]; k++) {
+      float m[F];
+      get_n<F>(m, plane + neighbour(nodes.list[i][k >> 2], k & 3) * STRIDE + F * thread_t());
+#pragma unroll
+      for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
+    }
+  __syncwarp();
+  return scaled(total, norms);
+}
+
 // Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
 INLINE size_t kept_at(int layer, int which) {
   return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
