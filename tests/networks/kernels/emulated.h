@@ -25,7 +25,6 @@ static Index threadIdx, blockIdx, gridDim;
 static float4 *shared_memory;
 
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static int min(int a, int b) { return a < b ? a : b; }
 static float inverse(float a) { return 1 / a; }
 static float rsqrtf(float a) { return 1 / sqrtf(a); }
 static float __fdividef(float a, float b) { return a / b; }

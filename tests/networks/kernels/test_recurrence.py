@@ -100,6 +100,17 @@ def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     assert_same(networks, partial(graphs.batch, A), x, device, layers=None)
 
 
+def test_moments_of_large_messages(graphs, device, cuda):
+    """Of which the fifth powers overflow."""
+    A, x = graphs_of(graphs), 1e9 * torch.rand(G * N, 2, dtype=torch.double).float().double()
+    networks = [network.double() for network in networks_of("moments-5", 16, RELEASED)]
+    expected, *_ = states_and_gradients(networks, graphs.batch(A, x), 2, False)
+    networks, batch = [network.float() for network in networks], graphs.batch(A, x, torch.float, device)
+    found, *gradients = states_and_gradients(networks, batch, 2, True)
+    assert (found - expected).norm() <= 1e-5 * expected.norm()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
 @pytest.mark.parametrize("hidden", [8, 12, 24, 28, 32])
 def test_other_widths(hidden, graphs, device, cuda):
     A = graphs_of(graphs)

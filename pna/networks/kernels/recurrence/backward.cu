@@ -276,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   for (int k = layers; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
   for (int layer = layers - 1; layer >= 0; layer--) {
     if (layer == layers - 1 || layer < CONVOLUTIONS - 1) {
-      const size_t k = (size_t)r * CONVOLUTIONS + min(layer, CONVOLUTIONS - 1);
+      const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
       load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
       load_transposed(mix, mix_weights + k * HH, 1);
       load(bias, conv_bias + k * BIASES * H, H);
