@@ -55,8 +55,8 @@ class GraphBatch:
         return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
 
     @cached_property
-    def tiles(self) -> dict[int, Tiles]:
-        """The graphs as the CUDA kernels of the recurrent network take them, by the warps of a block, made once."""
+    def tiles(self) -> dict[tuple, Tiles]:
+        """The graphs as the CUDA kernels of all layers take them, by what these are compiled for, made once."""
         return {}
 
     @cached_property

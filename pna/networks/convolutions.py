@@ -131,14 +131,18 @@ class GAT(nn.Module):
         """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
         ptr, source = batch.neighbourhoods[:2]
         if kernels := serving("pna.networks.kernels.attention", h, self.attention):
-            if self.mispaired not in batch.routes:
-                pairs = self._pairs(batch)
-                batch.routes[self.mispaired] = Routes.of(ptr, source, batch.reverse, pairs, not self.mispaired)
-            return kernels.attend(h, self.attention, batch.routes[self.mispaired])
+            return kernels.attend(h, self.attention, self.routes(batch))
         weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
         if self.mispaired:
             weights = weights[batch.reverse]  # the weight from j to i is at (j, i)
         return segments.sum(weights.unsqueeze(-1) * h[source], ptr)
+
+    def routes(self, batch: GraphBatch) -> Routes:
+        """What the kernels know of the batch's messages, made once."""
+        if self.mispaired not in batch.routes:
+            graph = (*batch.neighbourhoods[:2], batch.reverse)
+            batch.routes[self.mispaired] = Routes.of(*graph, self._pairs(batch), not self.mispaired)
+        return batch.routes[self.mispaired]
 
     def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
         first, second = self.attention.chunk(2, dim=1)

@@ -10,6 +10,8 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from pna.networks.kernels.routes import Routes
+
 __all__ = ["Tiles"]
 
 GROUP = 8  # nodes: a warp has two groups
@@ -21,6 +23,7 @@ class Tiles(NamedTuple):
     node: Tensor  # [tiles · rows] int32, -1 where there is none
     lists: Tensor  # [tiles · rows, 2] int32: where its list begins in `rows`, in words of four, and its degree
     rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the last one
+    routes: Tensor  # int32, empty unless the attention has more to know of the messages (with_routes)
 
     @classmethod
     def of(cls, ptr: Tensor, source: Tensor, N: int, warps: int) -> Self:
@@ -41,7 +44,29 @@ class Tiles(NamedTuple):
         owner = torch.repeat_interleave(torch.arange(len(node), device=ptr.device), 4 * words)
         k = torch.arange(len(owner), device=ptr.device) - 4 * start[owner]
         rows = row_of[source[ptr[node[owner]] + k.minimum(d[owner] - 1)]].to(torch.uint8)
-        return cls(node.int(), torch.stack([start, d], dim=1).int(), torch.cat([rows, rows.new_zeros(4)]))
+        lists, rows = torch.stack([start, d], dim=1).int(), torch.cat([rows, rows.new_zeros(4)])
+        return cls(node.int(), lists, rows, lists.new_empty(0))
+
+    def with_routes(self, routes: Routes, N: int, warps: int, most: int) -> Self:
+        """For the attention a message is a word: the rows of its other end and of the nodes of left and right.
+
+        lists: where the messages that a row receives begin, and their number. rows: these messages. routes: the first
+        message of each tile; the messages as they are sent; of_left and of_right of Routes.
+        """
+        V, size = len(routes.ptr) - 1, 2 * GROUP * warps
+        nodes, real = size // N * N, self.node >= 0
+        row = torch.empty(V, dtype=torch.int32, device=self.node.device)
+        row[self.node[real].long()] = torch.arange(len(self.node), device=row.device, dtype=torch.int32)[real] % size
+        received, sent = (
+            row[routes.source] | row[left] << 8 | row[right] << 16 for left, right in (routes.received, routes.sent)
+        )
+        tiles = torch.arange(0, V, nodes, device=row.device)
+        first, last = routes.ptr[tiles], routes.ptr[(tiles + nodes).clamp(max=V)]
+        if int((last - first).max()) > most:
+            raise ValueError("the graphs have edges that appear twice, which the attention's kernels have no room for")
+        lists = torch.stack([torch.where(real, routes.ptr[self.node.clamp(min=0)], 0), self.lists[:, 1]], dim=1)
+        parts = (first, sent, *routes.of_left, *routes.of_right)
+        return type(self)(self.node, lists.contiguous(), received, torch.cat(parts))
 
 
 def _row(rank: Tensor, warps: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""All layers of a network of PNA or GCN as one CUDA kernel each way, forward.cu and backward.cu.
+"""All layers of a network of PNA, GCN or GAT as one CUDA kernel each way, forward.cu and backward.cu.
 
 Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU.
 Standard (appendix): every layer has a convolution of its own, and an output. The graphs are undirected. The matrices of
@@ -33,7 +33,7 @@ WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 def takes(
     x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None = None
 ) -> bool:
-    """Whether the kernels serve: PNA with linear M and U in four towers, or GCN; 8 to 32 features, one depth."""
+    """Whether the kernels serve: PNA with linear M and U in four towers, GCN or GAT; 8 to 32 features, one depth."""
     models = [_model(convolution) for convolution in convolutions]
     known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int)
     return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None) is not None
@@ -42,17 +42,20 @@ def takes(
 class Model(NamedTuple):
     """A convolution as the kernels know it."""
 
-    gcn: bool
-    F: int  # features of a tower, a quarter of all
+    kind: str
+    F: int  # features of a tower or head, a quarter of all
     names: tuple[str, ...] = ("sum",)  # of PNA's aggregators
     scalers: int = 1
     swapped: bool = False  # D5
+    mispaired: bool = False  # D6
 
 
 def _model(convolution: nn.Module) -> Model | None:
     """None if they do not know it."""
     if convolution.kind == "gcn":
-        return Model(True, convolution.weight.shape[1] // TOWERS)
+        return Model("gcn", convolution.weight.shape[1] // TOWERS)
+    if convolution.kind == "gat":
+        return Model("gat", convolution.weight.shape[1], mispaired=convolution.mispaired)
     if convolution.kind != "pna":
         return None
     conv = convolution.conv
@@ -60,7 +63,7 @@ def _model(convolution: nn.Module) -> Model | None:
     linear = len(conv.M) == len(conv.U) == 1 and conv.edge_dim is None and conv.towers == TOWERS
     known = set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and scalers in SCALERS
     fits = conv.F_in <= conv.F_out
-    return Model(False, conv.F_out, names, len(scalers), conv.swap_extremes) if linear and known and fits else None
+    return Model("pna", conv.F_out, names, len(scalers), conv.swap_extremes) if linear and known and fits else None
 
 
 @on_its_device
@@ -72,14 +75,24 @@ def all_layers(
     Without, the outputs of all layers, [V, depth · H]. x is data: it has no gradient.
     """
     shape = Shape.of(x, batch, convolutions, depth, gates is not None)
-    if shape.warps not in batch.tiles:
-        batch.tiles[shape.warps] = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
-    laid_out = _gcn_weights if shape.model.gcn else _pna_weights
+    laid_out = WEIGHTS[shape.model.kind]
     weights = [torch.stack(parts) for parts in zip(*(laid_out(c, shape.model.F) for c in convolutions), strict=True)]
     weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
-    weights += [x.new_ones(()) if shape.model.gcn else convolutions[-1].conv.combined.delta]
-    out, _ = _AllLayers.apply(x, *(t.unsqueeze(0) for t in weights), *batch.tiles[shape.warps], shape)  # one replica
+    weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
+    lifted = (t.unsqueeze(0) for t in weights)  # one replica
+    out, _ = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), shape)
     return out.squeeze(0).flatten(1)
+
+
+def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
+    """The batch's tiles, made once; the attention's are others, since its messages have routes."""
+    key = (shape.warps, shape.model.kind == "gat", shape.model.mispaired)
+    if key not in batch.tiles:
+        tiles = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
+        if shape.model.kind == "gat":
+            tiles = tiles.with_routes(convolution.routes(batch), batch.N, shape.warps, shape.messages)
+        batch.tiles[key] = tiles
+    return batch.tiles[key]
 
 
 class Shape(NamedTuple):
@@ -90,15 +103,17 @@ class Shape(NamedTuple):
     convolutions: int  # with weights of their own
     gru: bool
     keep: bool  # what the backward pass needs
+    N: int  # nodes of a graph
     warps: int = WARPS[0]
 
     @classmethod
     def of(cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        shape = cls(_model(convolutions[-1]), layers, len(convolutions), gru, keep=torch.is_grad_enabled())
+        shape = cls(_model(convolutions[-1]), layers, len(convolutions), gru, torch.is_grad_enabled(), batch.N)
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
-        return next((shape for shape in fitting if shape.bytes("backward") <= room), None)
+        kernel = "backward" if shape.keep else "forward"
+        return next((shape for shape in fitting if shape.bytes(kernel) <= room), None)
 
     @property
     def H(self) -> int:
@@ -108,12 +123,19 @@ class Shape(NamedTuple):
     @property
     def blocks(self) -> int:
         """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
-        return 0 if self.model.gcn else 3 + self.model.scalers * len(self.model.names)
+        return 3 + self.model.scalers * len(self.model.names) if self.model.kind == "pna" else 0
+
+    @property
+    def messages(self) -> int:
+        """Of a tile, at most, where the attention's backward pass keeps their gradients; in few steps."""
+        nodes = 16 * self.warps // self.N * self.N
+        return -(-nodes * (self.N - 1) // 1024) * 1024 if self.model.kind == "gat" else 0
 
     @property
     def sizes(self) -> list[int]:
         """Numbers of a convolution: its dense matrix, its biases, the towers' matrices."""
-        return [self.H**2, self.H if self.model.gcn else 3 * self.H, self.blocks * self.H * self.model.F]
+        biases = {"pna": 3, "gcn": 1, "gat": 2}[self.model.kind]
+        return [self.H**2, biases * self.H, self.blocks * self.H * self.model.F]
 
     @property
     def planes(self) -> int:
@@ -125,22 +147,29 @@ class Shape(NamedTuple):
         return max(8, len(names) + coefficients) + 3 | 1
 
     def bytes(self, name: str) -> int:
-        """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and room between.
+        """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
 
-        Backward the scalers' factors and the planes, and the GRU's matrices twice.
+        Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
-        matrix, biases, towers = self.sizes
-        convolution = matrix + towers + (biases if forward else H)
+        convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
         tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
-        return 4 * (convolution + tile + self.gru * gru)
+        return 4 * (convolution + tile + self.gru * gru + (not forward) * 4 * self.messages)
 
     def options(self, resident: int) -> tuple[str, ...]:
         """The compiler's: every constant as a macro."""
-        gcn, F, names, scalers, swapped = self.model
+        kind, F, names, scalers, swapped, mispaired = self.model
         values = {name.upper(): names.index(name) if name in names else -1 for name in AGGREGATORS}
-        values |= {"GCN": int(gcn), "F": F, "A": len(names), "S": scalers, "SWAP": int(swapped), "EPS": EPSILON}
+        values |= {
+            "GCN": int(kind == "gcn"),
+            "GAT": (kind == "gat") * (1 + mispaired),
+            "F": F,
+            "A": len(names),
+            "S": scalers,
+            "SWAP": int(swapped),
+            "EPS": EPSILON,
+        }
         values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions, "KEEP": int(self.keep)}
         values |= {"WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
         return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
@@ -164,9 +193,18 @@ def _gcn_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor
     return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), convolution.bias
 
 
+def _gat_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """No towers' matrices, W [H, H] (out, in), padded, and a₁ and a₂ of all heads, [2, H]."""
+    W = convolution.weight.flatten(0, 1)
+    halves = convolution.attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
+    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), halves
+
+
+WEIGHTS = {"pna": _pna_weights, "gcn": _gcn_weights, "gat": _gat_weights}
+COMMON = ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/attention.cuh")
 SOURCES = {
-    "forward": ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/forward.cu"),
-    "backward": ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/sums.cuh", "recurrence/backward.cu"),
+    "forward": (*COMMON, "recurrence/forward.cu"),
+    "backward": (*COMMON, "recurrence/sums.cuh", "recurrence/backward.cu"),
 }
 
 
@@ -183,12 +221,14 @@ class _AllLayers(Function):
 
     @staticmethod
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        *weights, delta, node, lists, rows, shape = arguments
+        *weights, delta, node, lists, rows, routes, shape = arguments
         R, (V, H) = len(delta), x.shape
         out = x.new_empty(R, V, 1 if shape.gru else shape.layers, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
         weights = [w.contiguous() for w in weights]
-        _launch("forward", shape, x, out, states, node, lists, rows, delta, *weights, V, shape.layers)
+        _launch(
+            "forward", shape, x, out, states, node, lists, rows, delta, *weights, routes, V, shape.layers, len(rows)
+        )
         return out, states
 
     @staticmethod
@@ -200,25 +240,25 @@ class _AllLayers(Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, *weights, delta, node, lists, rows, states = ctx.saved_tensors
+        x, *weights, delta, node, lists, rows, routes, states = ctx.saved_tensors
         shape, H, R = ctx.shape, ctx.shape.H, len(delta)
         of_convolutions, of_gru = (
             x.new_empty(R, len(node) // 64, *rest)  # of every 64 rows
             for rest in ((shape.convolutions, sum(shape.sizes)), (shape.gru * (6 * H * H + 6 * H),))
         )
-        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
-        _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers)
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights), routes)
+        _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers, len(rows))
         mix, bias, blocks = of_convolutions.sum(1).split(shape.sizes, dim=-1)
         gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
         gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
         gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]
-        return None, *gradients, *(None,) * 5  # x, δ, the graph and the shape are data
+        return None, *gradients, *(None,) * 6  # x, δ, the graph and the shape are data
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
         if in_dims[0] is not None:
             raise ValueError("the input features are data, the same for every replica: they cannot be batched")
-        *weights, node, lists, rows, shape = rest
+        *weights, node, lists, rows, routes, shape = rest
         lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
-        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, shape)
+        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, routes, shape)
         return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)

@@ -41,12 +41,26 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
   return sums[0];
 }
 
+// GAT's out from h.
+INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, const Nodes &nodes, const int *routes,
+                         int V, int messages) {
+  Routes all = routes_of(routes, V, messages);
+  const unsigned *segments[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) segments[i] = OVER_SENT ? all.sent + nodes.start[i] : nodes.list[i];
+  put_heads(h, p, p + H, a, STRIDE);
+  __syncthreads();
+  put_statistics(p + H, stats, segments, nodes, STRIDE);
+  __syncthreads();
+  return attended(p, p + H, stats, nodes, STRIDE);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
-    const float *gru_weights, const float *gru_bias, int V, int layers) {
+    const float *gru_weights, const float *gru_bias, const int *routes, int V, int layers, int messages) {
   const int r = blockIdx.y;
-  float *T = (float *)shared_memory, *mix = T + COUNT * BLOCK, *biases = mix + HH, *planes = biases + BIASES * H;
+  float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
@@ -59,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     if (layer < CONVOLUTIONS) {
       const size_t k = (size_t)r * CONVOLUTIONS + layer;
       __syncthreads();
-      load(T, tower_weights + k * COUNT * BLOCK, COUNT * BLOCK);
+      load(T, tower_weights + k * TOWERS, TOWERS);
       load(mix, mix_weights + k * HH, HH);
       load(biases, conv_bias + k * BIASES * H, BIASES * H);
       __syncthreads();
@@ -69,6 +83,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     if (GCN) {
       product(y, split(given), mix);
       y = neighbour_sum<STRIDE>(y, p, nodes);
+    } else if (GAT) {
+      product(y, split(given), mix);
+      y = attention_of(y, p, planes + 4 * H, biases, nodes, routes, V, messages);
     } else {
       y = updated(given, p, nodes, factors, T, biases);
       product(z, split(y), mix);
@@ -76,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) {
       if (GCN) z.v[i] += y.v[i];
-      z.v[i] = z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
+      z.v[i] = GAT ? (y.v[i] > 0 ? y.v[i] : expm1f(y.v[i])) : z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     }
     if (KEEP) {
       if (GRU && layer > 0) put(states + kept_at(layer, 0), state);

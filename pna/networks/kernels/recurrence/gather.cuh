@@ -1,7 +1,7 @@
 // Neighbourhoods: what the nodes of a tile gather from each other (section 2.1, equations 1 to 4), and the scalers.
 
 struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
-  int node[2], degree[2];
+  int node[2], start[2], degree[2];
   const unsigned *list[2];
 };
 
@@ -11,7 +11,8 @@ INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) 
   for (int i = 0; i < 2; i++) {
     int row = blockIdx.x * ROWS + warp_row() + 8 * i;
     nodes.node[i] = node[row];
-    nodes.list[i] = words + lists[2 * row];
+    nodes.start[i] = lists[2 * row];
+    nodes.list[i] = words + nodes.start[i];
     nodes.degree[i] = lists[2 * row + 1];
   }
   return nodes;

@@ -1,5 +1,6 @@
 // All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers, equations
-// 7 and 8 with linear M and U and the mixing layer, or GCN, equation 11; and in the recurrent architecture the GRU.
+// 7 and 8 with linear M and U and the mixing layer, or GCN, equation 11, or GAT with four heads, equation 12; and in the
+// recurrent architecture the GRU.
 // forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one configuration
 // at a time.
 //
@@ -20,15 +21,16 @@ constexpr int A = PNA_A, S = PNA_S;
 constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;  // -1 if there is none
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
 constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
-constexpr bool GCN = PNA_GCN;                                                                  // or PNA
+constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;                                                   // or PNA
 constexpr bool SWAP = PNA_SWAP;                                                                // D5
 constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;    // with weights of their own; the last one is all later layers'
 constexpr bool GRU = PNA_GRU;                     // or, in the standard architecture, every layer has an output
 constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
 constexpr float EPS = PNA_EPS, INF = 3.4e38f;
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
-constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = GCN ? 0 : COMBINED + S * A;  // of the towers'
-constexpr int BIASES = GCN ? 1 : 3;  // of M, U and the mixing layer
+constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;  // of the towers' matrices
+constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3;  // GAT's are the two halves of its attention, PNA's of M, U and mixing
+constexpr int TOWERS = GCN || GAT ? 0 : COUNT * BLOCK;  // numbers of all towers' matrices
 
 #ifndef EMULATED
 extern __shared__ float4 shared_memory[];
@@ -91,7 +93,7 @@ INLINE Input input_of(const float *x, const int *node) {
   input.convolution = of_nodes(x, node, H, 0);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) input.state.v[i] = thread_t() == 0 ? input.convolution.v[i] : 0.0f;
-  if (GCN) input.convolution = input.state;
+  if (GCN || GAT) input.convolution = input.state;
   return input;
 }
 

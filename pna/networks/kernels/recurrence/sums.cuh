@@ -45,7 +45,7 @@ INLINE void outer(float (*c)[4], Left left, Right right) {
 // What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
 // as one more column of ones. Of its tower: U's blocks, A · F by S · F; the projections' and U's own, with their biases.
 constexpr int DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
-constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 1 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
+constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
 constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
 constexpr int PROJECTIONS_M = tiles(4 * F, 16), PROJECTIONS_N = tiles(F + 1, 8);
 
@@ -76,11 +76,15 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
 }
 
 INLINE void sum_dense(Sums &s, const float *tile) {
-  if (GCN && role() == 3) {  // the gradient of h with what the convolution was given, and the bias, z's
+  if ((GCN || GAT) && role() == 3) {  // the gradient of h with what the convolution was given, and the bias(es)
     sum_dense_of<ONE_N, false>(s.dense, tile, D_Y, X);
-    outer<DENSE_M, 1>(
-        s.dense + DENSE_M * ONE_N, [=](int row, int j) { return tile[row * STRIDE + D_Z + 8 * j + thread_g()]; },
-        [](int, int) { return 1.0f; });
+#pragma unroll
+    for (int k = 0; k < BIASES; k++) {
+      const int plane = GCN ? D_Z : k == 0 ? Y : Q;
+      outer<DENSE_M, 1>(
+          s.dense + DENSE_M * (ONE_N + k), [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
+          [](int, int) { return 1.0f; });
+    }
   } else if (GRU && role() < 2) {
     sum_dense_of<BOTH_N, true>(s.dense, tile, role() == 0 ? D_R : D_U, X, Z);
   } else if (GRU || role() == 3) {
@@ -181,17 +185,18 @@ INLINE void put_gru(float *to, const Sums &s) {
 
 // to: of each convolution the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
 INLINE void put_convolution(float *to, int k, const Sums &s) {
-  to += (place() * CONVOLUTIONS + k) * (HH + BIASES * H + COUNT * BLOCK);
+  to += (place() * CONVOLUTIONS + k) * (HH + BIASES * H + TOWERS);
   float *bias = to + HH, *T = bias + BIASES * H + F * role();
-  if (GCN) {
-    if (role() == 3) {
-      each<DENSE_M, ONE_N>(s.dense, [=](int row, int column, float value) {
-        if (row < H && column < H) to[row * H + column] = value;
+  if (GCN || GAT) {
+    if (role() != 3) return;
+    each<DENSE_M, ONE_N>(s.dense, [=](int row, int column, float value) {
+      if (row < H && column < H) to[row * H + column] = value;
+    });
+#pragma unroll
+    for (int k = 0; k < BIASES; k++)
+      each<DENSE_M, 1>(s.dense + DENSE_M * (ONE_N + k), [=](int row, int column, float value) {
+        if (row < H && column == 0) bias[k * H + row] = value;
       });
-      each<DENSE_M, 1>(s.dense + DENSE_M * ONE_N, [=](int row, int column, float value) {
-        if (row < H && column == 0) bias[row] = value;
-      });
-    }
     return;
   }
   if (role() == 3) put_dense<ONE_N, false>(s.dense, to, bias + 2 * H);
