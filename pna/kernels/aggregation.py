@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pna.kernels.choice import on_its_device
 from pna.kernels.hubs import Hubs, limit
 from pna.kernels.launch import Launch
 from pna.kernels.layout import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
@@ -31,6 +32,7 @@ class Saved(NamedTuple):
     marks: Tensor  # [E, C / 4] bytes: of four channels each whether a message is the maximum (4 bits), the minimum
 
 
+@on_its_device
 def forward(
     source: Tensor | None,
     edge: Tensor | None,

@@ -1,7 +1,8 @@
-"""Where the kernels serve: on a GPU, if Triton is there, unless the plain-torch twins are asked for."""
+"""Where the kernels serve: on a GPU, its own, if Triton is there, unless the plain-torch twins are asked for."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["plain", "serving", "usable"]
+__all__ = ["on_its_device", "plain", "serving", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
 _plain = False
@@ -31,6 +32,20 @@ def serving(module: str, *arguments: Any) -> ModuleType | None:
         return None
     kernels = import_module(module)
     return kernels if kernels.takes(*arguments) else None
+
+
+def on_its_device(function: Callable) -> Callable:
+    """Runs a function that launches kernels with its first tensor's device as the current one: they launch there."""
+
+    @functools.wraps(function)
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        device = next(a for a in arguments if isinstance(a, Tensor)).get_device()  # -1 on a CPU
+        if device < 0 or device == torch._C._cuda_getDevice():
+            return function(*arguments, **options)
+        with torch.cuda.device(device):
+            return function(*arguments, **options)
+
+    return guarded
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Launch:
         self.forms: dict[tuple, Form] = {}
 
     def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: dict, warps: int) -> None:
-        """The same as kernel[grid](*arguments, **constants, num_warps=warps)."""
+        """The same as kernel[grid](*arguments, **constants, num_warps=warps), on the current device: the tensors'."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)
             return

@@ -20,7 +20,7 @@ from torch.autograd.function import FunctionCtx
 from torch.func import functional_call
 
 from pna.kernels import aggregation, aggregation_backward, layer_weights
-from pna.kernels.choice import plain
+from pna.kernels.choice import on_its_device, plain
 from pna.kernels.launch import Launch
 from pna.kernels.layer_weights import Places, Sizes, degrees, factor, factors
 from pna.kernels.layout import blocks
@@ -47,6 +47,7 @@ class _Layer(Function):
             return _Layer.compute(ctx, x, *inputs)
 
     @staticmethod
+    @on_its_device
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
         """The forward pass."""
         *weights, conv, neighbourhoods, save = inputs

@@ -49,9 +49,9 @@ class Recurrent(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
         x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
-        convolutions = (self.GC_1, self.GC_m)
-        if kernels := serving("pna.networks.kernels.recurrence", x, batch, convolutions, depth):
-            x = kernels.recurrence(x, batch, convolutions, self.gru.gates, depth)
+        arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru.gates)
+        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+            x = kernels.all_layers(*arguments)
         else:
             x = self._states(x, depth, batch)
         return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
@@ -72,6 +72,7 @@ class Standard(nn.Module):
 
     def __init__(self, convolution: Convolution, hidden: int, spec: NetworkSpec) -> None:
         super().__init__()
+        self.hidden = hidden
         sizes = [INPUTS, *[hidden] * self.LAYERS]
         self.convolutions = nn.ModuleList(convolution(pair) for pair in itertools.pairwise(sizes))
         self.nodes = head([sum(sizes), hidden, hidden, OUTPUTS], spec)
@@ -79,11 +80,18 @@ class Standard(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
+        x = torch.cat([batch.x, self._layers(batch)], dim=-1)
+        return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
+
+    def _layers(self, batch: GraphBatch) -> Tensor:
+        """The nodes after each layer, [V, LAYERS · hidden]."""
+        arguments = (functional.pad(batch.x, (0, self.hidden - INPUTS)), batch, self.convolutions, self.LAYERS)
+        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+            return kernels.all_layers(*arguments)
         layers = [batch.x]
         for convolution in self.convolutions:
             layers.append(convolution(layers[-1], batch))
-        x = torch.cat(layers, dim=-1)
-        return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
+        return torch.cat(layers[1:], dim=-1)
 
 
 ARCHITECTURES: dict[str, type[nn.Module]] = {"recurrent": Recurrent, "standard": Standard}

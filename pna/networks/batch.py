@@ -51,13 +51,13 @@ class GraphBatch:
 
     @cached_property
     def compact(self) -> tuple[Tensor, Tensor]:
-        """The neighbourhoods' ptr and source in 32-bit integers, as the kernels of the recurrent network read them."""
+        """The neighbourhoods' ptr and source in 32-bit integers, as some kernels read them."""
         return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
 
     @cached_property
-    def tiles(self) -> Tiles | None:
-        """The batch as the CUDA kernels of the recurrent network take it; None if its graphs are too large for them."""
-        return Tiles.of(*self.neighbourhoods[:2], self.N)
+    def tiles(self) -> dict[tuple, Tiles]:
+        """The graphs as the CUDA kernels of all layers take them, by what these are compiled for, made once."""
+        return {}
 
     @cached_property
     def routes(self) -> dict[bool, Routes]:

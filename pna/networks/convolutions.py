@@ -33,6 +33,8 @@ class PNA(nn.Module):
     input features, the later ones share them out.
     """
 
+    kind = "pna"  # by which the kernels know it
+
     def __init__(
         self,
         sizes: tuple[int, int],
@@ -62,6 +64,8 @@ class PNA(nn.Module):
 class GCN(nn.Module):
     """σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
 
+    kind = "gcn"
+
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(sizes))
@@ -82,6 +86,8 @@ class GCN(nn.Module):
 
 class GIN(nn.Module):
     """U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
+
+    kind = "gin"
 
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
@@ -104,6 +110,8 @@ class GAT(nn.Module):
     sender j instead of the senders of a receiver.
     """
 
+    kind = "gat"
+
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.mispaired = spec.mispaired_attention
@@ -123,14 +131,18 @@ class GAT(nn.Module):
         """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
         ptr, source = batch.neighbourhoods[:2]
         if kernels := serving("pna.networks.kernels.attention", h, self.attention):
-            if self.mispaired not in batch.routes:
-                pairs = self._pairs(batch)
-                batch.routes[self.mispaired] = Routes.of(ptr, source, batch.reverse, pairs, not self.mispaired)
-            return kernels.attend(h, self.attention, batch.routes[self.mispaired])
+            return kernels.attend(h, self.attention, self.routes(batch))
         weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
         if self.mispaired:
             weights = weights[batch.reverse]  # the weight from j to i is at (j, i)
         return segments.sum(weights.unsqueeze(-1) * h[source], ptr)
+
+    def routes(self, batch: GraphBatch) -> Routes:
+        """What the kernels know of the batch's messages, made once."""
+        if self.mispaired not in batch.routes:
+            graph = (*batch.neighbourhoods[:2], batch.reverse)
+            batch.routes[self.mispaired] = Routes.of(*graph, self._pairs(batch), not self.mispaired)
+        return batch.routes[self.mispaired]
 
     def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
         first, second = self.attention.chunk(2, dim=1)

@@ -6,6 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pna.kernels.choice import on_its_device
+
 __all__ = ["adam", "takes"]
 
 BLOCK = 1024
@@ -38,6 +40,7 @@ def adam_update(
     tl.store(theta + place, weight - tl.load(learning_rate + r) / correction_1 * first / denominator, mask=inside)
 
 
+@on_its_device
 def adam(
     theta: Tensor,
     grad: Tensor,

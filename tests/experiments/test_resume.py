@@ -177,11 +177,11 @@ def driver(folder):
     """Kills a training 50 times while it writes checkpoints; run in a process of its own, which forks the trainings."""
     torch.set_num_threads(1)
     delays = random.Random(0)
-    profile = Profile("tiny", size_step=1, divisor=2, seeds=2, epochs=KILLS + 5, patience=1_000)
+    profile = Profile("tiny", seeds=2, epochs=KILLS + 5, divisor=2)
     run = MultiTaskRun(Cell.parse("multitask/released/gcn/4"), profile)
-    networks = run.trainer.lifted.stack(run._networks())
+    fresh = run.fresh()
     with torch.no_grad():  # sets torch up, once for all trainings; no gradient, as its threads would not survive a fork
-        run.trainer.lifted.set_errors(*networks, run.trainer.validation)
+        run.trainer.set_errors(fresh.theta, fresh.state, run.trainer.validation)
     os.environ["PNA_DATA"] = str(folder / "killed")
     torn = 0
     for kill in range(KILLS):

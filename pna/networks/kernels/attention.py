@@ -20,6 +20,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.replicas import replicated
 from pna.networks.kernels.routes import Routes
 
@@ -36,6 +37,7 @@ def takes(h: Tensor, attention: Tensor) -> bool:
     return h.shape[1] & (h.shape[1] - 1) == 0
 
 
+@on_its_device
 def attend(h: Tensor, attention: Tensor, routes: Routes) -> Tensor:
     """Σ_j w_ij h_j for each node and head: h [V, heads, F], attention [heads, 2F], a₁ and a₂ -> [V, heads, F]."""
     F = h.shape[-1]

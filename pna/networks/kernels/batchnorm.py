@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.replicas import replicated
 
 __all__ = ["normalise", "takes"]
@@ -22,6 +23,7 @@ def takes(x: Tensor) -> bool:
     return True
 
 
+@on_its_device
 def normalise(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """x [rows, F], weight and bias [F] -> the normalised x, and the mean and variance that it had, [F] each."""
     y, mean, var = _Normalise.apply(*(t.unsqueeze(0) for t in (x, weight, bias)))

@@ -7,8 +7,8 @@ eleven bits of significand; a product of float32 matrices is taken as three of t
 import triton
 import triton.language as tl
 
-__all__ = ["add_row", "add_tile", "dot", "gru", "gru_back", "interleaved", "matrix", "put_row", "put_rows"]
-__all__ += ["put_tile", "rows_of", "tanh", "transposed", "vector"]
+__all__ = ["dot", "gru", "gru_back", "interleaved", "matrix", "put_row", "put_rows", "put_tile", "rows_of", "tanh"]
+__all__ += ["transposed", "vector"]
 
 
 @triton.jit
@@ -68,20 +68,10 @@ def tanh(x):
 
 
 @triton.jit
-def interleaved(a, b, c, d, FOUR: tl.constexpr):
-    """[block, H] each -> their columns interleaved, [block, 4H], or [block, 2H] of the first and the last."""
-    if FOUR:
-        both = tl.join(tl.join(a, c), tl.join(b, d))
-        return tl.reshape(both, [a.shape[0], 4 * a.shape[1]])
-    else:
-        return tl.reshape(tl.join(a, d), [a.shape[0], 2 * a.shape[1]])
-
-
-@triton.jit
-def add_tile(base, value, ROWS: tl.constexpr, H: tl.constexpr):
-    """Adds a program's [ROWS, H] to its place in memory."""
-    place = base + tl.arange(0, ROWS)[:, None] * H + tl.arange(0, H)[None, :]
-    tl.store(place, tl.load(place) + value)
+def interleaved(a, b, c, d):
+    """[block, H] each -> their columns interleaved, [block, 4H]."""
+    both = tl.join(tl.join(a, c), tl.join(b, d))
+    return tl.reshape(both, [a.shape[0], 4 * a.shape[1]])
 
 
 @triton.jit
@@ -94,13 +84,6 @@ def put_tile(base, value, ROWS: tl.constexpr, H: tl.constexpr):
 def put_row(base, value, WIDTH: tl.constexpr):
     """Writes a program's [WIDTH]."""
     tl.store(base + tl.arange(0, WIDTH), value)
-
-
-@triton.jit
-def add_row(base, value, WIDTH: tl.constexpr):
-    """Adds a program's [WIDTH] to its place in memory."""
-    place = base + tl.arange(0, WIDTH)
-    tl.store(place, tl.load(place) + value)
 
 
 @triton.jit

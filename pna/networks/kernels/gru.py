@@ -10,10 +10,11 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, gru, gru_back, interleaved, matrix, put_row, put_rows, put_tile, rows_of
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["gated", "gru_weights", "of_gates", "takes", "width"]
+__all__ = ["gated", "gru_weights", "takes", "width"]
 
 BLOCK, PROGRAMS = 32, 660
 LAUNCH = {"num_warps": 2, "num_stages": 1}
@@ -39,7 +40,7 @@ def gru_weights(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
     return functional.pad(matrices, (0, padding, 0, padding)), functional.pad(biases, (0, padding))
 
 
-def of_gates(weights: Tensor, bias: Tensor, R: int, H: int) -> tuple[Tensor, Tensor]:
+def _of_gates(weights: Tensor, bias: Tensor, R: int, H: int) -> tuple[Tensor, Tensor]:
     """The gradients of what `gru_weights` gives, [R, 6, H, H] and [R, 6, H], from those of (r, u, n, b).
 
     weights: [R, 2·H·4, H], of the input and of the state; bias: [R, H·4].
@@ -52,6 +53,7 @@ def of_gates(weights: Tensor, bias: Tensor, R: int, H: int) -> tuple[Tensor, Ten
     return torch.stack(of_weights, dim=1), torch.stack(of_bias, dim=1)
 
 
+@on_its_device
 def gated(x: Tensor, z: Tensor, gates: torch.nn.Module) -> Tensor:
     """The new state for input x and state z, [V, F] each."""
     F = x.shape[-1]
@@ -97,7 +99,7 @@ def gru_backward(
         down = dot(d_r, matrix(weights, 3, H), g * u)
         down = dot(d_u, matrix(weights, 4, H), down)
         put_rows(grad_z + r * V * H, rows, inside, dot(d_b, matrix(weights, 5, H), down), H)
-        all_four = interleaved(d_r, d_u, d_n, d_b, True)
+        all_four = interleaved(d_r, d_u, d_n, d_b)
         of_bias += tl.sum(all_four, 0)
         all_four = tl.trans(all_four)
         of_x = dot(all_four, given, of_x)
@@ -137,7 +139,7 @@ class _Gated(Function):
             V * H * (len(x) > 1), H=H, BLOCK=BLOCK, **LAUNCH,
         )  # fmt: skip
         grad_x = grad_x if len(x) == R else grad_x.sum(0, keepdim=True)
-        return grad_x, grad_z, *of_gates(grad_weights.sum(1), grad_bias.sum(1), R, H)
+        return grad_x, grad_z, *_of_gates(grad_weights.sum(1), grad_bias.sum(1), R, H)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, *others: Tensor) -> tuple[Tensor, int]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.replicas import replicated
 
@@ -26,6 +27,7 @@ def takes(x: Tensor, weight: Tensor) -> bool:
     return max(weight.shape) <= 64
 
 
+@on_its_device
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """activation(x Wᵀ + b): x [V, in], weight [out, in], bias [out] -> [V, out]."""
     bias = x.new_zeros(len(weight)) if bias is None else bias

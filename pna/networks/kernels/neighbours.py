@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.replicas import replicated
 
 __all__ = ["neighbour_sum", "takes"]
@@ -27,6 +28,7 @@ def takes(h: Tensor) -> bool:
     return True
 
 
+@on_its_device
 def neighbour_sum(
     h: Tensor, neighbourhoods: tuple[Tensor, Tensor], own: Tensor | None = None, normalised: bool = False
 ) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import cpp_extension
 
-__all__ = ["HEADER", "available", "compiled"]
+__all__ = ["HEADER", "available", "compiled", "shared_memory"]
 
 HEADER = "tensor_cores.cuh"
 
@@ -19,6 +19,12 @@ def available(x: Tensor) -> bool:
     """Whether such kernels run where x is: on an NVIDIA GPU with TF32 tensor cores."""
     nvidia = x.is_cuda and torch.version.cuda is not None
     return nvidia and torch.cuda.get_device_capability(x.device) >= (8, 0)
+
+
+def shared_memory(device: torch.device) -> tuple[int, int]:
+    """The bytes that a block may have there, and those of a multiprocessor."""
+    has = torch.cuda.get_device_properties(device)
+    return has.shared_memory_per_block_optin, has.shared_memory_per_multiprocessor
 
 
 @cache

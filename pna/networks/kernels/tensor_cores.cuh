@@ -22,14 +22,40 @@ INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would
 INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
 INLINE int thread_t() { return threadIdx.x & 3; }
 
+struct alignas(8) Pair {
+  float x, y;
+};
+
 INLINE float4 get4(const float *place) { return *(const float4 *)place; }
 
 INLINE void put4(float *place, const float *v) { *(float4 *)place = make_float4(v[0], v[1], v[2], v[3]); }
 
 INLINE void set4(float *v, float4 f) { v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w; }
 
+// N numbers at a place that is a multiple of N: four, two or one at a time.
+template <int N>
+INLINE void get_n(float *v, const float *place) {
+#pragma unroll
+  for (int i = 0; i < N; i += N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1) {
+    if (N % 4 == 0) set4(v + i, get4(place + i));
+    else if (N % 2 == 0) *(Pair *)(v + i) = *(const Pair *)(place + i);
+    else v[i] = place[i];
+  }
+}
+
+template <int N>
+INLINE void put_n(float *place, const float *v) {
+#pragma unroll
+  for (int i = 0; i < N; i += N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1) {
+    if (N % 4 == 0) put4(place + i, v + i);
+    else if (N % 2 == 0) *(Pair *)(place + i) = *(const Pair *)(v + i);
+    else place[i] = v[i];
+  }
+}
+
+template <int N>
 struct Split {  // the bits that TF32 holds, and the rest
-  float high[8], low[8];
+  float high[N], low[N];
 };
 
 // Not known to the compiler, which would leave it to the tensor cores to cut, and then copy numbers to where they want
@@ -38,10 +64,11 @@ __constant__ int HIGH = -8192;
 
 INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & HIGH); }
 
-INLINE Split split(const float (&a)[8]) {
-  Split s;
+template <int N>
+INLINE Split<N> split(const float (&a)[N]) {
+  Split<N> s;
 #pragma unroll
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < N; i++) {
     s.high[i] = high_half(a[i]);
     s.low[i] = a[i] - s.high[i];
   }

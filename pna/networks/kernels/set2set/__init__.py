@@ -12,6 +12,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.kernels.choice import on_its_device
 from pna.networks.kernels.gru import width
 from pna.networks.kernels.replicas import replicated
 from pna.networks.kernels.set2set import cuda, triton
@@ -24,6 +25,7 @@ def takes(x: Tensor) -> bool:
     return x.shape[1] <= 32 and x.shape[2] <= 32
 
 
+@on_its_device
 def set2set(x: Tensor, gates: torch.nn.Module) -> Tensor:
     """The nodes of G graphs of one size, [G, N, F] -> [G, 2F]: the state after N steps and what it reads last."""
     F = x.shape[-1]

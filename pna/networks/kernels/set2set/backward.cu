@@ -47,7 +47,7 @@ INLINE Gates gates_of(const Shared &shared, const float (&inputs)[2][TILE]) {
   Gates gates = gates_of(get4(shared.bias + 4 * threadIdx.x));
 #pragma unroll 1  // registers are dear
   for (int half = 0; half < 2; half++) {
-    Split rows = rows_of(inputs[half]);
+    Split<8> rows = rows_of(inputs[half]);
 #pragma unroll
     for (int i = 0; i < 2; i++) product(gates.v[i], rows, get4(shared.forward[half][i] + 4 * threadIdx.x));
   }
@@ -89,7 +89,7 @@ INLINE void lstm_backward(
 }
 
 // This warp's part of the gradients of state and read.
-INLINE void inputs_backward(Shared &shared, const Split &d) {
+INLINE void inputs_backward(Shared &shared, const Split<8> &d) {
 #pragma unroll 1  // registers are dear
   for (int half = 0; half < 2; half++) {
     float c[2][4] = {};
@@ -131,7 +131,7 @@ INLINE Pair sum_of_parts(const Shared &shared, int half) {
 INLINE void weights_backward(float (&sums)[2][2][4], const float *d_gates, const float (&inputs)[2][TILE]) {
   float columns[8];
   columns_of(columns, d_gates);
-  Split d = split(columns);
+  Split<8> d = split(columns);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     columns_of(columns, inputs[half]);

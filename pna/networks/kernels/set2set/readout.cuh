@@ -16,10 +16,6 @@ constexpr int GRAPHS = 16, WARPS = 4, THREADS = 32 * WARPS, TILE = GRAPHS * H;
 // the greatest logit and the exponentials' factor, so that backward knows the attention from the logits alone.
 constexpr int READ = TILE, MEMORY = 2 * TILE, FACTORS = 3 * TILE, KEPT = 3 * TILE + 2 * GRAPHS;
 
-struct alignas(8) Pair {
-  float x, y;
-};
-
 #ifndef EMULATED
 INLINE float from_lane(float a, int apart) { return __shfl_xor_sync(0xffffffffu, a, apart); }
 
@@ -155,7 +151,7 @@ INLINE int thread_feature() { return 4 * thread_warp() + thread_t(); }
 
 // c += A B, [16, 16] × [16, 8]: the thread has four numbers of A's row g, then of row g + 8, and four of B's column g.
 // Which four is the same for both; of C it has the columns 2t and 2t + 1 of row g, then of row g + 8.
-INLINE void product(float (&c)[4], const Split &a, float4 b) {
+INLINE void product(float (&c)[4], const Split<8> &a, float4 b) {
   float w[4], high[4];
   set4(w, b);
 #pragma unroll
@@ -171,7 +167,7 @@ INLINE void product(float (&c)[4], const Split &a, float4 b) {
 }
 
 // Features 4t … 4t + 3 of graphs g and g + 8.
-INLINE Split rows_of(const float *tile) {
+INLINE Split<8> rows_of(const float *tile) {
   float rows[8];
 #pragma unroll
   for (int i = 0; i < 2; i++) set4(rows + 4 * i, get4(tile + at(thread_g(), 4 * thread_t()) + i * EIGHT));

@@ -6,12 +6,12 @@ import triton.language as tl
 from torch import Tensor
 
 from pna.networks.kernels.dense import (
-    add_row,
-    add_tile,
     dot,
     interleaved,
     matrix,
+    put_row,
     put_rows,
+    put_tile,
     rows_of,
     tanh,
     transposed,
@@ -132,16 +132,16 @@ def set2set_backward(
         d_state = dot(d_g, matrix(weights, 2, H), dot(d_o, matrix(weights, 3, H), d_state))
         d_read = dot(d_i, matrix(weights, 4, H), dot(d_f, matrix(weights, 5, H), zero))
         d_read = dot(d_g, matrix(weights, 6, H), dot(d_o, matrix(weights, 7, H), d_read))
-        gates = interleaved(d_i, d_f, d_g, d_o, True)
+        gates = interleaved(d_i, d_f, d_g, d_o)
         of_bias += gates
         gates = tl.trans(gates)
         of_state = dot(gates, old_state, of_state)
         of_read = dot(gates, old_read, of_read)
     place, real = _nodes(grad_x + r * G * N * H, graphs, G, N, NODES, H)
     tl.store(place, d_nodes, mask=real)
-    add_tile(grad_weights + me * 8 * H * H, of_state, 4 * H, H)
-    add_tile(grad_weights + me * 8 * H * H + 4 * H * H, of_read, 4 * H, H)
-    add_row(grad_bias + me * 4 * H, tl.sum(of_bias, 0), 4 * H)
+    put_tile(grad_weights + me * 8 * H * H, of_state, 4 * H, H)
+    put_tile(grad_weights + me * 8 * H * H + 4 * H * H, of_read, 4 * H, H)
+    put_row(grad_bias + me * 4 * H, tl.sum(of_bias, 0), 4 * H)
 
 
 def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
@@ -159,7 +159,7 @@ def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tens
     R, G, N, H = x.shape
     programs = -(-G // GRAPHS)
     grad_x = torch.empty_like(x)
-    grad_weights, grad_bias = x.new_zeros(R, programs, 8 * H, H), x.new_zeros(R, programs, 4 * H)
+    grad_weights, grad_bias = x.new_empty(R, programs, 8 * H, H), x.new_empty(R, programs, 4 * H)
     set2set_backward[(programs, R)](
         x, weights, bias, steps, grad, grad_x, grad_weights, grad_bias, G, N, **_constants(N, H)
     )
