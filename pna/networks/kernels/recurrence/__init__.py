@@ -204,7 +204,7 @@ WEIGHTS = {"pna": _pna_weights, "gcn": _gcn_weights, "gat": _gat_weights}
 COMMON = ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/attention.cuh")
 SOURCES = {
     "forward": (*COMMON, "recurrence/forward.cu"),
-    "backward": (*COMMON, "recurrence/sums.cuh", "recurrence/backward.cu"),
+    "backward": (*COMMON, "recurrence/sums.cuh", "recurrence/pna_backward.cuh", "recurrence/backward.cu"),
 }
 
 

@@ -1,7 +1,7 @@
 // GAT, equation 12: out_i = Σ_j w_ij h_j, a head for each thread t. A message's logit is LeakyReLU(left + right), where
-// left = a₁·h and right = a₂·h of two nodes, and its weight is the softmax over a segment of messages: as described those
-// that node i receives from its neighbours j, with left of i and right of j. D6 takes other pairs, and the softmax over
-// the messages that node j sends.
+// left = a₁·h and right = a₂·h of two nodes, and its weight is the softmax over a segment of messages: as described
+// those that node i receives from its neighbours j, with left of i and right of j. D6 takes other pairs, and the
+// softmax over the messages that node j sends.
 //
 // A message is a word of three rows of the tile: its other end, the nodes of left and of right. A thread keeps what
 // belongs to its head of a node in two numbers of a plane: left and right; the segment's largest logit and 1 / Σ exp.

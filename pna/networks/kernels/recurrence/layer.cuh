@@ -1,36 +1,41 @@
-// All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers, equations
-// 7 and 8 with linear M and U and the mixing layer, or GCN, equation 11, or GAT with four heads, equation 12; and in the
-// recurrent architecture the GRU.
-// forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one configuration
-// at a time.
+// All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
+// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11) or GAT with four heads (equation
+// 12); and in the recurrent architecture the GRU. forward.cu and backward.cu follow on this, which they have in common, and
+// are compiled at run time, one configuration at a time.
 //
 // A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
 //
 // A warp has 16 nodes: its thread (g, t) has the F features of tower t of the nodes g and g + 8. So the products of a
-// tower, F × F, are a thread's own. Dense products, of the GRU and of the mixing layer, are taken by the tensor cores in
-// TF32, three for each so that float32's precision stays; they want the left operand and leave the result just where the
-// threads have them if the features are numbered suitably. Only gradients of weights, which sum over nodes, need
-// activations across threads: through shared memory, where each warp sums for some of the weights.
+// tower, F × F, are a thread's own. Dense products, as those of the GRU and of the mixing layer, are taken by tensor
+// cores in TF32, three for each so that float32's precision stays; they want the left operand and leave the result just
+// where the threads have them if the features are numbered suitably. Only gradients of weights, which sum over nodes,
+// need activations across threads: through shared memory, where each warp sums for some of the weights.
 
 constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
 constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
-constexpr int F = PNA_F, H = 4 * F, HH = H * H, BLOCK = H * F;  // numbers of a dense matrix, of a towers' four blocks
-constexpr float SLOPE = 0.01f;                                  // of LeakyReLU
+constexpr bool GRU = PNA_GRU;                        // or, in the standard architecture, every layer has an output
+constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
+constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
+constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;  // or PNA
+constexpr int F = PNA_F, H = 4 * F, HH = H * H;
+constexpr float SLOPE = 0.01f;  // of LeakyReLU
+constexpr float INF = 3.4e38f;
+
+// PNA's aggregators, by their places, -1 if there is none, and scalers; D5.
 constexpr int A = PNA_A, S = PNA_S;
-constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;  // -1 if there is none
+constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
 constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
-constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;                                                   // or PNA
-constexpr bool SWAP = PNA_SWAP;                                                                // D5
-constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;    // with weights of their own; the last one is all later layers'
-constexpr bool GRU = PNA_GRU;                     // or, in the standard architecture, every layer has an output
-constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
-constexpr float EPS = PNA_EPS, INF = 3.4e38f;
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
-constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;  // of the towers' matrices
-constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3;  // GAT's are the two halves of its attention, PNA's of M, U and mixing
-constexpr int TOWERS = GCN || GAT ? 0 : COUNT * BLOCK;  // numbers of all towers' matrices
+constexpr bool SWAP = PNA_SWAP;
+constexpr float EPS = PNA_EPS;
+
+// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of PNA those of M, U
+// and the mixing layer), and the towers' matrices, of four blocks each.
+constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
+constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
+constexpr int TOWERS = GCN || GAT ? 0 : COUNT * BLOCK;
 
 #ifndef EMULATED
 extern __shared__ float4 shared_memory[];

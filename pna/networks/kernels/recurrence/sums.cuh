@@ -43,7 +43,7 @@ INLINE void outer(float (*c)[4], Left left, Right right) {
 }
 
 // What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
-// as one more column of ones. Of its tower: U's blocks, A · F by S · F; the projections' and U's own, with their biases.
+// as one more column of ones. Of its tower: U's blocks, A F by S F; the projections' and U's own, with their biases.
 constexpr int DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
 constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
 constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
@@ -82,7 +82,8 @@ INLINE void sum_dense(Sums &s, const float *tile) {
     for (int k = 0; k < BIASES; k++) {
       const int plane = GCN ? D_Z : k == 0 ? Y : Q;
       outer<DENSE_M, 1>(
-          s.dense + DENSE_M * (ONE_N + k), [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
+          s.dense + DENSE_M * (ONE_N + k),
+          [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
           [](int, int) { return 1.0f; });
     }
   } else if (GRU && role() < 2) {

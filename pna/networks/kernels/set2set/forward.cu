@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_forward(
       shared.state[at(thread_g(), thread_feature()) + i * EIGHT] = activated(gates, 3, i) * tanh_of(memory[i]);
     }
     __syncthreads();
-    Split<8> state_rows = rows_of(shared.state);  // the state's part of the next step's gates need not wait for the read
+    Split<8> state_rows = rows_of(shared.state);  // of the next step's gates: they need not wait for the read
     gates = gates_of(biases);
 #pragma unroll
     for (int i = 0; i < 2; i++) product(gates.v[i], state_rows, w[0][i]);
