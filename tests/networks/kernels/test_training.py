@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from pna import DegreeStatistics
+from pna.experiments.multitask import MultiTaskTrainer
 from pna.networks import MODELS, RELEASED, build
-from pna.training.trainer import Replicas, Settings, Trainer
+from pna.training.replicas import Replicas
+from pna.training.trainer import Settings
 
 
 def train(graphs, model, hidden, architecture, sizes, seeds, device):
@@ -13,9 +15,9 @@ def train(graphs, model, hidden, architecture, sizes, seeds, device):
     A = graphs.adjacency(0, *sizes)
     batch = graphs.batch(A, torch.rand(sizes[0] * sizes[1], 2), torch.float, device)
     networks = [build(model, hidden, RELEASED, DegreeStatistics(1.3, 3.0), architecture) for _ in range(seeds)]
-    trainer = Trainer(networks[0].to(device), [batch], [batch], Settings(epochs=seeds))
+    trainer = MultiTaskTrainer(networks[0].to(device), [batch], [batch], Settings(0.003, 1e-6, epochs=seeds))
     theta, state = trainer.lifted.stack([network.to(device) for network in networks])
-    replicas = Replicas.fresh(theta, state, torch.ones(seeds, 6, device=device), 0.003)
+    replicas = Replicas.fresh(range(seeds), theta, state, torch.ones(seeds, 6, device=device), 0.003)
     replicas.epoch += torch.arange(seeds, device=device).flip(0)
     epochs = [index.tolist() for index in trainer.epochs(replicas)]
     assert replicas.theta.isfinite().all()
