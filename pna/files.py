@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["checksum", "read_arrays", "read_facts", "read_json", "read_tensors"]
+__all__ = ["checksum", "hash_of", "read_arrays", "read_facts", "read_json", "read_tensors"]
 __all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
 
 
@@ -34,7 +34,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         os.replace(beside, path)
     except BaseException as error:
         beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # a full disk says for which file
         raise
 
@@ -119,8 +119,9 @@ def read_json(path: Path) -> dict:
 def write_arrays(
     path: Path, arrays: dict[str, NDArray], facts: dict, format: int, method: int = zipfile.ZIP_LZMA
 ) -> None:
-    """Arrays and a few facts in one npz file, with a checksum over the arrays; LZMA saves a fifth, and takes longer."""
-    text = json.dumps(facts | {"format": format, "sha256": checksum(arrays)})
+    """Arrays and a few facts in one npz file, with a checksum over each; LZMA saves a fifth, and takes longer."""
+    stated = facts | {"format": format, "sha256": checksum(arrays)}
+    text = json.dumps(stated | {"facts_sha256": hash_of(stated)})
     members = arrays | {"facts": np.frombuffer(text.encode(), dtype=np.uint8)}
 
     def write(file: BinaryIO) -> None:
@@ -156,7 +157,14 @@ def read_facts(path: Path, format: int) -> dict:
         raise ValueError(f"{path} is no data set of this package, or it is damaged: {error}; remove it") from error
     if facts.get("format") != format:
         raise ValueError(f"{path} has format {facts.get('format')}, and this version reads format {format}; remove it")
+    if facts.pop("facts_sha256", None) != hash_of(facts):
+        raise ValueError(f"{path} has been altered: its facts do not have the checksum it states; remove it")
     return facts
+
+
+def hash_of(content: dict) -> str:
+    """SHA-256 of a JSON object."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def checksum(arrays: dict[str, NDArray]) -> str:

@@ -29,8 +29,8 @@ HEADS = 4
 class PNA(nn.Module):
     """Equations 7 and 8 with a linear M and U, four towers, and a mixing layer with LeakyReLU.
 
-    With one aggregator and no scaler it is the MPNN of the appendix. The first convolution gives each tower all
-    input features, the later ones share them out.
+    With one aggregator and no scaler it is equation 14, the MPNN of the appendix. The first convolution gives each
+    tower all input features, the later ones share them out.
     """
 
     kind = "pna"  # by which the kernels know it
@@ -62,7 +62,7 @@ class PNA(nn.Module):
 
 
 class GCN(nn.Module):
-    """σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
+    """Equation 11: σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
 
     kind = "gcn"
 
@@ -85,7 +85,7 @@ class GCN(nn.Module):
 
 
 class GIN(nn.Module):
-    """U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
+    """Equation 13: U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
 
     kind = "gin"
 
@@ -104,7 +104,7 @@ class GIN(nn.Module):
 
 
 class GAT(nn.Module):
-    """Σ_j a(x_i, x_j) W x_j with four heads of attention (Veličković et al.), ELU after it.
+    """Equation 12: Σ_j a(x_i, x_j) W x_j with four heads of attention (Veličković et al.), ELU after it.
 
     D6: the released code pairs other nodes than i and j in the logits, and takes the softmax over the receivers i of a
     sender j instead of the senders of a receiver.

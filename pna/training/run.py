@@ -10,10 +10,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pna.files import read_tensors, write_tensors
+from pna.files import hash_of, read_tensors, write_tensors
 from pna.places import data_folder, results_folder
 from pna.training.replicas import Replicas
-from pna.training.store import ReplicaResult, Result, finite, hash_of, load, provenance, save, thinned
+from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 from pna.training.trainer import Trainer
 
 __all__ = ["Profile", "Progress", "Run"]

@@ -1,7 +1,6 @@
 """The store: one small JSON per finished cell, with its configuration, per-seed errors, curves and provenance."""
 
 import hashlib
-import json
 import math
 import os
 import platform
@@ -15,9 +14,9 @@ import torch
 from torch import Tensor
 
 import pna
-from pna.files import read_json, write_json
+from pna.files import hash_of, read_json, write_json
 
-__all__ = ["FORMAT", "ReplicaResult", "Result", "finite", "hash_of", "load", "provenance", "save", "thinned"]
+__all__ = ["FORMAT", "ReplicaResult", "Result", "finite", "load", "provenance", "save", "thinned"]
 
 FORMAT = 2  # to be raised with any change of what a file holds
 CURVE_POINTS = 500
@@ -83,11 +82,6 @@ def load(path: Path) -> Result:
     if result.hash != hash_of(result.configuration):
         raise ValueError(f"{path} has been altered: its configuration does not have the hash that it claims")
     return result
-
-
-def hash_of(content: dict) -> str:
-    """SHA-256 of a JSON object."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def provenance(on_gpu: bool) -> dict:

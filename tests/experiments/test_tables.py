@@ -20,12 +20,13 @@ from pna.experiments import (
     run_of,
 )
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
+from pna.files import hash_of
 from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec, build
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
 from pna.report.runs import profile_named
-from pna.training.store import hash_of, load
+from pna.training.store import load
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
 FOUR = {"pna", "pna-no-scalers", "mpnn-sum", "mpnn-max"}

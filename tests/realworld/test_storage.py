@@ -202,7 +202,7 @@ def test_a_cut_off_an_altered_and_a_foreign_file_are_refused(folder):
 
 
 def test_another_format_is_refused(folder):
-    with pytest.raises(ValueError, match="has format 1, and this version reads format 99"):
+    with pytest.raises(ValueError, match="has format 2, and this version reads format 99"):
         read_facts(archive_path("zinc"), 99)
 
 

@@ -23,7 +23,7 @@ from pna.realworld.data.superpixels import SCALE, edges
 
 __all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
 
-FORMAT = 1  # to be raised with any change of the layout
+FORMAT = 2  # to be raised with any change of the layout
 
 
 @dataclass(frozen=True)

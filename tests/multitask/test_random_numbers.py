@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pna.multitask.draws import FAMILY, TOGGLING, Draws, check_seed, philox
+from pna.multitask.random_numbers import FAMILY, TOGGLING, Draws, check_seed, philox
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20), st.integers(0, 2**64 - 1), st.integers(1, 30))
