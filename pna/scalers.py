@@ -27,7 +27,7 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
     """Equation 6: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
-    return torch.log1p(_without_pole(d, alpha)) ** alpha / delta**alpha
+    return _power(d, torch.log1p(d.clamp(min=1)) / delta, alpha)
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
@@ -36,11 +36,13 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     There is one difference to the text: d is divided by the mean degree of the training set, as PyTorch
     Geometric does; mean_degree = 1 gives the text's S(d) = d.
     """
-    return _without_pole(d, power) ** power / mean_degree**power
+    return _power(d, d.clamp(min=1) / mean_degree, power)
 
 
-def _without_pole(d: Tensor, exponent: float) -> Tensor:
-    return d.clamp(min=1) if exponent < 0 else d
+def _power(d: Tensor, base: Tensor, exponent: float) -> Tensor:
+    """base^exponent, base being that of d = 1 where d = 0; there 0 takes its place if the exponent is positive."""
+    s = base**exponent
+    return s.masked_fill(d == 0, 0) if exponent > 0 else s
 
 
 def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
@@ -65,6 +67,8 @@ class DegreeStatistics:
     def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
         """From the degree of every node of the training set."""
         _check_counts("degrees", degrees)
+        if degrees.is_floating_point() and bool((degrees != degrees.floor()).any()):
+            raise ValueError(f"degrees must be whole numbers, got {degrees[degrees != degrees.floor()][0]}")
         return cls.from_histogram(torch.bincount(degrees.flatten().long()))
 
     @classmethod
@@ -83,7 +87,13 @@ def degree_histogram(graphs: Iterable) -> Tensor:
     """The number of nodes of each in-degree over `graphs` (PyTorch Geometric Data or batches of them)."""
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
-        degrees = torch.bincount(data.edge_index[1].cpu(), minlength=data.num_nodes)
+        target = data.edge_index[1].cpu()
+        if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
+            raise ValueError(
+                f"edge_index must hold node numbers from 0 to {data.num_nodes - 1}, "
+                f"got values from {target.min()} to {target.max()}"
+            )
+        degrees = torch.bincount(target, minlength=data.num_nodes)
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts
