@@ -1,8 +1,4 @@
-"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), with the map that follows it.
-
-A scaler is one factor per node, so W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates: the factors are applied after the
-matrix product, and the concatenation of scalers × aggregators, 12F wide in the paper, is never made.
-"""
+"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), and the map that follows it."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pna import aggregators as equations
-from pna.arguments import sequence
+from pna.arguments import flag, sequence
 from pna.scalers import SCALERS, DegreeStatistics, scale
 from pna.towers import product
 
@@ -20,7 +16,10 @@ __all__ = ["CombinedAggregation"]
 
 
 class CombinedAggregation(nn.Module):
-    """Σ_s S_s(d) W_s · aggregates, with δ and the mean degree as buffers, or as parameters if they are learned."""
+    """Equation 7: every scaler times every aggregate.
+
+    δ and the mean degree are buffers, or parameters if they are learned.
+    """
 
     def __init__(
         self,
@@ -37,7 +36,7 @@ class CombinedAggregation(nn.Module):
         for scaler in self.scalers:
             _check_scaler(scaler)
         self.statistics = _statistics(self.scalers, deg)
-        self._add("delta", train_norm)
+        self._add("delta", flag("train_norm", train_norm))
         self._add("mean_degree", train_norm)
         self.reset_parameters()
 
@@ -58,8 +57,16 @@ class CombinedAggregation(nn.Module):
         """A·S: how many scaled aggregates there are of each feature."""
         return len(self.aggregators) * len(self.scalers)
 
-    def forward(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
-        """Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]."""
+    def forward(self, aggregates: Tensor, degree: Tensor) -> Tensor:
+        """Aggregates [N, T, A, F] and degree [N] -> [N, T, S·A·F], 12F wide in the paper."""
+        factors = self._factors(degree).to(aggregates.dtype)  # [N, S]
+        return (factors[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
+
+    def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
+        """W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates, so that what forward returns is never made.
+
+        Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out].
+        """
         S = len(self.scalers)
         weight = weight.unflatten(-1, (S, -1)).transpose(1, 2).flatten(1, 2)  # [T, S·out, A·F]
         y = product(aggregates.flatten(-2), weight)  # [N, T, S·out]

@@ -38,28 +38,30 @@ def aggregate(
 
     source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
     """
-    ptr, column, _, transpose = neighbourhoods
+    ptr, column, _, transpose, senders, _ = neighbourhoods
     given = source if source is not None else edge
     if given is None:
         raise ValueError("aggregate needs messages: give source, edge or both")
     F = given.shape[-1]
     C = math.prod(given.shape[1:-1])
-    shape = (len(ptr) - 1, *given.shape[1:-1], len(names), F)
-    flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if operators.supports(names, given):
+    shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
+    flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
+    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
         return _fused(*flat, ptr, column, *(transpose or (None,) * 3), " ".join(names)).view(shape)
     out = _GatherAggregate.apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
     if target is None:
         return out
-    return torch.addcmul(out, _shift(neighbourhoods, names, out), target.unsqueeze(-2))
+    empty = (neighbourhoods.degree == 0).view(-1, *[1] * (target.dim() - 1))
+    target = target.masked_fill(empty, 0)  # an infinite one must not come in as 0 · ∞
+    return torch.addcmul(out, _shift(ptr, names, out), target.unsqueeze(-2))
 
 
-def _shift(neighbourhoods: Neighbourhoods, names: Sequence[str], out: Tensor) -> Tensor:
+def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
-    d = neighbourhoods.degree.to(out.dtype)
+    d = ptr.diff().to(out.dtype)
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
-    return shift.view(len(d), *[1] * (out.dim() - 3), len(names), 1)
+    return shift.view(d.shape[0], *[1] * (out.dim() - 3), len(names), 1)
 
 
 # ---- the operator: messages of a block of nodes at a time ----
@@ -69,7 +71,7 @@ def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, co
     """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
     functions = [equations.resolve(name).function for name in names.split()]
     given = source if source is not None else edge
-    out = given.new_empty(len(ptr) - 1, given.shape[1], len(functions), given.shape[2])
+    out = given.new_empty(ptr.shape[0] - 1, given.shape[1], len(functions), given.shape[2])
     for nodes, messages, f in _blocks(ptr, given):
         m = _messages(source, edge, column, messages, f)  # [e, C, f]
         local = ptr[nodes.start : nodes.stop + 1] - messages.start
@@ -84,7 +86,7 @@ gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_bl
 @gather_aggregate.register_fake
 def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
     given = source if source is not None else edge
-    return given.new_empty(len(ptr) - 1, given.shape[1], len(names.split()), given.shape[2])
+    return given.new_empty(ptr.shape[0] - 1, given.shape[1], len(names.split()), given.shape[2])
 
 
 def differentiate_blocks(
@@ -126,7 +128,7 @@ def _messages(source: Tensor | None, edge: Tensor | None, column: Tensor, messag
 
 def _blocks(ptr: Tensor, given: Tensor) -> Iterator[tuple[slice, slice, slice]]:
     """Slices of nodes, of their messages and of the features that make about BLOCK numbers; a GPU takes all at once."""
-    N, C, F = len(ptr) - 1, given.shape[1], given.shape[2]
+    N, C, F = ptr.shape[0] - 1, given.shape[1], given.shape[2]
     if not ptr.is_cpu:
         yield slice(0, N), slice(0, None), slice(0, F)
         return
@@ -267,4 +269,4 @@ class _FusedAggregate(Function):
 
 def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:
     """Each aggregate takes the target's part as often as _shift says: g [N, C, A, F] -> [N, C, F]."""
-    return (g * _shift(Neighbourhoods(ptr, ptr, None), names.split(), g)).sum(-2)
+    return (g * _shift(ptr, names.split(), g)).sum(-2)
