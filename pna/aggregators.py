@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pna import segments
+from pna.arguments import tensor
 
 __all__ = ["AGGREGATORS", "EPSILON", "Aggregator", "max", "mean", "min", "moment", "resolve", "softmax", "softmin"]
 __all__ += ["std", "sum", "var"]
@@ -175,6 +176,8 @@ def resolve(name: str) -> Aggregator:
 
 
 def _check(m: Tensor, ptr: Tensor) -> None:
+    tensor("m", m)
+    tensor("ptr", ptr)
     if not m.is_floating_point():
         raise TypeError(f"m must have a floating dtype, got {m.dtype}")
     if m.dim() == 0:

@@ -188,9 +188,9 @@ class PNAConv(Layer):
             return None
         if edge_attr is None:
             raise ValueError(f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}")
+        tensor("edge_attr", edge_attr)
         if self.edge_dim is None:
             raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
-        tensor("edge_attr", edge_attr)
         wanted = (neighbourhoods.num_edges, self.edge_dim)
         if edge_attr.shape != wanted:
             raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")

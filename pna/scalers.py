@@ -9,6 +9,7 @@ where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -60,8 +61,9 @@ class DegreeStatistics:
 
     def __post_init__(self) -> None:
         for name in ("delta", "mean_degree"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {value!r}")
 
     @classmethod
     def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
