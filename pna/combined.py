@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.scalers import SCALERS, DegreeStatistics, scale
+from pna.scalers import SCALERS, DegreeStatistics, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]
@@ -59,26 +59,32 @@ class CombinedAggregation(nn.Module):
 
     def forward(self, aggregates: Tensor, degree: Tensor) -> Tensor:
         """Aggregates [N, T, A, F] and degree [N] -> [N, T, S·A·F], 12F wide in the paper."""
-        factors = self._factors(degree).to(aggregates.dtype)  # [N, S]
-        return (factors[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
+        scale = self.factors(degree).to(aggregates.dtype)  # [N, S]
+        return (scale[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
 
     def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
         """W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates, so that what forward returns is never made.
 
         Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out].
         """
-        S = len(self.scalers)
-        weight = weight.unflatten(-1, (S, -1)).transpose(1, 2).flatten(1, 2)  # [T, S·out, A·F]
-        y = product(aggregates.flatten(-2), weight)  # [N, T, S·out]
+        y = product(aggregates.flatten(-2), self.by_scaler(weight))  # [N, T, S·out]
         if self.scalers == ("identity",):
             return y
-        return (y.unflatten(-1, (S, -1)) * self._factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
+        return (y.unflatten(-1, (len(self.scalers), -1)) * self.factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
 
-    def _factors(self, degree: Tensor) -> Tensor:
+    def by_scaler(self, weight: Tensor) -> Tensor:
+        """W_s, one below the other: [T, out, S·A·F] -> [T, S·out, A·F]."""
+        return weight.unflatten(-1, (len(self.scalers), -1)).transpose(1, 2).flatten(1, 2)
+
+    def by_output(self, weights: Tensor) -> Tensor:
+        """The way back, for gradients: [T, S·out, A·F] -> [T, out, S·A·F]."""
+        return weights.unflatten(1, (len(self.scalers), -1)).transpose(1, 2).flatten(2)
+
+    def factors(self, degree: Tensor) -> Tensor:
         """S_s(d) of every node, [N, S]."""
         wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
         d, delta, mean_degree = degree.to(wide), self.delta.to(wide), self.mean_degree.to(wide)
-        return torch.stack([scale(d, scaler, delta, mean_degree) for scaler in self.scalers], dim=1)
+        return factors(d, self.scalers, delta, mean_degree)
 
     def extra_repr(self) -> str:
         """Aggregators and scalers."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import fused, pyg
+from pna import direct, fused, pyg
 from pna.arguments import divisible, flag, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
 from pna.gather import aggregate
@@ -122,10 +122,12 @@ class PNAConv(Layer):
             return fused.layer(self, x, edge_index)
         senders, receivers, graph = self.take(x, edge_index)
         edge = self._take_edges(edge_attr, graph, receivers)
+        two, own = senders is not receivers, not self._explain and fused.untouched(self)
+        if own and not two and edge is None and direct.takes(self, receivers, graph):
+            return direct.layer(self, receivers, graph)
         x_i = receivers.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
-        x_j = x_i if senders is receivers else senders.unflatten(1, (-1, self.F_in))
-        two = x_i is not x_j
-        if self._explain or not fused.untouched(self) or (two and self.swap_extremes):
+        x_j = senders.unflatten(1, (-1, self.F_in)) if two else x_i
+        if not own or (two and self.swap_extremes):
             y = self._as_it_stands(x_i, x_j, edge, graph)
         else:
             first, *rest = self.U

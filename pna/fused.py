@@ -14,12 +14,12 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from pna.arguments import same_device
 from pna.combined import CombinedAggregation
-from pna.gather import aggregate
+from pna.gather import aggregate, watched
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods, check_range
 from pna.towers import TowerLinear, affine, product
 
-__all__ = ["layer", "split", "takes", "untouched"]
+__all__ = ["layer", "plain_mix", "split", "takes", "untouched"]
 
 
 def split(
@@ -114,11 +114,10 @@ def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
         and conv.linear
         and x.shape[0] > 0
         and _is_graph(edges)
-        and not _watched(x)
+        and not watched(x)
         and not conv.explain
         and untouched(conv)
-        and type(conv.mix) is nn.Linear
-        and not _hooked(conv.mix)
+        and plain_mix(conv)
     )
 
 
@@ -128,16 +127,6 @@ def _is_graph(edges: Tensor | Neighbourhoods) -> bool:
         return edges.num_edges > 0
     plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
     return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
-
-
-def _watched(x: Tensor) -> bool:
-    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
-    return (
-        type(x) not in (Tensor, nn.Parameter)
-        or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
 
 
 def untouched(conv: nn.Module) -> bool:
@@ -158,6 +147,11 @@ def untouched(conv: nn.Module) -> bool:
         if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
             return False
     return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
+
+
+def plain_mix(conv: nn.Module) -> bool:
+    """Whether the mixing layer is a linear one with nothing to be called before or after it."""
+    return type(conv.mix) is nn.Linear and conv.mix.bias is not None and not _hooked(conv.mix)
 
 
 def _hooked(module: nn.Module) -> bool:

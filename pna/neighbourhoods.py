@@ -57,7 +57,8 @@ class Neighbourhoods(NamedTuple):
             raise TypeError(f"edge_index must be of integers (int64 or int32), got {edges.dtype}")
         if flow == "target_to_source":
             edges, first, second = edges.flip(0), second, first
-        return cls(*sort_edges(edges, first, second), None, first if two else None, flow)
+        plain = not torch.compiler.is_compiling() and type(edges) is Tensor and not edges.is_meta
+        return cls(*(_sort if plain else sort_edges)(edges, first, second), None, first if two else None, flow)
 
     @classmethod
     def _of_sparse(cls, adj_t: Tensor, senders: int, N: int, two: bool, flow: str) -> "Neighbourhoods":

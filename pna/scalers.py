@@ -7,14 +7,14 @@ where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import torch
 from torch import Tensor
 
-__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "linear", "scale"]
+__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "factors", "linear", "scale"]
 
 # The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
@@ -28,7 +28,7 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
     """Equation 6: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
-    return _power(d, torch.log1p(d.clamp(min=1)) / delta, alpha)
+    return _power(d, _logarithm(d, delta), alpha)
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
@@ -40,16 +40,31 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     return _power(d, d.clamp(min=1) / mean_degree, power)
 
 
+def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
+    """The factors of each node, [N, S]: a scaler is a name of SCALERS, or a number, which is α of equation 6."""
+    bases: dict[str, Tensor] = {}
+    columns = []
+    for scaler in scalers:
+        kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
+        if kind not in bases and exponent != 0:
+            bases[kind] = _logarithm(d, delta) if kind == "logarithmic" else d.clamp(min=1) / mean_degree
+        columns.append(_power(d, bases[kind], exponent) if exponent != 0 else torch.ones_like(d))
+    return torch.stack(columns, dim=-1)
+
+
+def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
+    """The factor of each node by one scaler, [N]."""
+    return factors(d, [scaler], delta, mean_degree)[..., 0]
+
+
+def _logarithm(d: Tensor, delta: Tensor | float) -> Tensor:
+    return torch.log1p(d.clamp(min=1)) / delta
+
+
 def _power(d: Tensor, base: Tensor, exponent: float) -> Tensor:
     """base^exponent, base being that of d = 1 where d = 0; there 0 takes its place if the exponent is positive."""
     s = base**exponent
     return s.masked_fill(d == 0, 0) if exponent > 0 else s
-
-
-def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
-    """The factor of each node, [N]: `scaler` is a name of SCALERS, or a number, which is α of equation 6."""
-    kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
-    return S(d, exponent, delta) if kind == "logarithmic" else linear(d, exponent, mean_degree)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch_geometric.nn.resolver import activation_resolver
 
 from pna.arguments import MOST_LAYERS, positive
 
-__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product"]
+__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product", "product_backward"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -20,6 +20,15 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
     if x.shape[1] == 1:
         return nn.functional.linear(x.squeeze(1), weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
     return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+
+
+def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of x and of the weight from that of their product, g [N, T, out]."""
+    if x.shape[1] == 1:
+        g = g.flatten(1)  # [N, T·out]
+        return (g @ weight.flatten(0, 1)).unsqueeze(1), (g.t() @ x.squeeze(1)).view(weight.shape)
+    g = g.transpose(0, 1)  # [T, N, out]
+    return torch.bmm(g, weight).transpose(0, 1), torch.bmm(g.transpose(1, 2), x.transpose(0, 1))
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
