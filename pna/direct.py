@@ -24,12 +24,12 @@ __all__ = ["layer", "takes"]
 def takes(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> bool:
     """Whether `layer` serves a PNAConv whose M and U are its own: a graph of one block, the aggregators of together."""
     return (
-        conv.linear
+        not torch.compiler.is_compiling()
+        and conv.linear
         and x.is_cpu
         and x.dtype in (torch.float32, torch.float64)
         and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
         and together.NAMES.issuperset(conv.combined.aggregators)
-        and not torch.compiler.is_compiling()
         and not gather.watched(x)
         and plain_mix(conv)
     )
