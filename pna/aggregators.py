@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pna import segments
+from pna.arguments import tensor
 
 __all__ = ["AGGREGATORS", "EPSILON", "Aggregator", "max", "mean", "min", "moment", "resolve", "softmax", "softmin"]
 __all__ += ["std", "sum", "var"]
@@ -90,7 +91,8 @@ def moment(n: int) -> Function:
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
         c, s = unit(centred(m, ptr), ptr)
         e = expectation(c**n, ptr)
-        return e.sign() * s * (e.abs() + EPSILON / s**n) ** (1 / n)
+        small, large = s.clamp(max=1), s.clamp(min=1)  # s = small · large, so that neither power is out of range
+        return e.sign() * large * (e.abs() * small**n + EPSILON / large**n) ** (1 / n)
 
     return normalised_moment
 
@@ -99,7 +101,7 @@ def moment(n: int) -> Function:
 def softmax(m: Tensor, ptr: Tensor) -> Tensor:
     """Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), with the maximum subtracted in the exponents (not so in D10)."""
     top = segments.max(m.detach(), ptr)
-    weight = (m - segments.spread(top, ptr, len(m))).exp()  # 1 at the maximum, so that the sum below is at least 1
+    weight = (m - segments.spread(top, ptr, m.shape[0])).exp()  # 1 at the maximum, so that the sum below is at least 1
     return segments.sum(weight * m, ptr) / segments.sum(weight, ptr).clamp(min=1)
 
 
@@ -115,15 +117,19 @@ def expectation(m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def centred(m: Tensor, ptr: Tensor) -> Tensor:
-    """X - μ, [E, ...], as exact as the messages: centring once more removes the rounding of the first mean."""
-    c = m - segments.spread(expectation(m, ptr), ptr, len(m))
-    return c - segments.spread(expectation(c.detach(), ptr), ptr, len(m))
+    """X - μ, [E, ...], as exact as the messages: the differences to one of them are, and equal messages give 0."""
+    if m.shape[0] == 0:
+        return m
+    first = m.detach().index_select(0, ptr[:-1].clamp(max=m.shape[0] - 1))  # [N, ...]; of an empty one, any
+    c = m - segments.spread(first, ptr, m.shape[0])
+    return c - segments.spread(expectation(c, ptr), ptr, m.shape[0])
 
 
 def unit(c: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """c / s and s, [N, ...], the largest |c| of each neighbourhood or 1: so that no power of it overflows."""
-    s = segments.max(c.detach().abs(), ptr).clamp(min=1)
-    return c / segments.spread(s, ptr, len(c)), s
+    """c / s and s, [N, ...], the largest |c| of each neighbourhood, or 1: so that no power leaves the floats' range."""
+    s = segments.max(c.detach().abs(), ptr)
+    s = s.masked_fill(s == 0, 1)
+    return c / segments.spread(s, ptr, c.shape[0]), s
 
 
 def degree(m: Tensor, ptr: Tensor) -> Tensor:
@@ -162,19 +168,23 @@ def resolve(name: str) -> Aggregator:
     if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
     order = name.removeprefix("moment") if isinstance(name, str) and name.startswith("moment") else ""
-    if re.fullmatch("[1-9][0-9]*", order) and int(order) >= 2:
+    if re.fullmatch("[1-9][0-9]{0,2}", order) and int(order) >= 2:
         return Aggregator(moment(int(order)), "none", 1, "equation 4")
-    raise ValueError(f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n >= 2")
+    raise ValueError(
+        f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n from 2 to 999"
+    )
 
 
 def _check(m: Tensor, ptr: Tensor) -> None:
+    tensor("m", m)
+    tensor("ptr", ptr)
     if not m.is_floating_point():
         raise TypeError(f"m must have a floating dtype, got {m.dtype}")
     if m.dim() == 0:
         raise ValueError("m must be [E, ...], one message a row, got a tensor without dimensions")
-    if ptr.dtype not in (torch.int32, torch.int64) or ptr.dim() != 1 or len(ptr) == 0:
+    if ptr.dtype not in (torch.int32, torch.int64) or ptr.dim() != 1 or ptr.shape[0] == 0:
         raise ValueError(f"ptr must be an integer tensor [N + 1], got {ptr.dtype} of shape {tuple(ptr.shape)}")
     if ptr.device != m.device:
         raise ValueError(f"ptr and m must be on one device, got {ptr.device} and {m.device}")
-    if ptr.is_cpu and not (ptr[0] == 0 and ptr[-1] == len(m) and bool((ptr.diff() >= 0).all())):
-        raise ValueError(f"ptr must rise from 0 to the number of messages, {len(m)}, got {ptr.tolist()[:8]}…")
+    if ptr.is_cpu and not (ptr[0] == 0 and ptr[-1] == m.shape[0] and bool((ptr.diff() >= 0).all())):
+        raise ValueError(f"ptr must rise from 0 to the number of messages, {m.shape[0]}, got {ptr.tolist()[:8]}…")

@@ -6,16 +6,29 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-__all__ = ["choice", "divisible", "positive", "same_device", "same_dtype", "sequence", "tensor"]
+__all__ = ["MOST_LAYERS", "choice", "divisible", "flag", "positive", "same_device", "same_dtype", "sequence", "tensor"]
 
 
-def positive(name: str, value: int) -> int:
-    """An integer of at least 1."""
+MOST_CHANNELS = 1 << 20  # and towers: more would ask for terabytes before it fails
+MOST_LAYERS = 1000
+
+
+def positive(name: str, value: int, most: int = MOST_CHANNELS) -> int:
+    """An integer from 1 to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {value}")
+    if value > most:
+        raise ValueError(f"{name} must be an integer of at most {most:,}, got {value}")
     return int(value)
+
+
+def flag(name: str, value: bool) -> bool:
+    """True or False, and not what merely counts as one of them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return value
 
 
 def divisible(name: str, value: int, towers: int) -> int:
@@ -27,7 +40,7 @@ def divisible(name: str, value: int, towers: int) -> int:
 
 def choice(name: str, value: str, allowed: Sequence[str]) -> str:
     """One of the words allowed."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     return value
 
@@ -55,8 +68,11 @@ def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> Non
 
 def same_dtype(name: str, value: Tensor, weight: Tensor) -> None:
     """A floating tensor of the weights' dtype; autocast, where it is on, sees to that itself."""
+    if value.dtype == weight.dtype:
+        return
     if not value.is_floating_point():
         raise TypeError(f"{name} must have a floating dtype, got {value.dtype}")
-    cast = torch.is_autocast_enabled(value.device.type) and torch.float64 not in (value.dtype, weight.dtype)
-    if value.dtype != weight.dtype and not cast:
+    device = value.device.type
+    cast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if not cast or torch.float64 in (value.dtype, weight.dtype):
         raise TypeError(f"{name} must have the dtype of the layer's weights, {weight.dtype}, got {value.dtype}")

@@ -1,8 +1,4 @@
-"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), with the map that follows it.
-
-A scaler is one factor per node, so W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates: the factors are applied after the
-matrix product, and the concatenation of scalers × aggregators, 12F wide in the paper, is never made.
-"""
+"""The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), and the map that follows it."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from pna import aggregators as equations
-from pna.arguments import sequence
-from pna.scalers import SCALERS, DegreeStatistics, scale
+from pna.arguments import flag, sequence
+from pna.scalers import SCALERS, DegreeStatistics, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]
 
 
 class CombinedAggregation(nn.Module):
-    """Σ_s S_s(d) W_s · aggregates, with δ and the mean degree as buffers, or as parameters if they are learned."""
+    """Equation 7: every scaler times every aggregate.
+
+    δ and the mean degree are buffers, or parameters if they are learned.
+    """
 
     def __init__(
         self,
@@ -37,7 +36,7 @@ class CombinedAggregation(nn.Module):
         for scaler in self.scalers:
             _check_scaler(scaler)
         self.statistics = _statistics(self.scalers, deg)
-        self._add("delta", train_norm)
+        self._add("delta", flag("train_norm", train_norm))
         self._add("mean_degree", train_norm)
         self.reset_parameters()
 
@@ -58,20 +57,34 @@ class CombinedAggregation(nn.Module):
         """A·S: how many scaled aggregates there are of each feature."""
         return len(self.aggregators) * len(self.scalers)
 
-    def forward(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
-        """Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]."""
-        S = len(self.scalers)
-        weight = weight.unflatten(-1, (S, -1)).transpose(1, 2).flatten(1, 2)  # [T, S·out, A·F]
-        y = product(aggregates.flatten(-2), weight)  # [N, T, S·out]
+    def forward(self, aggregates: Tensor, degree: Tensor) -> Tensor:
+        """Aggregates [N, T, A, F] and degree [N] -> [N, T, S·A·F], 12F wide in the paper."""
+        scale = self.factors(degree).to(aggregates.dtype)  # [N, S]
+        return (scale[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
+
+    def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
+        """W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates, so that what forward returns is never made.
+
+        Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out].
+        """
+        y = product(aggregates.flatten(-2), self.by_scaler(weight))  # [N, T, S·out]
         if self.scalers == ("identity",):
             return y
-        return (y.unflatten(-1, (S, -1)) * self._factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
+        return (y.unflatten(-1, (len(self.scalers), -1)) * self.factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
 
-    def _factors(self, degree: Tensor) -> Tensor:
+    def by_scaler(self, weight: Tensor) -> Tensor:
+        """W_s, one below the other: [T, out, S·A·F] -> [T, S·out, A·F]."""
+        return weight.unflatten(-1, (len(self.scalers), -1)).transpose(1, 2).flatten(1, 2)
+
+    def by_output(self, weights: Tensor) -> Tensor:
+        """The way back, for gradients: [T, S·out, A·F] -> [T, out, S·A·F]."""
+        return weights.unflatten(1, (len(self.scalers), -1)).transpose(1, 2).flatten(2)
+
+    def factors(self, degree: Tensor) -> Tensor:
         """S_s(d) of every node, [N, S]."""
         wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
         d, delta, mean_degree = degree.to(wide), self.delta.to(wide), self.mean_degree.to(wide)
-        return torch.stack([scale(d, scaler, delta, mean_degree) for scaler in self.scalers], dim=1)
+        return factors(d, self.scalers, delta, mean_degree)
 
     def extra_repr(self) -> str:
         """Aggregators and scalers."""

@@ -10,67 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import fused, pyg
-from pna.arguments import choice, divisible, positive, same_device, same_dtype, tensor
+from pna import direct, fused, pyg
+from pna.arguments import divisible, flag, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
 from pna.gather import aggregate
-from pna.neighbourhoods import FLOWS, Neighbourhoods
+from pna.layer import Layer, Nodes
+from pna.neighbourhoods import Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
 from pna.towers import Activation, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
 
-class _Layer(nn.Module):
-    """What the two layers share: how they take nodes and edges."""
-
-    def __init__(self, in_channels: int, out_channels: int, cached: bool, flow: str) -> None:
-        super().__init__()
-        self.in_channels = positive("in_channels", in_channels)
-        self.out_channels = positive("out_channels", out_channels)
-        self.cached = cached
-        self.flow = choice("flow", flow, FLOWS)
-        self._cache: Neighbourhoods | None = None
-
-    def reset_parameters(self) -> None:
-        """Draws all weights anew, sets δ back to the training set's, and forgets a cached graph."""
-        self._cache = None
-        for child in self.modules():
-            if child is not self and hasattr(child, "reset_parameters"):
-                child.reset_parameters()
-
-    def forget_graph(self) -> None:
-        """Lets a layer with cached=True take another graph at the next call."""
-        self._cache = None
-
-    def _apply(self, *args: Any, **kwargs: Any) -> "_Layer":
-        self._cache = None  # a cached graph does not move with the weights
-        return super()._apply(*args, **kwargs)
-
-    def graph(self, x: Tensor, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
-        """Checks x against the weights and gives the graph in CSR order."""
-        weight = self.U[0].weight
-        tensor("x", x)
-        if x.dim() != 2 or x.shape[1] != self.in_channels:
-            raise ValueError(f"x must have the shape [N, in_channels = {self.in_channels}], got {tuple(x.shape)}")
-        same_device("x", x, "the layer's weights", weight)
-        same_dtype("x", x, weight)
-        neighbourhoods = self._cache if self._cache is not None else self._sorted(x, edges)
-        if neighbourhoods.num_nodes != x.shape[0]:
-            hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
-            raise ValueError(f"x must have a row for each of {neighbourhoods.num_nodes} nodes, got {len(x)}{hint}")
-        if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
-            self._cache = neighbourhoods
-        return neighbourhoods
-
-    def _sorted(self, x: Tensor, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
-        given = isinstance(edges, Neighbourhoods)
-        if given or isinstance(edges, Tensor):
-            same_device("edge_index", edges.ptr if given else edges, "x", x)
-        return edges if given else Neighbourhoods.of(edges, len(x), self.flow)
-
-
-class PNAConv(_Layer):
+class PNAConv(Layer):
     """Principal Neighbourhood Aggregation, with the constructor of torch_geometric.nn.PNAConv.
 
     Every tower t combines its aggregators and scalers as in equation 7, for instance
@@ -83,7 +35,7 @@ class PNAConv(_Layer):
     that only the sender's part is aggregated; on a CPU no tensor of messages exists without edge features.
 
     Args:
-        in_channels: size of x.
+        in_channels: size of x, or -1: of the first x that comes.
         out_channels: size of the output, shared out among the towers.
         aggregators: names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, moment<n>.
         scalers: identity, amplification, attenuation, linear, inverse_linear, or a number: α of equation 6.
@@ -100,8 +52,10 @@ class PNAConv(_Layer):
         flow: which end of an edge receives, as in torch_geometric.
         swap_extremes: departure D5 of the released code: max and min take M(x_j, x_i), the two roles swapped.
 
-    There are two differences to PyTorch Geometric's layer: std is the paper's (equation 3), where theirs is 0 for
-    σ² <= ε; and where no messages exist, there are no hooks on them.
+    What differs from PyTorch Geometric's layer: std is the paper's (equation 3), where theirs is 0 for σ² <= ε. M, U
+    and mix stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and
+    no hook on messages, since none are made where nobody looks. They are made where an explanation masks them, or where
+    M, U or edge_encoder has a hook, a parametrization or another module in its place; all of these work.
     """
 
     def __init__(
@@ -127,21 +81,20 @@ class PNAConv(_Layer):
         super().__init__(in_channels, out_channels, cached, flow)
         self.towers = positive("towers", towers)
         self.edge_dim = None if edge_dim is None else positive("edge_dim", edge_dim)
-        self.divide_input = divide_input
-        self.swap_extremes = swap_extremes
+        self.divide_input = flag("divide_input", divide_input)
+        self.swap_extremes = flag("swap_extremes", swap_extremes)
         if swap_extremes and (edge_dim is not None or pre_layers != 1):
             raise ValueError("swap_extremes (D5) is for a linear M without edge features: edge_dim=None, pre_layers=1")
-        self.F_in = divisible("in_channels", in_channels, towers) if divide_input else in_channels
         self.F_out = divisible("out_channels", out_channels, towers)
         self.linear = pre_layers == post_layers == 1 and edge_dim is None and not (swap_extremes or train_norm)
-
         self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm)
+        self.F_in = F_in = 0 if in_channels == -1 else self._share(in_channels)
         if edge_dim is not None:
-            self.edge_encoder = nn.Linear(edge_dim, self.F_in)
-        parts = 2 if edge_dim is None else 3  # of M's input: x_i, x_j, e_ij
-        self.M = mlp("pre_layers", pre_layers, towers, (parts * self.F_in, self.F_in), act, act_kwargs)
-        width = 1 + self.combined.width  # of U's input: x_i and the scaled aggregates
-        self.U = mlp("post_layers", post_layers, towers, (width * self.F_in, self.F_out), act, act_kwargs)
+            self.edge_encoder = nn.Linear(edge_dim, F_in) if F_in else _Encoder(edge_dim)
+        self.M = mlp("pre_layers", pre_layers, towers, (self._parts * F_in, F_in), act, act_kwargs)
+        self.U = mlp(
+            "post_layers", post_layers, towers, ((1 + self.combined.width) * F_in, self.F_out), act, act_kwargs
+        )
         self.mix = nn.Linear(out_channels, out_channels)
 
     @classmethod
@@ -151,24 +104,85 @@ class PNAConv(_Layer):
         pyg.copy_weights(conv, layer)
         return layer
 
+    def to_pyg(self) -> PyGConv:
+        """The same layer as a torch_geometric.nn.PNAConv, with a copy of the weights; std differs by its ε."""
+        return pyg.made_from(self)
+
     @staticmethod
     def get_degree_histogram(loader: Iterable) -> Tensor:
         """The argument `deg` from a loader of the training graphs."""
         return degree_histogram(loader)
 
-    def forward(self, x: Tensor, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
-        """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels]."""
+    def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
+        """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels].
+
+        Where senders and receivers are two kinds of nodes, x is a pair, one for each row of edge_index.
+        """
         if edge_attr is None and isinstance(x, Tensor) and fused.takes(self, x, edge_index):
             return fused.layer(self, x, edge_index)
-        graph = self.graph(x, edge_index)
-        edge = self._take_edges(edge_attr, graph, x)
-        x = x.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
-        first, *rest = self.U
-        encoder = None if edge is None else self.edge_encoder
-        y = fused.split(x, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)  # [N, T, F_out]
-        for layer in rest:
-            y = layer(y)
-        return self.mix(y.flatten(1))  # [N, out_channels]
+        senders, receivers, graph = self.take(x, edge_index)
+        edge = self._take_edges(edge_attr, graph, receivers)
+        two, own = senders is not receivers, not self._explain and fused.untouched(self)
+        if own and not two and edge is None and direct.takes(self, receivers, graph):
+            return direct.layer(self, receivers, graph)
+        x_i = receivers.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
+        x_j = senders.unflatten(1, (-1, self.F_in)) if two else x_i
+        if not own or (two and self.swap_extremes):
+            y = self._as_it_stands(x_i, x_j, edge, graph)
+        else:
+            first, *rest = self.U
+            encoder = None if edge is None else self.edge_encoder
+            y = fused.split(x_i, x_j, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)
+            for layer in rest:
+                y = layer(y)
+        return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out_channels]
+
+    def _as_it_stands(self, x_i: Tensor, x_j: Tensor, edge: Tensor | None, graph: Neighbourhoods) -> Tensor:
+        """Equation 8, messages and all, [N, T, F_out]: where M or U is not the layer's own, or messages are masked."""
+        of_i, of_j = x_i[graph.target], x_j[graph.source]  # [E, T or 1, F_in]
+        names = self.combined.aggregators
+        aggregates = aggregate(graph, names, edge=self._messages(of_i, of_j, edge, graph))  # [N, T, A, F_in]
+        if self.swap_extremes:  # D5: max and min of M(x_j, x_i)
+            swapped = aggregate(graph, names, edge=self._messages(of_j, of_i, edge, graph))
+            extreme = torch.tensor([name in ("max", "min") for name in names], device=swapped.device)
+            aggregates = torch.where(extreme.unsqueeze(1), swapped, aggregates)
+        combined = self.combined(aggregates, graph.degree)  # [N, T, S·A·F_in]
+        return self.U(torch.cat([x_i.expand(-1, combined.shape[1], -1), combined], dim=-1))
+
+    def _messages(self, x_i: Tensor, x_j: Tensor, edge: Tensor | None, graph: Neighbourhoods) -> Tensor:
+        """M(x_i, e_ij, x_j) of every edge, [E, T, F_in]."""
+        parts = [x_i, x_j]
+        if edge is not None:
+            parts.append(self.edge_encoder(edge).unsqueeze(1).expand_as(x_i))
+        return self._explained(self.M(torch.cat(parts, dim=-1)), graph)
+
+    @property
+    def _parts(self) -> int:
+        """Of M's input: x_i, x_j, e_ij."""
+        return 2 if self.edge_dim is None else 3
+
+    def _share(self, in_channels: int) -> int:
+        return divisible("in_channels", in_channels, self.towers) if self.divide_input else in_channels
+
+    def settle(self, in_channels: int) -> None:
+        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        self.F_in = F_in = self._share(positive("in_channels", in_channels))
+        self.in_channels = in_channels
+        for k, layer in enumerate(self.M[::2]):
+            layer.settle(self.towers, F_in if k else self._parts * F_in, F_in)
+        self.U[0].settle(self.towers, (1 + self.combined.width) * F_in, self.F_out)
+        if self.edge_dim is not None:
+            self.edge_encoder.settle(F_in)
+
+    def _in_channels_of(self, width: int) -> int:
+        return width // (1 + self.combined.width) * (self.towers if self.divide_input else 1)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        pyg.translate(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _last(self) -> nn.Module:
+        return self.mix
 
     def _take_edges(self, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods, x: Tensor) -> Tensor | None:
         """Checks the edge features and puts them in the order of the messages."""
@@ -176,25 +190,38 @@ class PNAConv(_Layer):
             return None
         if edge_attr is None:
             raise ValueError(f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}")
+        tensor("edge_attr", edge_attr)
         if self.edge_dim is None:
             raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
-        tensor("edge_attr", edge_attr)
         wanted = (neighbourhoods.num_edges, self.edge_dim)
         if edge_attr.shape != wanted:
             raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")
         same_device("edge_attr", edge_attr, "x", x)
-        same_dtype("edge_attr", edge_attr, self.mix.weight)
+        same_dtype("edge_attr", edge_attr, self._weight())
         return neighbourhoods.sort(edge_attr)
 
     def __repr__(self) -> str:
-        combined = self.combined.extra_repr()
-        return (
-            f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {combined}, "
-            f"towers={self.towers}, edge_dim={self.edge_dim})"
-        )
+        sizes = f"{self.in_channels}, {self.out_channels}, towers={self.towers}, edge_dim={self.edge_dim}"
+        return f"{type(self).__name__}({sizes})"
 
 
-class PNASimpleConv(_Layer):
+class _Encoder(nn.Linear):
+    """The encoder of the edges, of a size that is not known yet."""
+
+    def __init__(self, edge_dim: int) -> None:
+        super().__init__(edge_dim, 1)
+        self.weight, self.bias = nn.UninitializedParameter(), nn.UninitializedParameter()
+
+    def settle(self, out_features: int) -> None:
+        """Makes the weights, and is a plain linear map from then on."""
+        self.out_features = out_features
+        self.weight.materialize((out_features, self.in_features))
+        self.bias.materialize((out_features,))
+        self.__class__ = nn.Linear
+        self.reset_parameters()
+
+
+class PNASimpleConv(Layer):
     """The PNA layer without M and towers, as on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
 
     The arguments are those of PNAConv.
@@ -217,18 +244,34 @@ class PNASimpleConv(_Layer):
     ) -> None:
         super().__init__(in_channels, out_channels, cached, flow)
         self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm)
-        sizes = (self.combined.width * in_channels, out_channels)
+        sizes = (self.combined.width * max(in_channels, 0), out_channels)
         self.U = mlp("post_layers", post_layers, 1, sizes, act, act_kwargs)
 
-    def forward(self, x: Tensor, edge_index: Tensor | Neighbourhoods) -> Tensor:
+    def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods) -> Tensor:
         """x [N, in_channels], edges (j, i) in any order [2, E] -> [N, out_channels]."""
-        first, *rest = self.U
-        neighbourhoods = self.graph(x, edge_index)
-        aggregates = aggregate(neighbourhoods, self.combined.aggregators, source=x.unsqueeze(1))  # [N, 1, A, in]
-        y = self.combined(aggregates, neighbourhoods.degree, first.weight) + first.bias
-        for layer in rest:
-            y = layer(y)
+        senders, _, graph = self.take(x, edge_index)
+        names = self.combined.aggregators
+        if self._explain or not fused.untouched(self):
+            m = self._explained(senders[graph.source].unsqueeze(1), graph)  # [E, 1, in]
+            y = self.U(self.combined(aggregate(graph, names, edge=m), graph.degree))
+        else:
+            first, *rest = self.U
+            aggregates = aggregate(graph, names, source=senders.unsqueeze(1))  # [N, 1, A, in]
+            y = self.combined.mapped(aggregates, graph.degree, first.weight) + first.bias
+            for layer in rest:
+                y = layer(y)
         return y.squeeze(1)  # [N, 1, out_channels] -> [N, out_channels]
+
+    def settle(self, in_channels: int) -> None:
+        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        self.in_channels = positive("in_channels", in_channels)
+        self.U[0].settle(1, self.combined.width * in_channels, self.out_channels)
+
+    def _in_channels_of(self, width: int) -> int:
+        return width // self.combined.width
+
+    def _last(self) -> nn.Module:
+        return self.U
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.combined.extra_repr()})"

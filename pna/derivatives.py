@@ -19,18 +19,18 @@ __all__ = ["derivative"]
 
 def _sum(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂Σ/∂m_j = 1."""
-    return spread(g, ptr, len(m))
+    return spread(g, ptr, m.shape[0])
 
 
 def _mean(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂μ/∂m_j = 1/d."""
-    return spread(g / degree(m, ptr).clamp(min=1), ptr, len(m))
+    return spread(g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _max(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂max/∂m_j = 1/ties where m_j is a maximum, else 0."""
-    is_top = (m == spread(segment_max(m, ptr), ptr, len(m))).to(m.dtype)
-    return spread(g / segment_sum(is_top, ptr).clamp(min=1), ptr, len(m)) * is_top
+    is_top = (m == spread(segment_max(m, ptr), ptr, m.shape[0])).to(m.dtype)
+    return spread(g / segment_sum(is_top, ptr).clamp(min=1), ptr, m.shape[0]) * is_top
 
 
 def _min(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
@@ -40,35 +40,36 @@ def _min(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
 
 def _var(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂σ²/∂m_j = 2 (m_j - μ) / d."""
-    return centred(m, ptr) * spread(2 * g / degree(m, ptr).clamp(min=1), ptr, len(m))
+    return centred(m, ptr) * spread(2 * g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂σ/∂m_j = (m_j - μ) / (d σ), σ with its ε."""
     c = centred(m, ptr)
     std = (expectation(c.square(), ptr) + EPSILON).sqrt()
-    return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, len(m))
+    return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, m.shape[0])
 
 
 def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int) -> Tensor:
     """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0.
 
-    In units of the largest |m_j - μ| of the neighbourhood, as the moment itself; the unit cancels.
+    In units of the largest |m_j - μ| of the neighbourhood, as the moment itself.
     """
     c, s = unit(centred(m, ptr), ptr)
     lower = c ** (n - 1)
     e = expectation(lower * c, ptr)
-    root = e.sign().abs() * (e.abs() + EPSILON / s**n) ** (1 / n - 1)
-    lower = lower - spread(expectation(lower, ptr), ptr, len(m))
-    return lower * spread(g * root / degree(m, ptr).clamp(min=1), ptr, len(m))
+    small, large = s.clamp(max=1), s.clamp(min=1)
+    root = e.sign().abs() * small ** (n - 1) * (e.abs() * small**n + EPSILON / large**n) ** (1 / n - 1)
+    lower = lower - spread(expectation(lower, ptr), ptr, m.shape[0])
+    return lower * spread(g * root / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     """∂softmax/∂m_j = w_j (1 + m_j - softmax), w the normalised weights."""
-    weight = (m - spread(segment_max(m, ptr), ptr, len(m))).exp()
+    weight = (m - spread(segment_max(m, ptr), ptr, m.shape[0])).exp()
     total = segment_sum(weight, ptr).clamp(min=1)
     softmax = segment_sum(weight * m, ptr) / total
-    return weight * spread(g / total, ptr, len(m)) * (1 + m - spread(softmax, ptr, len(m)))
+    return weight * spread(g / total, ptr, m.shape[0]) * (1 + m - spread(softmax, ptr, m.shape[0]))
 
 
 def _softmin(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:

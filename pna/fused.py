@@ -10,19 +10,21 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from pna.arguments import same_device
 from pna.combined import CombinedAggregation
-from pna.gather import aggregate
+from pna.gather import aggregate, watched
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods, check_range
 from pna.towers import TowerLinear, affine, product
 
-__all__ = ["layer", "split", "takes"]
+__all__ = ["layer", "plain_mix", "split", "takes", "untouched"]
 
 
 def split(
-    x: Tensor,
+    x_i: Tensor,
+    x_j: Tensor,
     graph: Neighbourhoods,
     M: Sequence[nn.Module],
     U: TowerLinear,
@@ -33,19 +35,16 @@ def split(
 ) -> Tensor:
     """Equation 8 up to the first layer U of the network U, with the first layer of M in parts.
 
-    x [N, T or 1, F], edge features in the order of the messages [E, edge_dim], and their linear encoder, which becomes
-    a part of M -> [N, T, out].
+    The receivers' x_i and the senders' x_j [N, T or 1, F], which may be the same tensor, edge features in the order of
+    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out].
     """
-    (first, *rest), F = M, x.shape[-1]
+    (first, *rest), F = M, x_i.shape[-1]
     names, edge_part, shift = combined.aggregators, None, first.bias
     if edge is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
         W3 = first.weight[..., 2 * F :]  # [T, F, encoded]
         edge_part = product(edge.unsqueeze(1), W3 @ encoder.weight)  # [E, T, F]
         shift = shift if encoder.bias is None else shift + W3 @ encoder.bias
-    weight = torch.cat([U.weight[..., :F], first.weight[..., :F], first.weight[..., F : 2 * F]], dim=1)
-    bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
-    sizes = [U.bias.shape[1], shift.shape[1], shift.shape[1]]
-    own, target, source = affine(x, weight, bias).split(sizes, dim=-1)  # U's part of x_i; M's of x_i and of x_j
+    own, target, source = _parts(x_i, x_j, U, first, shift)
     if swap_extremes:
         aggregates = _swapped(graph, names, target, source)
     elif rest:
@@ -56,7 +55,19 @@ def split(
         aggregates = aggregate(graph, names, edge=m)
     else:
         aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
-    return own + combined(aggregates, graph.degree, U.weight[..., F:])
+    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:])
+
+
+def _parts(x_i: Tensor, x_j: Tensor, U: TowerLinear, M: TowerLinear, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U's part of x_i, [N, T, out], and M's of x_i, with its bias, and of x_j, [N, T, F]."""
+    F = x_i.shape[-1]
+    own, target, source = U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]
+    sizes = [own.shape[1], target.shape[1]]
+    if x_i is x_j:
+        bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
+        return affine(x_i, torch.cat([own, target, source], dim=1), bias).split([*sizes, source.shape[1]], dim=-1)
+    bias = torch.cat([U.bias, shift], dim=1)
+    return *affine(x_i, torch.cat([own, target], dim=1), bias).split(sizes, dim=-1), product(x_j, source)
 
 
 def _swapped(graph: Neighbourhoods, names: Sequence[str], target: Tensor, source: Tensor) -> Tensor:
@@ -84,13 +95,13 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
 
     given = isinstance(edges, Neighbourhoods)
     if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
-        return kernels(conv, x, conv.graph(x, edges))
+        return kernels(conv, x, conv.take(x, edges)[2])
     same_device("edge_index", edges, "x", x)
     neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
     check = csr.Check(bad)
-    out = kernels(conv, x, conv.graph(x, neighbourhoods))
+    out = kernels(conv, x, conv.take(x, neighbourhoods)[2])
     if check.failed():
-        check_range(edges, x.shape[0])
+        check_range(edges, x.shape[0], x.shape[0])
     return out
 
 
@@ -103,8 +114,10 @@ def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
         and conv.linear
         and x.shape[0] > 0
         and _is_graph(edges)
-        and not _watched(x)
-        and _untouched(conv)
+        and not watched(x)
+        and not conv.explain
+        and untouched(conv)
+        and plain_mix(conv)
     )
 
 
@@ -116,26 +129,31 @@ def _is_graph(edges: Tensor | Neighbourhoods) -> bool:
     return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
 
 
-def _watched(x: Tensor) -> bool:
-    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
-    return (
-        type(x) not in (Tensor, nn.Parameter)
-        or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+def untouched(conv: nn.Module) -> bool:
+    """Whether M, U and what is between them are the layer's own, with nothing to be called before or after them.
 
-
-def _untouched(conv: nn.Module) -> bool:
-    """Whether M, U and the mixing layer are the layer's own, with nothing to be called before or after them."""
+    A hook, a parametrization or another module in its place must be called as a module is.
+    """
+    if _has_any_global_hook():
+        return False
     modules = conv._modules
-    parts = (*modules["M"]._modules.values(), *modules["U"]._modules.values(), modules["mix"], modules["combined"])
-    return all(type(part) in _OWN and not _hooked(part) for part in parts)
+    for name, kind in (("M", nn.Sequential), ("U", nn.Sequential), ("edge_encoder", nn.Linear)):
+        module = modules.get(name)
+        if module is None:
+            continue
+        if type(module) is not kind or _hooked(module):
+            return False
+        first = module._modules.get("0")
+        if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
+            return False
+    return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
+
+
+def plain_mix(conv: nn.Module) -> bool:
+    """Whether the mixing layer is a linear one with nothing to be called before or after it."""
+    return type(conv.mix) is nn.Linear and conv.mix.bias is not None and not _hooked(conv.mix)
 
 
 def _hooked(module: nn.Module) -> bool:
     before = module._forward_pre_hooks or module._backward_pre_hooks
     return bool(before or module._forward_hooks or module._backward_hooks)
-
-
-_OWN = frozenset((TowerLinear, nn.Linear, CombinedAggregation))

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import aggregators as equations
+from pna import together
 from pna.derivatives import derivative
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -38,28 +39,41 @@ def aggregate(
 
     source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
     """
-    ptr, column, _, transpose = neighbourhoods
+    ptr, column, _, transpose, senders, _ = neighbourhoods
     given = source if source is not None else edge
     if given is None:
         raise ValueError("aggregate needs messages: give source, edge or both")
     F = given.shape[-1]
     C = math.prod(given.shape[1:-1])
-    shape = (len(ptr) - 1, *given.shape[1:-1], len(names), F)
-    flat = [None if t is None else t.reshape(len(t), C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if operators.supports(names, given):
+    shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
+    flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
+    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
         return _fused(*flat, ptr, column, *(transpose or (None,) * 3), " ".join(names)).view(shape)
-    out = _GatherAggregate.apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
+    direct = given.is_cpu and not torch.compiler.is_compiling() and not watched(given)
+    out = (_Direct if direct else _GatherAggregate).apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
     if target is None:
         return out
-    return torch.addcmul(out, _shift(neighbourhoods, names, out), target.unsqueeze(-2))
+    empty = (neighbourhoods.degree == 0).view(-1, *[1] * (target.dim() - 1))
+    target = target.masked_fill(empty, 0)  # an infinite one must not come in as 0 · ∞
+    return torch.addcmul(out, _shift(ptr, names, out), target.unsqueeze(-2))
 
 
-def _shift(neighbourhoods: Neighbourhoods, names: Sequence[str], out: Tensor) -> Tensor:
+def watched(x: Tensor) -> bool:
+    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
+    return (
+        type(x) not in (Tensor, nn.Parameter)
+        or torch.is_autocast_enabled(x.device.type)
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
-    d = neighbourhoods.degree.to(out.dtype)
+    d = ptr.diff().to(out.dtype)
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
-    return shift.view(len(d), *[1] * (out.dim() - 3), len(names), 1)
+    return shift.view(d.shape[0], *[1] * (out.dim() - 3), len(names), 1)
 
 
 # ---- the operator: messages of a block of nodes at a time ----
@@ -67,15 +81,22 @@ def _shift(neighbourhoods: Neighbourhoods, names: Sequence[str], out: Tensor) ->
 
 def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
     """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
-    functions = [equations.resolve(name).function for name in names.split()]
     given = source if source is not None else edge
-    out = given.new_empty(len(ptr) - 1, given.shape[1], len(functions), given.shape[2])
+    split = names.split()
+    if _is_one_block(column, given):
+        return _of_block(_messages(source, edge, column), ptr, split)
+    out = given.new_empty(ptr.shape[0] - 1, given.shape[1], len(split), given.shape[2])
     for nodes, messages, f in _blocks(ptr, given):
         m = _messages(source, edge, column, messages, f)  # [e, C, f]
-        local = ptr[nodes.start : nodes.stop + 1] - messages.start
-        for a, function in enumerate(functions):
-            out[nodes, :, a, f] = function(m, local)
+        out[nodes, :, :, f] = _of_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
     return out
+
+
+def _of_block(m: Tensor, ptr: Tensor, names: Sequence[str]) -> Tensor:
+    """[e, C, f] -> [n, C, A, f]."""
+    if m.is_cpu and m.dtype == _wide(m) and together.NAMES.issuperset(names):
+        return together.aggregates(m, ptr.diff(), names)[0]
+    return torch.stack([equations.resolve(name).function(m, ptr) for name in names], dim=2)
 
 
 gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_blocks, mutates_args=())
@@ -84,7 +105,7 @@ gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_bl
 @gather_aggregate.register_fake
 def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
     given = source if source is not None else edge
-    return given.new_empty(len(ptr) - 1, given.shape[1], len(names.split()), given.shape[2])
+    return given.new_empty(ptr.shape[0] - 1, given.shape[1], len(names.split()), given.shape[2])
 
 
 def differentiate_blocks(
@@ -92,6 +113,13 @@ def differentiate_blocks(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of source and edge (an empty tensor for the one that is not there)."""
     given = source if source is not None else edge
+    if _is_one_block(column, given):
+        grad_m = _gradient(g, _messages(source, edge, column), ptr, names)
+        if source is None:
+            return given.new_empty(0), grad_m.to(given.dtype)
+        grad_source = torch.zeros_like(source, dtype=_wide(source))
+        _add_rows(grad_source, column, grad_m)
+        return grad_source.to(given.dtype), grad_m.to(given.dtype) if edge is not None else given.new_empty(0)
     grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else given.new_empty(0)
     grad_edge = torch.empty_like(edge) if edge is not None else given.new_empty(0)
     for nodes, messages, f in _blocks(ptr, given):
@@ -117,7 +145,16 @@ def _(
     return tuple(g.new_empty(0) if t is None else torch.empty_like(t) for t in (source, edge))
 
 
-def _messages(source: Tensor | None, edge: Tensor | None, column: Tensor, messages: slice, f: slice) -> Tensor:
+def _is_one_block(column: Tensor, given: Tensor) -> bool:
+    return not given.is_cpu or column.shape[0] * math.prod(given.shape[1:]) <= BLOCK  # a GPU takes all at once
+
+
+_ALL = slice(None)
+
+
+def _messages(
+    source: Tensor | None, edge: Tensor | None, column: Tensor, messages: slice = _ALL, f: slice = _ALL
+) -> Tensor:
     if source is None:
         return edge[messages, :, f]
     m = source[:, :, f].index_select(0, column[messages])
@@ -125,11 +162,8 @@ def _messages(source: Tensor | None, edge: Tensor | None, column: Tensor, messag
 
 
 def _blocks(ptr: Tensor, given: Tensor) -> Iterator[tuple[slice, slice, slice]]:
-    """Slices of nodes, of their messages and of the features that make about BLOCK numbers; a GPU takes all at once."""
-    N, C, F = len(ptr) - 1, given.shape[1], given.shape[2]
-    if not ptr.is_cpu:
-        yield slice(0, N), slice(0, None), slice(0, F)
-        return
+    """Slices of nodes, of their messages and of the features that make about BLOCK numbers."""
+    N, C, F = ptr.shape[0] - 1, given.shape[1], given.shape[2]
     E = int(ptr[-1])
     step = max(1, BLOCK // max(1, C * F))  # messages of one block
     starts = torch.arange(0, E, step)
@@ -154,7 +188,10 @@ def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:
 def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
     """Σ_a g_a ∂a/∂m_j for every message: g [n, C, A, f], m [e, C, f] -> [e, C, f]."""
     g, m = g.to(_wide(m)), m.to(_wide(m))
-    return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(names.split())))
+    split = names.split()
+    if m.is_cpu and not torch.is_grad_enabled() and together.NAMES.issuperset(split):
+        return together.gradient(g, m, split, together.aggregates(m, ptr.diff(), split)[1])
+    return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(split)))
 
 
 def _wide(t: Tensor) -> torch.dtype:
@@ -162,6 +199,25 @@ def _wide(t: Tensor) -> torch.dtype:
 
 
 # ---- how the operator is differentiated, and lifted to many replicas ----
+
+
+class _Direct(Function):
+    """Without the operator, which costs a small graph as much as the aggregation itself."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
+    ) -> Tensor:
+        ctx.save_for_backward(source, edge, ptr, column)
+        ctx.names = names
+        return aggregate_blocks(source, edge, ptr, column, names)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        source, edge, ptr, column = ctx.saved_tensors
+        way = _differentiable_backward if torch.is_grad_enabled() else differentiate_blocks
+        grads = way(g, source, edge, ptr, column, ctx.names)
+        return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
 
 
 class _GatherAggregate(Function):
@@ -205,7 +261,7 @@ def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
 def _differentiable_backward(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor | None, ...]:
-    m = _messages(source, edge, column, slice(None), slice(None))
+    m = _messages(source, edge, column)
     grad_m = _gradient(g, m, ptr, names).to(m.dtype)
     grad_source = None if source is None else torch.zeros_like(source).index_put((column,), grad_m, accumulate=True)
     return grad_source, grad_m
@@ -267,4 +323,4 @@ class _FusedAggregate(Function):
 
 def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:
     """Each aggregate takes the target's part as often as _shift says: g [N, C, A, F] -> [N, C, F]."""
-    return (g * _shift(Neighbourhoods(ptr, ptr, None), names.split(), g)).sum(-2)
+    return (g * _shift(ptr, names.split(), g)).sum(-2)

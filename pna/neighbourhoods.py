@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
+from pna.arguments import choice
+
 __all__ = ["FLOWS", "Neighbourhoods", "Transpose", "check_range"]
 
 FLOWS = ("source_to_target", "target_to_source")
@@ -31,18 +33,22 @@ class Neighbourhoods(NamedTuple):
     source: Tensor  # [E], the node j of each message, sorted by its receiver i
     order: Tensor | None  # [E], the place of each message's edge in the caller's list; None if already in this order
     transpose: Transpose | None = None
+    senders: int | None = None  # how many nodes can send; None if they are those that receive
+    flow: str | None = None  # the flow it was made with, if that was said
 
     @classmethod
-    def of(cls, edges: Tensor, num_nodes: int, flow: str = "source_to_target") -> "Neighbourhoods":
-        """From an edge_index [2, E] in any order, PyTorch Geometric's EdgeIndex, or a sparse transposed adjacency."""
+    def of(cls, edges: Tensor, num_nodes: int | tuple[int, int], flow: str = "source_to_target") -> "Neighbourhoods":
+        """From an edge_index [2, E] in any order, PyTorch Geometric's EdgeIndex, or a sparse transposed adjacency.
+
+        num_nodes: N, or a pair where two kinds of nodes stand in the two rows of edge_index.
+        """
+        choice("flow", flow, FLOWS)
+        first, second = _sizes(num_nodes)
+        two = isinstance(num_nodes, tuple)
         if not isinstance(edges, Tensor):
             raise TypeError(f"edge_index must be a tensor [2, E] or Neighbourhoods, got {type(edges).__name__}")
         if edges.layout != torch.strided:
-            if flow != "source_to_target":
-                raise ValueError(
-                    f"a sparse edge_index has its own direction: flow must be source_to_target, got {flow}"
-                )
-            return cls._of_sparse(edges, num_nodes)
+            return cls._of_sparse(edges, first, second, two, flow)
         if isinstance(edges, EdgeIndex):
             edges = edges.as_tensor()
         if edges.dim() != 2 or edges.shape[0] != 2:
@@ -50,25 +56,38 @@ class Neighbourhoods(NamedTuple):
         if edges.dtype not in (torch.int64, torch.int32):
             raise TypeError(f"edge_index must be of integers (int64 or int32), got {edges.dtype}")
         if flow == "target_to_source":
-            edges = edges.flip(0)
-        return cls(*sort_edges(edges, num_nodes))
+            edges, first, second = edges.flip(0), second, first
+        plain = not torch.compiler.is_compiling() and type(edges) is Tensor and not edges.is_meta
+        return cls(*(_sort if plain else sort_edges)(edges, first, second), None, first if two else None, flow)
 
     @classmethod
-    def _of_sparse(cls, adj_t: Tensor, num_nodes: int) -> "Neighbourhoods":
-        if adj_t.shape != (num_nodes, num_nodes):
-            raise ValueError(f"a sparse edge_index must be [{num_nodes}, {num_nodes}], got {list(adj_t.shape)}")
-        adj_t = adj_t.to_sparse_csr()
-        return cls(adj_t.crow_indices().long(), adj_t.col_indices().long(), None)
+    def _of_sparse(cls, adj_t: Tensor, senders: int, N: int, two: bool, flow: str) -> "Neighbourhoods":
+        """Edge features are in the order of the stored entries; an entry that is stored twice is two edges."""
+        if flow != "source_to_target":
+            raise ValueError(f"a sparse edge_index has its own direction: flow must be source_to_target, got {flow}")
+        if adj_t.shape != (N, senders):
+            raise ValueError(f"a sparse edge_index must be [{N}, {senders}], got {list(adj_t.shape)}")
+        other = (None, senders if two else None, flow)
+        if adj_t.layout == torch.sparse_csr:
+            return cls(adj_t.crow_indices().long(), adj_t.col_indices().long(), None, *other)
+        if adj_t.layout == torch.sparse_coo:
+            target, source = adj_t._indices()
+        elif adj_t.layout == torch.sparse_csc:
+            target, columns = adj_t.row_indices(), adj_t.ccol_indices()
+            source = torch.repeat_interleave(columns.diff(), output_size=target.shape[0])
+        else:
+            raise ValueError(f"a sparse edge_index must be COO, CSR or CSC, got {adj_t.layout}")
+        return cls(*sort_edges(torch.stack([source, target]), senders, N), *other)
 
     @property
     def num_nodes(self) -> int:
         """N."""
-        return len(self.ptr) - 1
+        return self.ptr.shape[0] - 1
 
     @property
     def num_edges(self) -> int:
         """E."""
-        return len(self.source)
+        return self.source.shape[0]
 
     @property
     def degree(self) -> Tensor:
@@ -87,44 +106,62 @@ class Neighbourhoods(NamedTuple):
         reverse [E]: for each message from j to i the place of the one from i to j.
         """
         told = None if reverse is None else (self.ptr, self.source, reverse)
-        return self._replace(transpose=Transpose(*(told or transpose_edges(self.ptr, self.source))))
+        return self._replace(transpose=Transpose(*(told or transpose_edges(self.ptr, self.source, self.senders))))
 
     def sort(self, edge_attr: Tensor) -> Tensor:
         """The caller's edge features [E, ...] in the order of the messages."""
         return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
 
 
-# An operator of its own, so that a compiled graph does not break at the checks, which look at values.
-@torch.library.custom_op("pna::sort_edges", mutates_args=())
-def sort_edges(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+def _sizes(num_nodes: int | tuple[int, int]) -> tuple[int, int]:
+    """How many nodes there are for each row of edge_index."""
+    sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+    whole = [isinstance(size, int | torch.SymInt) and not isinstance(size, bool) and size >= 0 for size in sizes]
+    if len(sizes) != 2 or not all(whole):
+        raise ValueError(f"num_nodes must be an integer of at least 0, or a pair of them, got {num_nodes!r}")
+    return sizes
+
+
+def _sort(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """edges [2, E] of (source, target) -> ptr [N + 1], source [E] and order [E], sorted stably by target."""
-    check_range(edges, num_nodes)
+    check_range(edges, senders, num_nodes)
     target, order = edges[1].long().sort(stable=True)
     ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=edges.device))
     return ptr, edges[0].long().index_select(0, order), order
 
 
+# An operator of its own, so that a compiled graph does not break at the checks, which look at values.
+sort_edges = torch.library.custom_op("pna::sort_edges", _sort, mutates_args=())
+
+
 @sort_edges.register_fake
-def _(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+def _(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     ptr = edges.new_empty(num_nodes + 1, dtype=torch.int64)
     return ptr, edges.new_empty(edges.shape[1], dtype=torch.int64), edges.new_empty(edges.shape[1], dtype=torch.int64)
 
 
-def transpose_edges(ptr: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def transpose_edges(ptr: Tensor, source: Tensor, senders: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """The tensors of Transpose, each sender's messages in the order of their receivers."""
     sender, place = source.sort(stable=True)
-    sender_ptr = torch.searchsorted(sender, torch.arange(len(ptr), device=ptr.device))
+    ends = ptr.shape[0] if senders is None else senders + 1
+    sender_ptr = torch.searchsorted(sender, torch.arange(ends, device=ptr.device))
     return sender_ptr, torch.searchsorted(ptr, place, right=True) - 1, place
 
 
-def check_range(edges: Tensor, num_nodes: int) -> None:
+def check_range(edges: Tensor, senders: int, num_nodes: int) -> None:
     """An error that names the smallest and the largest number, if one of them is no node."""
     capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
     if edges.numel() == 0 or capturing:
         return
-    low, high = torch.stack(edges.aminmax()).tolist()  # one wait for the device, not two
-    if low < 0 or high >= num_nodes:
+    lows, highs = torch.stack(edges.aminmax(dim=1)).tolist()  # one wait for the device, not four
+    if min(lows) >= 0 and highs[0] < senders and highs[1] < num_nodes:
+        return
+    if senders == num_nodes:
         raise ValueError(
             f"edge_index must hold node numbers from 0 to {num_nodes - 1} (x has {num_nodes} rows), "
-            f"got values from {low} to {high}"
+            f"got values from {min(lows)} to {max(highs)}"
         )
+    raise ValueError(
+        f"edge_index must hold senders from 0 to {senders - 1} and receivers from 0 to {num_nodes - 1}, "
+        f"got values from {lows[0]} to {highs[0]} and from {lows[1]} to {highs[1]}"
+    )

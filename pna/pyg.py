@@ -1,38 +1,76 @@
-"""Taking over a layer of PyTorch Geometric, weights and all."""
+"""To and from a layer of PyTorch Geometric, weights and all: what cannot be carried over is refused by name."""
 
 import copy
+from collections import defaultdict
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
-from torch_geometric.nn import aggr as pyg
+from torch_geometric.nn import aggr
+from torch_geometric.nn.dense.linear import Linear
 
+from pna import fused
 from pna.scalers import DegreeStatistics
+from pna.towers import TowerLinear
 
-__all__ = ["arguments", "copy_weights"]
+__all__ = ["arguments", "copy_weights", "made_from", "translate"]
 
 _NAMES = {
-    pyg.MeanAggregation: "mean",
-    pyg.MaxAggregation: "max",
-    pyg.MinAggregation: "min",
-    pyg.StdAggregation: "std",
-    pyg.VarAggregation: "var",
-    pyg.SumAggregation: "sum",
-    pyg.SoftmaxAggregation: "softmax",
+    aggr.MeanAggregation: "mean",
+    aggr.MaxAggregation: "max",
+    aggr.MinAggregation: "min",
+    aggr.StdAggregation: "std",
+    aggr.VarAggregation: "var",
+    aggr.SumAggregation: "sum",
+    aggr.SoftmaxAggregation: "softmax",
 }
+_STEPS = frozenset(("__call__", "forward", "propagate", "message", "aggregate", "message_and_aggregate", "update"))
+_TOWERS = {"pre_nns": "M", "post_nns": "U"}
+_OTHERS = {
+    "lin.weight": "mix.weight",
+    "lin.bias": "mix.bias",
+    "aggr_module.avg_deg_log": "combined.delta",
+    "aggr_module.avg_deg_lin": "combined.mean_degree",
+}
+
+
+def translate(state: dict[str, Tensor], prefix: str = "") -> None:
+    """Makes our state, in place, of that of a layer of PyTorch Geometric: other names, towers stacked."""
+    if f"{prefix}pre_nns.0.0.weight" not in state:
+        return
+    towers = defaultdict(dict)
+    for key in [key for key in state if key.startswith(prefix)]:
+        where = key.removeprefix(prefix)
+        part, *place = where.split(".")
+        if part in _TOWERS and len(place) == 3:
+            t, k, name = place
+            towers[f"{prefix}{_TOWERS[part]}.{k}.{name}"][int(t)] = state.pop(key)
+        elif where in _OTHERS:
+            value = state.pop(key)
+            state[prefix + _OTHERS[where]] = value.view(()) if part == "aggr_module" else value
+    for key, parts in towers.items():
+        state[key] = torch.stack([parts[t] for t in sorted(parts)])  # [T, ...]
+
+
+def _translated_back(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    theirs, parts, others = {}, *({ours: name for name, ours in names.items()} for names in (_TOWERS, _OTHERS))
+    for key, value in state.items():
+        part, *place = key.split(".")
+        if part in parts:
+            theirs |= {f"{parts[part]}.{t}.{'.'.join(place)}": tower for t, tower in enumerate(value)}
+        else:
+            theirs[others.get(key, key)] = value.view(1) if part == "combined" else value
+    return theirs
+
+
+# ---- from theirs ----
 
 
 def arguments(conv: PyGConv) -> dict[str, Any]:
     """The constructor's arguments that make a layer of the same sizes, aggregators and scalers."""
-    if not isinstance(conv, PyGConv):
-        raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__name__}")
-    if type(conv).message is not PyGConv.message:
-        raise TypeError(f"conv must have the messages of torch_geometric.nn.PNAConv; {type(conv).__name__} has its own")
+    _check(conv)
     scaled = conv.aggr_module
-    activations = [*conv.pre_nns[0][1::2], *conv.post_nns[0][1::2]]
-    if any(True for act in activations for _ in act.parameters()):
-        raise ValueError(f"conv has an activation with parameters of its own in each tower, {activations[0]}")
     return {
         "in_channels": conv.in_channels,
         "out_channels": conv.out_channels,
@@ -44,39 +82,121 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
         "pre_layers": (len(conv.pre_nns[0]) + 1) // 2,
         "post_layers": (len(conv.post_nns[0]) + 1) // 2,
         "divide_input": conv.divide_input,
-        "act": copy.deepcopy(activations[0]) if activations else None,
         "train_norm": isinstance(scaled.avg_deg_log, nn.Parameter),
         "flow": conv.flow,
     }
 
 
-def _name(module: pyg.Aggregation) -> str:
+@torch.no_grad()
+def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
+    """Copies weights and activations of `conv` into `layer`, made from its arguments; dtype, device and mode too."""
+    for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
+        for k in range(1, len(mine), 2):
+            mine[k] = copy.deepcopy(theirs[0][k])
+    layer.to(conv.lin.weight).train(conv.training)
+    layer.load_state_dict(conv.state_dict())
+    trained = {name: torch.tensor(weight.requires_grad) for name, weight in conv.named_parameters()}
+    translate(trained)
+    for name, weight in layer.named_parameters():
+        if len(trained[name].unique()) > 1:
+            raise ValueError(f"conv has towers of which some are frozen (requires_grad=False) and some are not: {name}")
+        weight.requires_grad_(bool(trained[name].all()))
+
+
+def _check(conv: PyGConv) -> None:
+    if not isinstance(conv, PyGConv):
+        raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__name__}")
+    for kind in type(conv).__mro__[: type(conv).__mro__.index(PyGConv)]:
+        written = f"{kind.__module__}_{kind.__name__}"  # the module of a propagate() that PyTorch Geometric wrote
+        for step in _STEPS.intersection(vars(kind)):
+            if not vars(kind)[step].__module__.startswith(written):
+                raise TypeError(f"conv must be a plain torch_geometric.nn.PNAConv; {kind.__name__} has its own {step}")
+    if type(conv.aggr_module) is not aggr.DegreeScalerAggregation:
+        raise ValueError(f"conv has the aggregation {conv.aggr_module}, which is not taken over")
+    if conv.explain or conv.decomposed_layers > 1:
+        raise ValueError("conv is being explained or has decomposed_layers, which is not taken over")
+    for name, module in conv.named_modules():
+        for key, hooks in vars(module).items():
+            if key.endswith("_hooks") and "state_dict" not in key and hooks:
+                raise ValueError(f"conv has hooks, which are not taken over: {key.strip('_')} of {name or 'conv'}")
+    _check_towers("pre_nns", conv.pre_nns)
+    _check_towers("post_nns", conv.post_nns)
+    for name in ("lin", *(() if conv.edge_dim is None else ("edge_encoder",))):
+        _check_linear(name, getattr(conv, name))
+
+
+def _check_towers(part: str, towers: nn.ModuleList) -> None:
+    """Linear maps, and between them the same activations in every tower."""
+    for tower in towers:
+        if type(tower) is not nn.Sequential or len(tower) != len(towers[0]):
+            raise ValueError(f"conv.{part} must have towers of one kind, got {tower}")
+        for k, module in enumerate(tower):
+            if k % 2 == 0:
+                _check_linear(part, module)
+            elif [*module.parameters(), *module.buffers()]:
+                raise ValueError(f"conv.{part} has an activation with parameters of its own in each tower, {module}")
+            elif _settings(module) != _settings(towers[0][k]):
+                raise ValueError(f"conv.{part} has different activations in its towers, {towers[0][k]} and {module}")
+
+
+def _check_linear(name: str, module: nn.Module) -> None:
+    if type(module) not in (Linear, nn.Linear) or module.bias is None:
+        raise ValueError(f"conv.{name} must be linear with a bias, got {module}")
+
+
+def _settings(module: nn.Module) -> tuple:
+    return type(module), {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
+
+
+def _name(module: aggr.Aggregation) -> str:
     learned = any(True for _ in module.parameters())
-    if type(module) not in _NAMES or learned or getattr(module, "t", 1.0) != 1.0:
-        raise ValueError(f"conv has the aggregator {module}; those taken over are {', '.join(_NAMES.values())}")
+    partly = any(getattr(part, "semi_grad", False) for part in module.modules())
+    if type(module) not in _NAMES or learned or partly or getattr(module, "t", 1.0) != 1.0:
+        more = " with semi_grad=True" if partly else ""
+        raise ValueError(f"conv has the aggregator {module}{more}; those taken over are {', '.join(_NAMES.values())}")
     return _NAMES[type(module)]
 
 
+# ---- to theirs ----
+
+
 @torch.no_grad()
-def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
-    """Copies the weights of `conv` into `layer`, a pna.PNAConv made from its arguments; dtype and device too."""
-    layer.to(conv.lin.weight)
+def made_from(layer: nn.Module) -> PyGConv:
+    """A torch_geometric.nn.PNAConv with a copy of the weights of a pna.PNAConv."""
+    combined = layer.combined
+    _check_mine(layer)
+    conv = PyGConv(
+        layer.in_channels, layer.out_channels, list(combined.aggregators), list(combined.scalers),
+        torch.tensor([0, 1]), layer.edge_dim, layer.towers, (len(layer.M) + 1) // 2, (len(layer.U) + 1) // 2,
+        layer.divide_input, train_norm=isinstance(combined.delta, nn.Parameter), flow=layer.flow,
+    )  # fmt: skip
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
-        for k in range(0, len(mine), 2):
-            mine[k].weight.copy_(torch.stack([tower[k].weight for tower in theirs]))
-            mine[k].bias.copy_(torch.stack([tower[k].bias for tower in theirs]))
-    _copy_linear(conv.lin, layer.mix)
-    if conv.edge_dim is not None:
-        _copy_linear(conv.edge_encoder, layer.edge_encoder)
-    layer.combined.delta.copy_(_scalar(conv.aggr_module.avg_deg_log))
-    layer.combined.mean_degree.copy_(_scalar(conv.aggr_module.avg_deg_lin))
-    layer.train(conv.training)
+        for k in range(1, len(mine), 2):
+            for tower in theirs:
+                tower[k] = copy.deepcopy(mine[k])
+    conv.to(layer.mix.weight).train(layer.training)
+    conv.load_state_dict(_translated_back(layer.state_dict()))
+    conv.aggr_module.init_avg_deg_log = combined.statistics.delta
+    conv.aggr_module.init_avg_deg_lin = combined.statistics.mean_degree
+    trained = {name: torch.full(weight.shape[:1], weight.requires_grad) for name, weight in layer.named_parameters()}
+    trained = _translated_back(trained)
+    for name, weight in conv.named_parameters():
+        weight.requires_grad_(bool(trained[name].all()))
+    return conv
 
 
-def _copy_linear(theirs: nn.Module, mine: nn.Linear) -> None:
-    mine.weight.copy_(theirs.weight)
-    mine.bias.copy_(theirs.bias)
-
-
-def _scalar(value: Tensor) -> Tensor:
-    return value.view(())
+def _check_mine(layer: nn.Module) -> None:
+    if layer.in_channels == -1:
+        raise ValueError("the layer has in_channels=-1 and no weights yet: call it once")
+    if layer.swap_extremes:
+        raise ValueError("torch_geometric.nn.PNAConv has no swap_extremes (D5)")
+    for kind, given, allowed in (
+        ("aggregators", layer.combined.aggregators, [*_NAMES.values()]),
+        ("scalers", layer.combined.scalers, ["identity", "amplification", "attenuation", "linear", "inverse_linear"]),
+    ):
+        for name in given:
+            if name not in allowed:
+                raise ValueError(f"torch_geometric.nn.PNAConv has no {name!r} among its {kind}: {', '.join(allowed)}")
+    maps = [*layer.M[::2], *layer.U[::2]]
+    if not fused.untouched(layer) or any(type(module) is not TowerLinear for module in maps):
+        raise ValueError("the layer has hooks, or other modules in the place of its own, which are not carried over")

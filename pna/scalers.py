@@ -7,13 +7,14 @@ where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
 
-__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "linear", "scale"]
+__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "factors", "linear", "scale"]
 
 # The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
@@ -27,7 +28,7 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
     """Equation 6: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
-    return torch.log1p(_without_pole(d, alpha)) ** alpha / delta**alpha
+    return _power(d, _logarithm(d, delta), alpha)
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
@@ -36,17 +37,34 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     There is one difference to the text: d is divided by the mean degree of the training set, as PyTorch
     Geometric does; mean_degree = 1 gives the text's S(d) = d.
     """
-    return _without_pole(d, power) ** power / mean_degree**power
+    return _power(d, d.clamp(min=1) / mean_degree, power)
 
 
-def _without_pole(d: Tensor, exponent: float) -> Tensor:
-    return d.clamp(min=1) if exponent < 0 else d
+def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
+    """The factors of each node, [N, S]: a scaler is a name of SCALERS, or a number, which is α of equation 6."""
+    bases: dict[str, Tensor] = {}
+    columns = []
+    for scaler in scalers:
+        kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
+        if kind not in bases and exponent != 0:
+            bases[kind] = _logarithm(d, delta) if kind == "logarithmic" else d.clamp(min=1) / mean_degree
+        columns.append(_power(d, bases[kind], exponent) if exponent != 0 else torch.ones_like(d))
+    return torch.stack(columns, dim=-1)
 
 
 def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
-    """The factor of each node, [N]: `scaler` is a name of SCALERS, or a number, which is α of equation 6."""
-    kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
-    return S(d, exponent, delta) if kind == "logarithmic" else linear(d, exponent, mean_degree)
+    """The factor of each node by one scaler, [N]."""
+    return factors(d, [scaler], delta, mean_degree)[..., 0]
+
+
+def _logarithm(d: Tensor, delta: Tensor | float) -> Tensor:
+    return torch.log1p(d.clamp(min=1)) / delta
+
+
+def _power(d: Tensor, base: Tensor, exponent: float) -> Tensor:
+    """base^exponent, base being that of d = 1 where d = 0; there 0 takes its place if the exponent is positive."""
+    s = base**exponent
+    return s.masked_fill(d == 0, 0) if exponent > 0 else s
 
 
 @dataclass(frozen=True)
@@ -58,13 +76,16 @@ class DegreeStatistics:
 
     def __post_init__(self) -> None:
         for name in ("delta", "mean_degree"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {value!r}")
 
     @classmethod
     def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
         """From the degree of every node of the training set."""
         _check_counts("degrees", degrees)
+        if degrees.is_floating_point() and bool((degrees != degrees.floor()).any()):
+            raise ValueError(f"degrees must be whole numbers, got {degrees[degrees != degrees.floor()][0]}")
         return cls.from_histogram(torch.bincount(degrees.flatten().long()))
 
     @classmethod
@@ -83,7 +104,13 @@ def degree_histogram(graphs: Iterable) -> Tensor:
     """The number of nodes of each in-degree over `graphs` (PyTorch Geometric Data or batches of them)."""
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
-        degrees = torch.bincount(data.edge_index[1].cpu(), minlength=data.num_nodes)
+        target = data.edge_index[1].cpu()
+        if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
+            raise ValueError(
+                f"edge_index must hold node numbers from 0 to {data.num_nodes - 1}, "
+                f"got values from {target.min()} to {target.max()}"
+            )
+        degrees = torch.bincount(target, minlength=data.num_nodes)
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts

@@ -4,7 +4,6 @@ The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread`
 is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -31,7 +30,7 @@ def max(m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def _target(ptr: Tensor, num_messages: int) -> Tensor:
-    return torch.repeat_interleave(ptr.diff(), output_size=num_messages)  # [E], the node of each message
+    return torch.repeat_interleave(ptr.diff().long(), output_size=num_messages)  # [E], the node of each message
 
 
 def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
@@ -42,18 +41,18 @@ def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
 class _Sum(Function):
     @staticmethod
     def forward(m: Tensor, ptr: Tensor) -> Tensor:
-        out = m.new_zeros(len(ptr) - 1, *m.shape[1:])
+        out = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
         if m.numel() == 0:
             return out
         if m.is_cuda:  # index_add_ would use atomics there, in an order that changes from run to run
             return torch.segment_reduce(m.contiguous(), "sum", offsets=ptr, axis=0, unsafe=True)
-        return out.index_add_(0, _target(ptr, len(m)), m)
+        return out.index_add_(0, _target(ptr, m.shape[0]), m)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         m, ptr = inputs
         ctx.save_for_backward(ptr)
-        ctx.num_messages = len(m)
+        ctx.num_messages = m.shape[0]
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
@@ -87,11 +86,11 @@ class _Spread(Function):
 class _Max(Function):
     @staticmethod
     def forward(m: Tensor, ptr: Tensor) -> Tensor:
-        flat = m.reshape(len(m), math.prod(m.shape[1:]))  # [E, channels]
-        top = flat.new_zeros(len(ptr) - 1, flat.shape[1])
-        index = _target(ptr, len(m)).unsqueeze(1).expand_as(flat)
-        top.scatter_reduce_(0, index, flat, "amax", include_self=False)  # a maximum is exact in any order
-        return top.view(-1, *m.shape[1:])
+        top = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
+        if m.numel() == 0:
+            return top
+        index = _target(ptr, m.shape[0]).view(-1, *[1] * (m.dim() - 1)).expand_as(m)
+        return top.scatter_reduce_(0, index, m, "amax", include_self=False)  # a maximum is exact in any order
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -101,9 +100,9 @@ class _Max(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
         m, top, ptr = ctx.saved_tensors
-        is_top = (m.detach() == spread(top.detach(), ptr, len(m))).to(m.dtype)
+        is_top = (m.detach() == spread(top.detach(), ptr, m.shape[0])).to(m.dtype)
         ties = sum(is_top, ptr).clamp(min=1)
-        return spread(g / ties, ptr, len(m)) * is_top, None
+        return spread(g / ties, ptr, m.shape[0]) * is_top, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:

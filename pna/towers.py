@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn.resolver import activation_resolver
 
-from pna.arguments import positive
+from pna.arguments import MOST_LAYERS, positive
 
-__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product"]
+__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product", "product_backward"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -22,6 +22,15 @@ def product(x: Tensor, weight: Tensor) -> Tensor:
     return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
 
+def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of x and of the weight from that of their product, g [N, T, out]."""
+    if x.shape[1] == 1:
+        g = g.flatten(1)  # [N, T·out]
+        return (g @ weight.flatten(0, 1)).unsqueeze(1), (g.t() @ x.squeeze(1)).view(weight.shape)
+    g = g.transpose(0, 1)  # [T, N, out]
+    return torch.bmm(g, weight).transpose(0, 1), torch.bmm(g.transpose(1, 2), x.transpose(0, 1))
+
+
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same with a bias [T, out] for every tower."""
     if x.shape[1] == 1:
@@ -30,16 +39,26 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class TowerLinear(nn.Module):
-    """W_t x + b_t for every tower t: [N, T or 1, in] -> [N, T, out]."""
+    """W_t x + b_t for every tower t: [N, T or 1, in] -> [N, T, out]; a size of 0 is not known yet."""
 
     def __init__(self, towers: int, in_features: int, out_features: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(towers, out_features, in_features))
-        self.bias = nn.Parameter(torch.empty(towers, out_features))
+        known = in_features > 0 and out_features > 0
+        self.weight = _parameter(towers, out_features, in_features) if known else nn.UninitializedParameter()
+        self.bias = _parameter(towers, out_features) if known else nn.UninitializedParameter()
         self.reset_parameters()
+
+    def settle(self, towers: int, in_features: int, out_features: int) -> None:
+        """Makes the weights of a layer whose sizes were not known."""
+        if isinstance(self.weight, nn.UninitializedParameter):
+            self.weight.materialize((towers, out_features, in_features))
+            self.bias.materialize((towers, out_features))
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Uniform in ±1/√in, as torch.nn.Linear."""
+        if isinstance(self.weight, nn.UninitializedParameter):
+            return
         bound = 1 / math.sqrt(self.weight.shape[-1])
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
@@ -50,20 +69,35 @@ class TowerLinear(nn.Module):
 
     def extra_repr(self) -> str:
         """Towers and sizes."""
+        if isinstance(self.weight, nn.UninitializedParameter):
+            return "not known yet"
         towers, out_features, in_features = self.weight.shape
         return f"towers={towers}, {in_features}, {out_features}"
+
+
+def _parameter(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(shape))
 
 
 def mlp(
     name: str, layers: int, towers: int, sizes: tuple[int, int], act: Activation, act_kwargs: dict[str, Any] | None
 ) -> nn.Sequential:
     """`layers` linear maps with activations between them: the networks M and U of equation 8."""
-    activation = activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
+    layers, activation = positive(name, layers, MOST_LAYERS), _activation(act, act_kwargs)
     modules: list[nn.Module] = [TowerLinear(towers, *sizes)]
-    for _ in range(positive(name, layers) - 1):
+    for _ in range(layers - 1):
         modules += [activation if isinstance(activation, nn.Module) else _Elementwise(activation)]
         modules += [TowerLinear(towers, sizes[1], sizes[1])]
     return nn.Sequential(*modules)
+
+
+def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module | Callable[[Tensor], Tensor]:
+    if not (act is None or isinstance(act, str) or callable(act)):
+        raise TypeError(f"act must be a name, a function of a tensor or None, got {act!r}")
+    try:
+        return activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
+    except (TypeError, ValueError) as error:  # PyTorch Geometric's words name neither argument
+        raise ValueError(f"act={act!r} with act_kwargs={act_kwargs!r} is no activation: {error}") from error
 
 
 class _Elementwise(nn.Module):

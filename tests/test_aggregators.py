@@ -1,5 +1,8 @@
 """The aggregators against their equations, their laws and their limits."""
 
+import math
+from fractions import Fraction
+
 import pytest
 import torch
 from hypothesis import given
@@ -192,6 +195,51 @@ def test_high_moments_of_large_values_do_not_overflow(n):
     assert grad.abs().max() > 0.01
 
 
+@pytest.mark.parametrize("n", [2, 3, 8, 20, 999])
+@pytest.mark.parametrize("spread", [1e-3, 1e-12, 1e3])
+def test_moments_of_any_spread_are_those_of_the_equation(n, spread):
+    """In float32 (1e-3)^20 is 0, but sign(e) is not: there the equation gives ε^(1/n)."""
+    m = (spread * torch.tensor([-1.0, -0.25, 0.5, 2.0, -0.5])).requires_grad_()
+    values = [Fraction(v) for v in m.tolist()]
+    mean = sum(values) / len(values)
+    e = sum((v - mean) ** n for v in values) / len(values)
+    expected = math.exp(_log(abs(e) + Fraction(EPSILON)) / n) * (1 if e > 0 else -1)
+    out = aggregators.moment(n)(m, torch.tensor([0, 5]))
+    assert out.item() == pytest.approx(expected, rel=1e-4)
+    assert torch.autograd.grad(out, m)[0].isfinite().all()
+
+
+def _log(x):
+    """Of a fraction that may be beyond the floats."""
+    shift = x.numerator.bit_length() - x.denominator.bit_length()
+    return math.log(x / Fraction(2) ** shift) + shift * math.log(2)
+
+
+@pytest.mark.parametrize("name", ["var", *MOMENTS, "moment20"])
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e4 + 0.1, -7e-9])
+@pytest.mark.parametrize("degree", [2, 3, 7, 100])
+def test_equal_messages_have_no_spread_at_all(name, value, degree):
+    assert resolve(name).function(torch.full((degree,), value), torch.tensor([0, degree])).item() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("channels", [1, 15, 16, 40])
+def test_int32_ptr(name, channels):
+    m = torch.randn(9, channels)
+    ptr = torch.tensor([0, 4, 4, 9])
+    assert torch.equal(resolve(name).function(m, ptr.int()), resolve(name).function(m, ptr))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shape", [(9, 0), (9, 2, 0), (9, 0, 3)])
+def test_messages_of_no_width(name, shape):
+    m = torch.empty(shape, requires_grad=True)
+    out = resolve(name).function(m, torch.tensor([0, 4, 4, 9]))
+    assert out.shape == (3, *shape[1:])
+    out.sum().backward()
+    assert m.grad.shape == shape
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_softmax_of_huge_values(dtype):
     m = torch.tensor([1e4, -1e4, 9999.0, -1e4, -1e4 + 1], dtype=dtype, requires_grad=True)
@@ -247,7 +295,22 @@ def test_half_precision_accumulates_in_float32():
 
 @pytest.mark.parametrize(
     "name",
-    ["median", "moment", "moment1", "moment0", "moment-2", "moment2.5", "moment02", "moment٣", "", "Mean", 3, None],
+    [
+        "median",
+        "moment",
+        "moment1",
+        "moment0",
+        "moment-2",
+        "moment2.5",
+        "moment02",
+        "moment٣",
+        "",
+        "Mean",
+        3,
+        None,
+        "moment1000",
+        "moment1" + 30 * "0",
+    ],
 )
 def test_unknown_aggregator_is_named_with_the_list(name):
     with pytest.raises(ValueError, match=r"unknown aggregator .*allowed: mean, max, min, std, var, sum"):

@@ -414,11 +414,21 @@ def test_reset_parameters_draws_as_pytorch_geometric():
 
 
 def test_repr():
-    assert repr(layer(8, 6, towers=2)) == (
-        "PNAConv(8, 6, aggregators=['mean', 'std', 'max', 'min'], "
-        "scalers=['identity', 'amplification', 'attenuation'], towers=2, edge_dim=None)"
-    )
+    assert repr(layer(8, 6, towers=2)) == "PNAConv(8, 6, towers=2, edge_dim=None)"
     assert repr(PNASimpleConv(8, 6, ["mean"], [0.5], DEG)) == "PNASimpleConv(8, 6, aggregators=['mean'], scalers=[0.5])"
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf")])
+def test_what_an_isolated_node_holds_spoils_no_aggregate(value):
+    """U's part of x_i is infinite then; M's must not come in as 0 · ∞."""
+    conv = layer(2, 1, aggregators=[*AGGREGATORS, "sum", "softmax", "moment3"])
+    with torch.no_grad():
+        conv.U[0].weight[..., :2] = 1
+        conv.mix.weight.fill_(1)
+    x = torch.tensor([[value, 1.0], [1.0, 2.0], [3.0, 4.0]])
+    out = conv(x, torch.tensor([[1], [2]]))
+    assert out[0].item() == value
+    assert out[1:].isfinite().all()
 
 
 def test_same_bits_every_time():
@@ -457,6 +467,19 @@ def test_same_bits_every_time():
         ({"towers": 0}, ValueError, "towers must be an integer of at least 1, got 0"),
         ({"towers": 2.0}, TypeError, "towers must be an integer of at least 1, got 2.0"),
         ({"edge_dim": 0}, ValueError, "edge_dim must be an integer of at least 1, got 0"),
+        ({"post_layers": 10**30}, ValueError, "post_layers must be an integer of at most 1,000, got 1000000"),
+        ({"pre_layers": 1001}, ValueError, "pre_layers must be an integer of at most 1,000, got 1001"),
+        ({"towers": 10**30}, ValueError, "towers must be an integer of at most 1,048,576, got 1000000"),
+        ({"edge_dim": 4_000_000}, ValueError, "edge_dim must be an integer of at most 1,048,576, got 4000000"),
+        ({"in_channels": 4_000_000}, ValueError, "in_channels must be an integer of at most 1,048,576, got 4000000"),
+        ({"out_channels": -2}, ValueError, "out_channels must be an integer of at least 1, got -2"),
+        ({"in_channels": 2.5}, TypeError, "in_channels must be an integer of at least 1, got 2.5"),
+        ({"divide_input": "no"}, TypeError, "divide_input must be True or False, got 'no'"),
+        ({"train_norm": None}, TypeError, "train_norm must be True or False, got None"),
+        ({"cached": 1}, TypeError, "cached must be True or False, got 1"),
+        ({"act": "reluu"}, ValueError, "act='reluu' with act_kwargs=None is no activation"),
+        ({"act": 3}, TypeError, "act must be a name, a function of a tensor or None, got 3"),
+        ({"act_kwargs": {"slope": 1}}, ValueError, "act='relu' with act_kwargs=.* is no activation"),
         ({"pre_layers": 0}, ValueError, "pre_layers must be an integer of at least 1, got 0"),
         ({"post_layers": -1}, ValueError, "post_layers must be an integer of at least 1, got -1"),
         ({"flow": "sideways"}, ValueError, "flow must be one of source_to_target, target_to_source, got 'sideways'"),
@@ -464,8 +487,9 @@ def test_same_bits_every_time():
     ],
 )
 def test_wrong_constructor_arguments(change, error, words):
+    good = {"in_channels": 8, "out_channels": 6, "aggregators": AGGREGATORS, "scalers": SCALERS, "deg": DEG}
     with pytest.raises(error, match=words):
-        layer(8, 6, **change)
+        PNAConv(**good | change)
 
 
 def test_only_the_identity_does_without_degrees():

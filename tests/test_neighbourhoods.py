@@ -21,7 +21,7 @@ def graphs(draw):
 @given(graph=graphs())
 def test_each_node_gets_its_senders(graph):
     edge_index, N = graph
-    ptr, source, order, _ = Neighbourhoods.of(edge_index, N)
+    ptr, source, order, *_ = Neighbourhoods.of(edge_index, N)
     for i in range(N):
         expected = [j for j, k in edge_index.t().tolist() if k == i]
         assert source[ptr[i] : ptr[i + 1]].tolist() == expected  # a stable sort: the caller's order is kept
@@ -58,15 +58,47 @@ def test_every_form_of_the_edges_is_the_same_graph(graph):
     assert torch.equal(flipped.source, expected.source)
 
 
-def test_a_sparse_transposed_adjacency_is_taken_as_it_is():
-    edge_index = torch.tensor([[0, 2, 1, 1], [1, 1, 0, 2]])
-    adj_t = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(4), (4, 4))
-    expected = Neighbourhoods.of(edge_index, 4)
-    for sparse in (adj_t.coalesce(), adj_t.to_sparse_csr(), adj_t.to_sparse_csc()):
-        got = Neighbourhoods.of(sparse, 4)
-        assert torch.equal(got.ptr, expected.ptr)
-        assert torch.equal(got.source, expected.source)
-        assert got.order is None
+def sparse_forms(edge_index, N):
+    """The same edges as sparse matrices, each with the edges' numbers in the order in which it stores them."""
+    numbers = torch.arange(edge_index.shape[1], dtype=torch.double)
+    adj_t = torch.sparse_coo_tensor(edge_index.flip(0), numbers, (N, N))
+    forms = {"COO, not coalesced": adj_t}
+    if edge_index.unique(dim=1).shape[1] == edge_index.shape[1]:  # the others add up what is there twice
+        forms |= {"COO": adj_t.coalesce(), "CSR": adj_t.to_sparse_csr(), "CSC": adj_t.to_sparse_csc()}
+    return {form: (sparse, sparse._values() if sparse.is_sparse else sparse.values()) for form, sparse in forms.items()}
+
+
+@given(graph=graphs())
+def test_edge_features_follow_a_sparse_adjacency_of_any_form(graph):
+    edge_index, N = graph
+    expected = Neighbourhoods.of(edge_index, N)
+    for form, (sparse, numbers) in sparse_forms(edge_index, N).items():
+        got = Neighbourhoods.of(sparse, N)
+        assert torch.equal(got.ptr, expected.ptr), form
+        number = got.sort(numbers).long()  # of each message: which edge it is
+        assert torch.equal(edge_index[0][number], got.source), form
+        assert torch.equal(edge_index[1][number], got.target), form
+
+
+def test_a_sorted_adjacency_is_taken_as_it_is():
+    adj_t = torch.eye(4).to_sparse_csr()
+    got = Neighbourhoods.of(adj_t, 4)
+    assert got.order is None
+    assert got.source.data_ptr() == adj_t.col_indices().data_ptr()
+
+
+@given(graph=graphs(), more=st.integers(0, 3))
+def test_two_kinds_of_nodes(graph, more):
+    edge_index, N = graph
+    expected, got = Neighbourhoods.of(edge_index, N), Neighbourhoods.of(edge_index, (N + more, N))
+    assert (got.senders, got.num_nodes) == (N + more, N)
+    assert torch.equal(got.source, expected.source)
+    sender_ptr, receiver, _ = got.with_transpose().transpose
+    assert sender_ptr.shape == (N + more + 1,)
+    assert torch.equal(receiver.sort().values, expected.target)
+    back = Neighbourhoods.of(edge_index.flip(0), (N, N + more), flow="target_to_source")
+    assert torch.equal(back.ptr, got.ptr)
+    assert back.senders == N + more
 
 
 @pytest.mark.parametrize(
@@ -85,6 +117,28 @@ def test_a_sparse_transposed_adjacency_is_taken_as_it_is():
 def test_bad_edges(edges, error, words):
     with pytest.raises(error, match=words):
         Neighbourhoods.of(edges, 3)
+
+
+@pytest.mark.parametrize("flow", ["sideways", None, 0, ("source_to_target",)])
+def test_other_flows(flow):
+    with pytest.raises(ValueError, match="flow must be one of source_to_target, target_to_source, got"):
+        Neighbourhoods.of(torch.zeros(2, 1, dtype=torch.long), 3, flow)
+
+
+@pytest.mark.parametrize("num_nodes", [-1, 2.0, None, True, (1, 2, 3), (3, -1), [3, 3]])
+def test_other_numbers_of_nodes(num_nodes):
+    with pytest.raises(ValueError, match="num_nodes must be an integer of at least 0, or a pair of them, got"):
+        Neighbourhoods.of(torch.zeros(2, 1, dtype=torch.long), num_nodes)
+
+
+def test_a_number_that_is_no_node_among_two_kinds():
+    with pytest.raises(ValueError, match="senders from 0 to 1 and receivers from 0 to 4, got values from 2 to 2 and"):
+        Neighbourhoods.of(torch.tensor([[2], [4]]), (2, 5))
+
+
+def test_blocks_are_no_edges():
+    with pytest.raises(ValueError, match=r"a sparse edge_index must be COO, CSR or CSC, got torch.sparse_bsr"):
+        Neighbourhoods.of(torch.eye(4).to_sparse_bsr((2, 2)), 4)
 
 
 def test_a_sparse_adjacency_has_its_own_direction():

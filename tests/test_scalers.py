@@ -26,6 +26,13 @@ def test_injective_for_positive_degrees(alpha):
     assert (s.diff().sign() == math.copysign(1, alpha)).all()
 
 
+@pytest.mark.parametrize("alpha", [50, -50, 20.5])
+def test_a_large_alpha_has_no_quotient_of_infinities(alpha):
+    d = torch.tensor([1.0, 5.0, 30.0])
+    expected = torch.tensor([(math.log(k + 1) / 12.0) ** alpha for k in (1, 5, 30)])
+    torch.testing.assert_close(scalers.S(d, alpha, 12.0), expected, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("scaler", [*SCALERS, 0.5, -0.5, 0.0, 1])
 def test_degree_zero_is_finite_with_a_finite_gradient(scaler):
     delta = torch.tensor(1.3, requires_grad=True)
@@ -92,6 +99,18 @@ def test_degree_histogram_equals_pytorch_geometrics():
 def test_bad_histograms(histogram, error, words):
     with pytest.raises(error, match=words):
         DegreeStatistics.from_histogram(histogram)
+
+
+def test_half_a_neighbour_is_refused():
+    with pytest.raises(ValueError, match=r"degrees must be whole numbers, got 1\.5"):
+        DegreeStatistics.from_degrees(torch.tensor([1.0, 1.5]))
+    assert DegreeStatistics.from_degrees(torch.tensor([1.0, 2.0])).mean_degree == 1.5
+
+
+@pytest.mark.parametrize(("edges", "words"), [([[0], [3]], "from 3 to 3"), ([[0], [-1]], "from -1 to -1")])
+def test_a_histogram_invents_no_nodes(edges, words):
+    with pytest.raises(ValueError, match=f"edge_index must hold node numbers from 0 to 2, got values {words}"):
+        scalers.degree_histogram([Data(edge_index=torch.tensor(edges), num_nodes=3)])
 
 
 @pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0), (-1.0, 1.0)])

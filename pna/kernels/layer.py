@@ -53,7 +53,7 @@ class _Layer(Function):
         *weights, conv, neighbourhoods, save = inputs
         U, U_bias, M, M_bias, mix, mix_bias = (_contiguous(w) for w in weights)
         size, names = Sizes.of(conv), " ".join(conv.combined.aggregators)
-        ptr, column, _, transpose = neighbourhoods
+        ptr, column, _, transpose, *_ = neighbourhoods
         packed = layer_weights.pack(U, U_bias, M, M_bias, mix, size)
         parts = _project(x, packed, size)  # [N, W]
         target, source = _split(parts, size)

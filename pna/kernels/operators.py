@@ -91,7 +91,7 @@ def _(
 ) -> tuple[Tensor, ...]:
     from pna.kernels.aggregation import allocate
 
-    return allocate(source if source is not None else edge, len(ptr) - 1, len(column), names, save)
+    return allocate(source if source is not None else edge, ptr.shape[0] - 1, column.shape[0], names, save)
 
 
 @torch.library.register_fake("pna::fused_aggregate_backward", lib=_library)
@@ -100,7 +100,7 @@ def _(
 ) -> tuple[Tensor, Tensor, Tensor]:
     given = source if source is not None else edge
     grads = (given.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
-    return *grads, given.new_empty(len(ptr) - 1 if rest[-1] else 0, *given.shape[1:])
+    return *grads, given.new_empty(ptr.shape[0] - 1 if rest[-1] else 0, *given.shape[1:])
 
 
 aggregate = torch.ops.pna.fused_aggregate.default

@@ -90,7 +90,7 @@ class TowersLayer(nn.Module):
         """[V, in] -> [V, out]; embedding: of the edges."""
         edge = None if embedding is None else batch.edge
         h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
-        y = split(h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)  # [V, T, out / T]
+        y = split(h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)  # [V, T, out / T]
         y = self.norm(y.flatten(1) * batch.norm, batch)  # [V, out]
         y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
         return x + y if self.residual else y
@@ -119,6 +119,6 @@ class SimpleLayer(nn.Module):
         """[V, in] -> [V, out]; this layer makes no use of edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
-        y = (self.combined(aggregates, graph.degree, self.U.weight) + self.U.bias).squeeze(1)
+        y = (self.combined.mapped(aggregates, graph.degree, self.U.weight) + self.U.bias).squeeze(1)
         y = functional.relu(self.norm(y, batch))
         return dropout(x + y if self.residual else y, self.p, noise)

@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck
 
 from pna import Neighbourhoods
-from pna import aggregate as twin
+from pna import gather as twin
 from pna.kernels import aggregation, aggregation_backward, operators
 
 PAPER = "mean max min std"

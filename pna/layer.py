@@ -1,0 +1,158 @@
+"""What PNAConv and PNASimpleConv share: how they take nodes, edges and explanations, as PyTorch Geometric does."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from pna.arguments import choice, flag, positive, same_device, same_dtype, tensor
+from pna.neighbourhoods import FLOWS, Neighbourhoods
+
+__all__ = ["Layer", "Nodes"]
+
+Nodes = Tensor | tuple[Tensor, Tensor]  # x [N, in], or one for each row of edge_index
+
+
+class Layer(MessagePassing):
+    """A layer that PyTorch Geometric's tools take for one of theirs: explanations, embeddings, to_hetero, summaries.
+
+    Its sums are not made by their machinery: a class that overrides a step of it, or a hook on one, is refused by name.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, cached: bool, flow: str) -> None:
+        super().__init__(aggr=None, flow=choice("flow", flow, FLOWS), node_dim=0)
+        self.in_channels = -1 if in_channels == -1 else positive("in_channels", in_channels)
+        self.out_channels = positive("out_channels", out_channels)
+        self.cached = flag("cached", cached)
+        self._cache: Neighbourhoods | None = None
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        for step in ("propagate", "message", "aggregate", "message_and_aggregate", "update", "edge_update"):
+            if getattr(cls, step) is not getattr(Layer, step):
+                raise TypeError(
+                    f"{cls.__name__} overrides {step}(), which pna's layers never call: override forward(), "
+                    "or start from torch_geometric.nn.PNAConv"
+                )
+
+    def propagate(self, *args: object, **kwargs: object) -> Tensor:
+        """Refused: there is no message passing to start."""
+        raise NotImplementedError(f"{type(self).__name__} has no propagate(): call the layer itself")
+
+    def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
+        """Nothing: there is no propagate() to write out."""
+
+    def reset_parameters(self) -> None:
+        """Draws all weights anew, sets δ back to the training set's, and forgets a cached graph."""
+        self._cache = None
+        if self.in_channels == -1:
+            return  # there are no weights yet
+        for child in self.modules():
+            if child is not self and hasattr(child, "reset_parameters"):
+                child.reset_parameters()
+
+    def forget_graph(self) -> None:
+        """Lets a layer with cached=True take another graph at the next call."""
+        self._cache = None
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "Layer":
+        self._cache = None  # a cached graph does not move with the weights
+        return super()._apply(*args, **kwargs)
+
+    def take(self, x: Nodes, edges: Tensor | Neighbourhoods) -> tuple[Tensor, Tensor, Neighbourhoods]:
+        """Checks x against the weights: the senders' features, the receivers' and the graph in CSR order."""
+        if torch.jit.is_tracing():
+            raise RuntimeError(
+                f"{type(self).__name__} cannot be traced by torch.jit.trace, which would keep the example's sizes: "
+                "use torch.export"
+            )
+        senders, receivers = self._nodes(x)
+        graph = self._cache if self._cache is not None else self._graph(x, edges)
+        wanted = graph.num_nodes if graph.senders is None else graph.senders
+        if receivers.shape[0] != graph.num_nodes or senders.shape[0] != wanted:
+            hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
+            if senders is receivers and graph.senders is None:
+                raise ValueError(f"x must have a row for each of {graph.num_nodes} nodes, got {x.shape[0]}{hint}")
+            raise ValueError(
+                f"x must have rows for {wanted} senders and {graph.num_nodes} receivers, "
+                f"got {senders.shape[0]} and {receivers.shape[0]}{hint}"
+            )
+        if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
+            self._cache = graph
+        return senders, receivers, graph
+
+    def _nodes(self, x: Nodes) -> tuple[Tensor, Tensor]:
+        pair = isinstance(x, tuple)
+        if pair and len(x) != 2:
+            raise ValueError(f"x must be a tensor or a pair of them, got a tuple of {len(x)}")
+        named = {"x[0]": x[0], "x[1]": x[1]} if pair else {"x": x}
+        for name, given in named.items():
+            tensor(name, given)
+            if self.in_channels == -1 and given.dim() == 2:
+                self.settle(given.shape[1])
+            if given.dim() != 2 or given.shape[1] != self.in_channels:
+                wanted = f"[N, in_channels = {self.in_channels}]"
+                raise ValueError(f"{name} must have the shape {wanted}, got {tuple(given.shape)}")
+            weight = self._weight()
+            same_device(name, given, "the layer's weights", weight)
+            same_dtype(name, given, weight)
+        first, second = x if pair else (x, x)
+        return (first, second) if self.flow == "source_to_target" else (second, first)
+
+    def _graph(self, x: Nodes, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
+        pair = isinstance(x, tuple)
+        given = isinstance(edges, Neighbourhoods)
+        if given or isinstance(edges, Tensor):
+            same_device("edge_index", edges.ptr if given else edges, "x", x[0] if pair else x)
+        if not given:
+            return Neighbourhoods.of(edges, (x[0].shape[0], x[1].shape[0]) if pair else x.shape[0], self.flow)
+        if edges.flow not in (None, self.flow):
+            raise ValueError(f"edge_index is of Neighbourhoods with flow={edges.flow!r}, the layer has {self.flow!r}")
+        return edges
+
+    def _weight(self) -> Tensor:
+        """One of the weights, which say what dtype and device x must have; δ where they are not plain tensors."""
+        weight = getattr(self._last(), "weight", None)
+        return weight if isinstance(weight, Tensor) else self.combined.delta
+
+    def _explained(self, m: Tensor, graph: Neighbourhoods) -> Tensor:
+        """The messages [E, ...] times the mask that an explanation puts on the edges, if one does."""
+        if not self._explain:
+            return m
+        if graph.order is None:
+            return self.explain_message(m, graph.num_nodes)
+        in_order = m[graph.order.argsort()]  # as the caller has the edges, and the mask
+        return self.explain_message(in_order, graph.num_nodes)[graph.order]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        weight = state_dict.get(f"{prefix}U.0.weight")
+        if self.in_channels == -1 and isinstance(weight, Tensor):
+            self.settle(self._in_channels_of(weight.shape[-1]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def settle(self, in_channels: int) -> None:
+        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        raise NotImplementedError
+
+    def _in_channels_of(self, width: int) -> int:
+        """in_channels from the width of U's input."""
+        raise NotImplementedError
+
+    def _last(self) -> nn.Module:
+        """The module that comes last."""
+        raise NotImplementedError
+
+
+def _refused(name: str) -> Callable:
+    def register(self: Layer, *args: object, **kwargs: object) -> None:
+        raise NotImplementedError(f"{type(self).__name__} has no {name}(): it makes no messages for a hook to see")
+
+    register.__doc__ = "Refused: there is nothing for the hook to see."
+    return register
+
+
+for _step in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update"):
+    for _kind in ("forward_hook", "forward_pre_hook"):
+        setattr(Layer, f"register_{_step}_{_kind}", _refused(f"register_{_step}_{_kind}"))

@@ -1,0 +1,173 @@
+"""Calls with one invalid argument, each with the word that the refusal must hold."""
+
+import inspect
+import math
+import random
+from collections.abc import Callable
+
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+
+from pna import DegreeStatistics, Neighbourhoods, PNAConv, PNASimpleConv
+from pna.aggregators import resolve
+
+Call = tuple[str, Callable[[], object]]
+NOT_INTEGERS = [0, -3, 2.5, "3", None, True, 10**30, float("nan"), [4], 4_000_000]
+NOT_NAMES = ["median", "", None, 3, ["mean"], "moment1", "moment1000", "Mean", b"mean", torch.tensor(1)]
+NOT_SCALERS = ["log", "", None, ["identity"], float("nan"), float("inf"), True, 1j, "Identity"]
+NOT_LISTS = ["mean", None, 3, [], (), {"mean"}, torch.ones(2)]
+NOT_FLAGS = [None, 1, 0, "yes", [True], 2.0]
+CONSTRUCTOR = {
+    "in_channels": [v for v in NOT_INTEGERS if v != -1],
+    "out_channels": NOT_INTEGERS,
+    "towers": NOT_INTEGERS,
+    "pre_layers": NOT_INTEGERS,
+    "post_layers": NOT_INTEGERS,
+    "edge_dim": [v for v in NOT_INTEGERS if v is not None],
+    "divide_input": NOT_FLAGS,
+    "train_norm": NOT_FLAGS,
+    "cached": NOT_FLAGS,
+    "swap_extremes": NOT_FLAGS,
+    "flow": ["sideways", None, 0, "", ["source_to_target"], "SOURCE_TO_TARGET"],
+    "act": ["reluu", 3, [nn.ReLU()], ""],
+    "act_kwargs": [{"nonsense": 1}, 3, [1]],
+    "deg": [[1, 2], 3, "x", *map(torch.tensor, ([], [4, 0], [1.0, math.nan], [-1, 4], [1.0, math.inf], True))],
+}
+GOOD = {"in_channels": 4, "out_channels": 6, "aggregators": ["mean", "std"], "scalers": ["identity", "amplification"]}
+GOOD |= {"deg": torch.tensor([0, 3, 5])}
+
+
+def constructor(rng: random.Random) -> Call:
+    name = rng.choice([*CONSTRUCTOR, "aggregators", "scalers", "aggregator", "scaler"])
+    if name in CONSTRUCTOR:
+        values = CONSTRUCTOR[name]
+    elif name in ("aggregators", "scalers"):
+        values = NOT_LISTS
+    else:
+        values = [["mean", v] for v in NOT_NAMES] if name == "aggregator" else [["identity", v] for v in NOT_SCALERS]
+    argument = name + "s" if name in ("aggregator", "scaler") else name
+    change = {argument: rng.choice(values)}
+    kinds = [PNAConv, PNASimpleConv] if argument in inspect.signature(PNASimpleConv).parameters else [PNAConv]
+    return name, lambda: rng.choice(kinds)(**GOOD | change)
+
+
+def shares(rng: random.Random) -> Call:
+    towers = rng.choice((4, 5, 7))
+    if rng.random() < 0.5:
+        return "out_channels", lambda: PNAConv(**GOOD | {"towers": towers})
+    return "in_channels", lambda: PNAConv(**GOOD | {"towers": 3, "divide_input": True})
+
+
+def forward(rng: random.Random) -> Call:
+    edge_dim = rng.choice((None, 3))
+    conv = PNAConv(**GOOD, edge_dim=edge_dim)
+    good = {"x": torch.randn(5, 4), "edge_index": torch.randint(0, 5, (2, 8))}
+    if edge_dim:
+        good["edge_attr"] = torch.randn(8, 3)
+    x, edges, edge = good["x"], good["edge_index"], torch.randn(8, 3)
+    changes = {
+        "x": [None, [1], 3, "x", {}, x[:, 0], x[:, :3], x[..., None], x.long(), x.double(), x.half(), x.bool()],
+        "edge_index": [None, [[0], [1]], 3, (), edges[[0, 1, 1]], edges[0], edges.float(), edges + 5, edges - 9],
+        "edge_attr": [edge[1:], edge[:, 0], edge[:, :2], edge.double(), edge.long(), edge.tolist(), edge.to("meta"), 3],
+    }
+    changes["x"] += [x.to("meta"), (x,), (x, None), (x, x[:, :3])]
+    changes["edge_index"] += [edges.bool(), edges.short(), edges.to("meta"), torch.eye(5), torch.eye(4).to_sparse()]
+    changes["edge_attr"] += [None] if edge_dim else []
+    name = rng.choice([*changes])
+    value = rng.choice(changes[name])
+    return name, lambda: conv(**good | {name: value})
+
+
+def graphs(rng: random.Random) -> Call:
+    conv, x = PNAConv(**GOOD), torch.randn(5, 4)
+    edges = torch.randint(0, 5, (2, 8))
+    return rng.choice(
+        [
+            ("x", lambda: conv(x, Neighbourhoods.of(edges, 6))),
+            ("flow", lambda: conv(x, Neighbourhoods.of(edges, 5, "target_to_source"))),
+            ("x", lambda: conv((x, x), Neighbourhoods.of(edges, (6, 5)))),
+            ("flow", lambda: Neighbourhoods.of(edges, 5, rng.choice(["sideways", None, 3]))),
+            ("num_nodes", lambda: Neighbourhoods.of(edges, rng.choice([-1, 2.5, None, "5", (5, 5, 5), [5, 5]]))),
+            ("edge_index", lambda: Neighbourhoods.of(edges, 5 - rng.randint(5, 5))),
+            ("edge_index", lambda: Neighbourhoods.of(torch.eye(4).to_sparse_bsr((2, 2)), 4)),
+            ("flow", lambda: Neighbourhoods.of(torch.eye(5).to_sparse(), 5, "target_to_source")),
+        ]
+    )
+
+
+def aggregators(rng: random.Random) -> Call:
+    function, m, ptr = (
+        resolve(rng.choice(["mean", "max", "std", "moment3", "softmin"])).function,
+        torch.randn(5, 2),
+        [0, 2, 5],
+    )
+    pointers = [torch.tensor(p) for p in ([0.0, 5.0], [[0, 5]], [0, 4], [1, 5], [0, 6, 5], [0, 4, 2, 5])]
+    pointers += [torch.tensor([], dtype=torch.long), torch.tensor(5), [0, 5], None]
+    bad_messages = [m.long(), torch.tensor(1.0), m.bool(), None, [[1.0]]]
+    return rng.choice(
+        [
+            ("ptr", lambda: function(m, rng.choice(pointers))),
+            ("m must", lambda: function(rng.choice(bad_messages), torch.tensor(ptr))),
+            ("aggregator", lambda: resolve(rng.choice(NOT_NAMES))),
+        ]
+    )
+
+
+def statistics(rng: random.Random) -> Call:
+    value = rng.choice([0.0, -1.0, float("nan"), float("inf"), None, "1", True, 1j])
+    degrees = rng.choice([[1], None, *map(torch.tensor, ([1.5], [-1], [], [math.nan]))])
+    return rng.choice(
+        [
+            ("delta", lambda: DegreeStatistics(value, 1.0)),
+            ("mean_degree", lambda: DegreeStatistics(1.0, value)),
+            ("degrees", lambda: DegreeStatistics.from_degrees(degrees)),
+            ("deg", lambda: PNAConv(4, 6, ["mean"], ["amplification"])),
+        ]
+    )
+
+
+class Louder(pyg.PNAConv):
+    def update(self, inputs: torch.Tensor) -> torch.Tensor:
+        return 2 * inputs
+
+
+def theirs(rng: random.Random) -> Call:
+    def take(change: Callable[[pyg.PNAConv], object], kind: type = pyg.PNAConv, **kwargs: object) -> Callable:
+        conv = kind(**GOOD | {"towers": 2, "pre_layers": 2} | kwargs)
+        change(conv)
+        return lambda: PNAConv.from_pyg(conv)
+
+    def nothing(*_: object) -> None:
+        return None
+
+    return rng.choice(
+        [
+            ("conv", lambda: PNAConv.from_pyg(rng.choice([None, nn.Linear(2, 2), 3]))),
+            ("update", take(nothing, Louder)),
+            ("hooks", take(lambda c: c.register_message_forward_hook(nothing))),
+            ("hooks", take(lambda c: c.pre_nns[0][0].register_forward_hook(nothing))),
+            ("activation", take(lambda c: c.pre_nns[0].__setitem__(1, nn.Tanh()))),
+            ("activation", take(nothing, act="prelu")),
+            ("aggregator", take(nothing, aggregators=[rng.choice(["median", "mul", pyg.SoftmaxAggregation(t=2.0)])])),
+            ("semi_grad", take(nothing, aggregators=[pyg.aggr.VarAggregation(semi_grad=True)])),
+            ("requires_grad", take(lambda c: c.pre_nns[0][0].requires_grad_(False))),
+            ("pre_nns", take(lambda c: c.pre_nns[1].__setitem__(0, nn.Identity()))),
+            ("lin", take(lambda c: setattr(c, "lin", nn.Identity()))),
+        ]
+    )
+
+
+CALLS = [
+    constructor,
+    constructor,
+    constructor,
+    shares,
+    forward,
+    forward,
+    forward,
+    graphs,
+    aggregators,
+    statistics,
+    theirs,
+]
