@@ -293,8 +293,8 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     assert train(SMOKE) == 0
     capsys.readouterr()
     assert evaluate([*SMOKE, "--on", collection]) == 0
-    first, *lines = capsys.readouterr().out.splitlines()
-    assert first == f"{NAME}, smoke"
+    first, second, *lines = capsys.readouterr().out.splitlines()
+    assert (first, second) == (f"{NAME}, smoke", "weights of seeds 0, 1")
     assert lines[0].startswith("log10 MSE, five best")
     for task in TASKS:
         assert task.name in lines[0]

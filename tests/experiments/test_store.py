@@ -157,7 +157,7 @@ def test_weights_are_written_with_the_hash_and_the_checkpoint_goes(trained):
     trained.record()
     assert not trained.checkpoint.exists()
     tensors, facts = read_tensors(trained.weights)
-    assert facts == {"hash": trained.hash, "cell": str(CELL), "seeds": [0, 1]}
+    assert facts == {"hash": trained.hash, "cell": str(CELL), "rows": [0, 1], "seeds": [0, 1]}
     assert torch.equal(tensors["theta"], trained.replicas.best_theta)
     assert torch.equal(tensors["state"], trained.replicas.best_state)
     assert torch.equal(tensors["validation"], trained.replicas.best)

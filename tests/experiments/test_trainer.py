@@ -47,11 +47,12 @@ def test_a_replica_out_of_patience_leaves_and_the_others_do_not_notice(small):
     assert replicas.best_epoch[1] == 1
     assert not replicas.diverged.any()
 
-    # A matrix product of another batch size may round otherwise, so the bits need not be the same: float64, to 1e-9.
+    # A matrix product of another batch size may round otherwise, so the bits need not be the same; nor need the weights,
+    # of which Adam moves those whose gradient is rounding alone. The losses do not see them, and agree in float64.
     others = small.replicas(MODEL, [0, 2])
     take_part(trainer, others)
-    for name, t in replicas.rows([0, 2]).tensors().items():
-        torch.testing.assert_close(t, others.tensors()[name], rtol=1e-9, atol=1e-12, msg=name)
+    for name in ("train", "validation", "best", "best_epoch", "epoch"):
+        torch.testing.assert_close(getattr(replicas, name)[[0, 2]], getattr(others, name), rtol=1e-9, atol=0, msg=name)
 
 
 def test_one_that_has_left_is_not_touched_any_more(small):
@@ -169,7 +170,8 @@ def test_a_validation_loss_that_is_not_finite_ends_a_replica_unless_d13(small, m
 
         def bad(theta, state, batches, good=good, replicas=replicas):
             errors = good(theta, state, batches)
-            errors[1] = torch.where(replicas.epoch[1] == 1, torch.inf, errors[1])  # in the second epoch alone
+            if len(errors) == 2 and replicas.epoch[1] == 1:
+                errors[1] = torch.inf  # in the second epoch alone
             return errors
 
         monkeypatch.setattr(trainer, "set_errors", bad)

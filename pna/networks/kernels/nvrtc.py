@@ -35,6 +35,7 @@ def compiled(sources: tuple[str, ...], name: str, options: tuple[str, ...], shar
     """
     folder = files("pna.networks.kernels")
     text = "".join(folder.joinpath(part).read_text(encoding="utf-8") for part in (HEADER, *sources))
+    torch.cuda.current_stream(device).synchronize()  # a thread of autograd's may not have the device's context yet
     with _without_toolkit():
         kernel = torch.cuda._compile_kernel(text, name, nvcc_options=list(options))
     if shared > 0:

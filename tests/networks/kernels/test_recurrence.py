@@ -60,8 +60,8 @@ def graphs_of(graphs, seed=1, N=N):
 
 def states_and_gradients(networks, batch, layers, kernels):
     """Of all replicas, in float64 on the CPU."""
+    stacked = stack_module_state([network.cpu() for network in networks])  # the first may be where it was called
     called = States(networks[0], layers, kernels).to(batch.x.device, batch.x.dtype)
-    stacked = stack_module_state(networks)
     weights, buffers = ({k: t.detach().to(batch.x) for k, t in part.items() if k.startswith(PARTS)} for part in stacked)
     weights = {k: t.requires_grad_() for k, t in weights.items()}
     named = [{f"network.{k}": t for k, t in part.items()} for part in (weights, buffers)]

@@ -11,7 +11,7 @@ constexpr int STRIDE = PNA_PLANES * H;                                         /
 constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
 static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
 
-constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
+INLINE constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
 
 // c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
 // left(row, j) is number 8j + g of A's row, j < 2M, and right(row, n) number 8n + g of B's.
