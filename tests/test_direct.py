@@ -1,0 +1,95 @@
+"""The layer as one function against the layer in parts: outputs, gradients, second derivatives, who takes which."""
+
+import pytest
+import torch
+
+from pna import PNAConv, direct
+from pna.neighbourhoods import Neighbourhoods
+
+DEG = torch.tensor([1, 5, 8, 4, 2])
+EDGES, N = torch.randint(0, 9, (2, 40), generator=torch.Generator().manual_seed(1)), 11
+CASES = {
+    "the paper's": (["mean", "std", "max", "min"], ["identity", "amplification", "attenuation"]),
+    "others": (["sum", "var", "max"], ["linear", 0.5]),
+    "twice": (["mean", "sum", "mean", "max", "max", "std"], ["identity"]),
+    "one": (["min"], ["identity"]),
+}
+
+
+def make(case, **kwargs):
+    return PNAConv(6, 8, *CASES[case], DEG, **kwargs).double()
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    """The same layer without this function."""
+
+    def run(conv, *inputs):
+        with monkeypatch.context() as patch:
+            patch.setattr(direct, "takes", lambda *_: False)
+            return conv(*inputs)
+
+    return run
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Counts how often the layer is taken as a whole."""
+    calls, layer = [], direct.layer
+    monkeypatch.setattr(direct, "layer", lambda *inputs: calls.append(1) or layer(*inputs))
+    return calls
+
+
+@pytest.mark.parametrize("shape", [{}, {"towers": 2}, {"towers": 2, "divide_input": True}], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_equals_the_layer_in_parts(case, shape, in_parts, calls):
+    conv = make(case, **shape)
+    x = torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+    results = []
+    for run in (conv, lambda *inputs: in_parts(conv, *inputs)):
+        out = run(x, EDGES)
+        grads = torch.autograd.grad(out.square().sum(), [x, *conv.parameters()], create_graph=True)
+        results.append((out, *grads, *torch.autograd.grad(grads[0].square().sum(), [x, *conv.parameters()])))
+    assert len(calls) == 1
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-8)
+
+
+def test_without_second_derivatives_the_gradient_is_written_out(in_parts):
+    conv, x = make("the paper's"), torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+    mine, theirs = (
+        torch.autograd.grad(out.square().sum(), [x, *conv.parameters()])
+        for out in (conv(x, EDGES), in_parts(conv, x, EDGES))
+    )
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("nodes", "edges"), [(0, 0), (1, 0), (4, 0), (1, 3)])
+def test_no_nodes_no_edges_one_node(nodes, edges, calls):
+    conv, x = make("others", towers=2), torch.randn(nodes, 6, dtype=torch.double, requires_grad=True)
+    out = conv(x, torch.zeros(2, edges, dtype=torch.long))
+    out.sum().backward()
+    assert calls
+    assert out.shape == (nodes, 8)
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"pre_layers": 2}, {"post_layers": 2}, {"train_norm": True}, {"swap_extremes": True}, {"edge_dim": 3}]
+)
+def test_other_layers_go_in_parts(kwargs, calls):
+    edge = (torch.randn(40, 3, dtype=torch.double),) if "edge_dim" in kwargs else ()
+    make("the paper's", **kwargs)(torch.randn(N, 6, dtype=torch.double), EDGES, *edge)
+    assert calls == []
+
+
+def test_a_large_graph_an_unusual_aggregator_and_a_hook_go_in_parts(calls, monkeypatch):
+    conv, x = make("the paper's"), torch.randn(N, 6, dtype=torch.double)
+    PNAConv(6, 8, ["moment3"], ["identity"]).double()(x, EDGES)
+    conv.half()(x.half(), EDGES)
+    conv.double().mix.register_forward_hook(lambda *_: None)
+    conv(x, EDGES)
+    monkeypatch.setattr(direct.gather, "BLOCK", 100)
+    make("the paper's")(x, Neighbourhoods.of(EDGES, N))
+    assert calls == []
