@@ -16,11 +16,32 @@ from pna.report.places import recorded_folder
 from pna.training.cells import CellRun
 from pna.training.store import load, result_path, results_folder
 
-__all__ = ["RECORDED", "Run", "Runs", "profile_named", "recorded_path", "runs_of", "specs_of"]
+__all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "run_of", "runs_of", "specs_of"]
 
 RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
 
 _NAME = re.compile(rf"({'|'.join(PROFILES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A replica's loss over epochs, thinned; which epoch was best, and which the last.
+
+    It is the validation loss; where the schedule watches something else (minus the ROC-AUC), the training loss.
+    """
+
+    seed: int
+    task: str | None
+    points: tuple[tuple[int, float | None], ...]  # (epoch, loss)
+    best_epoch: int
+    last_epoch: int
+
+    @classmethod
+    def of(cls, replica: dict) -> "Curve":
+        """From a replica of a result."""
+        watched = 2 if all(point[2] is None or point[2] > 0 for point in replica["curve"]) else 1
+        points = tuple((point[0], point[watched]) for point in replica["curve"])
+        return cls(replica["seed"], replica.get("task"), points, replica["best_epoch"], replica["epochs"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +81,16 @@ class Run:
         return tuple(self.facts["baseline"])
 
     @property
-    def epochs(self) -> list[int]:
-        """How many epochs each replica took."""
-        return [replica["epochs"] for replica in self.facts["replicas"]]
+    def made_with(self) -> dict[str, str]:
+        """Where the numbers come from: device, versions, code and, where it is known, commit."""
+        versions = ", ".join(f"{name} {value}" for name, value in sorted(self.facts["versions"].items()))
+        commit = self.facts.get("commit") or f"code {self.facts['code'][:12]}"
+        return {"device": self.facts["device"], "versions": versions, "commit": commit}
 
     @property
-    def diverged(self) -> int:
-        """How many replicas diverged."""
-        return sum(replica["diverged_at_epoch"] is not None for replica in self.facts["replicas"])
+    def curves(self) -> list[Curve]:
+        """The learning curve of each replica."""
+        return [Curve.of(replica) for replica in self.facts["replicas"]]
 
     @property
     def _units(self) -> NDArray[np.float64]:
@@ -151,7 +174,7 @@ def _budgets() -> list[Profile]:
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
     found, missing = {}, []
     for cell in cells:
-        run = _run(cell, profile)
+        run = run_of(cell, profile)
         if run is None:
             missing.append(cell)
         else:
@@ -159,7 +182,7 @@ def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -
     return Runs(experiment, spec, profile, found, tuple(missing))
 
 
-def _run(cell: Cell, profile: Profile) -> Run | None:
+def run_of(cell: Cell, profile: Profile) -> Run | None:
     """The recorded cell; None if there is none of this very configuration."""
     path = recorded_path(cell, profile)
     if not path.exists():

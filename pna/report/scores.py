@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 from pna.report.runs import Run
 from pna.report.statistics import KEPT, Estimate, combined, five_best
 
-__all__ = ["EXPLODED", "SPLIT", "WIDER", "best", "by_seed", "change", "log_mean", "log_tasks", "mean_score", "overall", "ratio"]
+__all__ = [
+    "EXPLODED",
+    "SPLIT",
+    "WIDER",
+    "best",
+    "by_seed",
+    "change",
+    "log_mean",
+    "log_tasks",
+    "mean_score",
+    "overall",
+    "ratio",
+]
 __all__ += ["ratios_by_seed", "score", "wider_split"]
 
 SPLIT = "multitask/test"

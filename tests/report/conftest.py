@@ -58,7 +58,9 @@ def write_result(cell, profile="paper", level=-2.0, noise=0.0, levels=None, base
         "configuration": run.configuration,
         "tasks": NAMES,
         "maxima": RELEASED_MAXIMA.tolist(),
-        "baseline": {name: dict.fromkeys([*NAMES, "average"], baseline) for name in tests_of(cell, level)},
+        "baseline": {
+            name: dict.fromkeys([*NAMES, "average"], baseline) for name in tests_of(cell, level) | (levels or {})
+        },
         "seconds": 1.0,
         "device": "none",
         "versions": {},
