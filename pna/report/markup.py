@@ -93,6 +93,9 @@ _TURNED = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e5e5e5": "var
 _TURNED |= {"#6b6b6b": "var(--soft)", "#a83a00": "var(--warn)"}
 
 
+_FRAME = '<div class="picture" tabindex="0" role="group" aria-label="Picture">'
+
+
 def picture(path: Path, shows: str) -> str:
     """A picture with its alternative text: the SVG itself, in the page's own colours; without one, the PNG."""
     vector = path.with_suffix(".svg")
@@ -101,7 +104,7 @@ def picture(path: Path, shows: str) -> str:
     if not path.with_suffix(".png").exists():
         return soft(f"{path.stem} is not drawn yet.")
     image = base64.b64encode(path.with_suffix(".png").read_bytes()).decode()
-    return f'<div class="picture"><img alt="{escape(shows)}" src="data:image/png;base64,{image}"></div>'
+    return f'{_FRAME}<img alt="{escape(shows)}" src="data:image/png;base64,{image}"></div>'
 
 
 def _inline(text: str, name: str, shows: str) -> str:
@@ -117,6 +120,6 @@ def _inline(text: str, name: str, shows: str) -> str:
     body = re.sub(r'(url\(|href=")#', rf"\1#{name}-", body)
     body = re.sub(r"#[0-9a-f]{6}\b", lambda found: _TURNED.get(found[0], found[0]), body)
     body = re.sub(r"font-family: [^;\"]*(; )?", "", body)
-    body = re.sub(r"(\d+\.\d)\d+", r"\1", body)
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d)\d+", r"\1", tag[0]), body)  # places, not letters
     body = re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")
-    return f'<div class="picture"><svg role="img" aria-label="{escape(shows)}" viewBox="{box}">{body}</div>'
+    return f'{_FRAME}<svg role="img" aria-label="{escape(shows)}" viewBox="{box}">{body}</div>'

@@ -10,7 +10,10 @@ if (matchMedia("(min-width: 70rem)").matches) document.querySelector("nav detail
 addEventListener("hashchange", arrive); arrive();
 document.querySelectorAll('nav a[href^="#"]').forEach(a => a.addEventListener("click", () => setTimeout(arrive)));
 addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach(d => { d.open = true; }));
-document.querySelectorAll(".picture").forEach(p => p.addEventListener("click", () => p.classList.toggle("whole")));
+document.querySelectorAll(".picture").forEach(p => {
+  p.addEventListener("click", () => p.classList.toggle("whole"));
+  p.addEventListener("keydown", event => { if (event.key === "Enter") p.classList.toggle("whole"); });
+});
 
 const tip = document.getElementById("tip");
 const points = new WeakMap();

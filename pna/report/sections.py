@@ -98,7 +98,11 @@ def _comparisons(finding: Finding) -> str:
     whose = f"{finding.claim.sentence}, {finding.spec}" if finding.spec else finding.claim.sentence
     caption = f"{whose}: the line is at {number(drawn[0].comparison.bound, 1)}"
     body = table(header, rows, caption, {1: "plot", 2: "number", 3: "number"})
-    return f'<details class="rows"><summary>{len(rows)} comparisons</summary>{body}</details>'
+    return f'<details class="rows"><summary>{_count(len(rows), "comparison")}</summary>{body}</details>'
+
+
+def _count(number_of: int, word: str) -> str:
+    return f"{number_of} {word}{'s' * (number_of != 1)}"
 
 
 def _comparison(row: Decision, low: float, high: float) -> tuple:
@@ -116,7 +120,7 @@ def _behind(group: Sequence[Finding], links: Links) -> str:
     cells = Counter(path for finding in group for path in _files(finding))
     if cells:
         shown = ", ".join(link(links.to(path), path.stem) for path in cells)
-        parts.append(f"<details><summary>{len(cells)} cells</summary>{shown}</details>")
+        parts.append(f"<details><summary>{_count(len(cells), 'cell')}</summary>{shown}</details>")
     return f'<div class="soft behind">{" · ".join(parts)}</div>' if parts else ""
 
 
@@ -227,7 +231,7 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
         return ""
     epochs = max(one.last_epoch for one in everything)
     low = math.floor(2 * math.log10(min(losses))) / 2
-    high = min(math.ceil(2 * math.log10(max(losses))) / 2, low + 4.5)
+    high = min(max(math.ceil(2 * math.log10(max(losses))) / 2, low + 0.5), low + 4.5)
     drawn = "".join(curves(name, colour, found, epochs, low, high) for name, (colour, found) in cells.items())
     axes = f"{epochs:,} epochs, loss 10^{low:g} to 10^{high:g}".replace("-", "−")
     return f'<h3>{escape(title)} <span class="soft">{axes}</span></h3><div class="multiples">{drawn}</div>'

@@ -45,7 +45,7 @@ class Comparison:
     text: str = ""  # said in place of the estimate
 
     def __str__(self) -> str:
-        if self.text:
+        if self.text or self.found is None:
             return f"{self.name} {self.text}".strip()
         low, high = self.found.interval
         ends = f" [{number(low)}, {number(high)}]" if self.found.known else ""

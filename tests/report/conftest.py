@@ -84,7 +84,8 @@ def write_real(cell, profile, last, best=None, epochs=1_000, train="official"):
         "epochs": epochs,
         "seeds": list(range(len(last))),
     }
-    replica = {"epochs": epochs, "ended_by": "epochs", "best_epoch": 1, "validation": 0.1}
+    curve = [[1, 0.9, 0.8, 0.8], [epochs, 0.2, 0.3, 0.3]]
+    replica = {"epochs": epochs, "ended_by": "epochs", "best_epoch": 1, "validation": 0.1, "curve": curve}
     facts = {
         "cell": str(cell),
         "hash": hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest(),
@@ -92,7 +93,9 @@ def write_real(cell, profile, last, best=None, epochs=1_000, train="official"):
         "data": {"train": train},
         "device": "none",
         "written": "2000-01-01T00:00:00+00:00",
-        "replicas": [replica | {"test": {"best": best or value, "last": value}} for value in last],
+        "replicas": [
+            replica | {"seed": seed, "test": {"best": best or value, "last": value}} for seed, value in enumerate(last)
+        ],
     }
     path = results_folder() / profile / cell.training / "released" / f"{cell.model}-{cell.edges}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -107,7 +107,7 @@ def test_figure_6_says_what_it_was_made_from(results, tmp_path, monkeypatch):
 
 
 def test_unknown_names_are_named():
-    with pytest.raises(ValueError, match=r"figure must be one of figure1, .*; got 'figure7'"):
+    with pytest.raises(ValueError, match=r"figure must be one of figure4, .*; got 'figure7'"):
         draw("figure7")
     with pytest.raises(ValueError, match="profile must be a budget to train with"):
         draw("figure4", train=True)

@@ -16,7 +16,7 @@ from pna.report.style import GREY, MARKERS, MODEL_COLOURS, WIDTH
 
 __all__ = ["graph_types", "moments", "parameters", "single_task", "standard"]
 
-SCORE = "average over tasks of $\\log_{10}$ MSE\n(lower is better)"
+SCORE = "average over tasks of log₁₀ MSE\n(lower is better)"
 
 
 def moments(runs: Runs) -> tuple[Figure, dict]:

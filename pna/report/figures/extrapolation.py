@@ -43,7 +43,7 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     inside.set_title("the paper's sizes")
     beyond.set_title("beyond the paper")
     beyond.set_facecolor("#f4f4f4")
-    inside.set_ylabel("$\\log_{10}$(MSE / MSE of the baseline)\n(lower is better)")
+    inside.set_ylabel("log₁₀(MSE / MSE of the baseline)\n(lower is better)")
     inside.set_xlabel("nodes of the test graphs")
     handles, labels = inside.get_legend_handles_labels()
     handles += inside.plot([], [], "^", ms=5, color=GREY)

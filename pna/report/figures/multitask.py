@@ -58,7 +58,7 @@ def figure4a(runs: Runs) -> tuple[Figure, dict]:
     figure.legend(loc="outside upper center", ncols=2)
     axis.set_xlim(-0.6, max(6.6, len(drawn) - 0.4))
     axis.set_xticks(range(len(drawn)), [MODELS[name].title for name in drawn], rotation=20, ha="right")
-    axis.set_ylabel("$\\log_{10}$ of the mean MSE over tasks\n(lower is better)")
+    axis.set_ylabel("log₁₀ of the mean MSE over tasks\n(lower is better)")
     axis.set_xlabel(tested_on(runs))
     axis.grid(axis="y")
     return figure, {
@@ -84,7 +84,7 @@ def figure4b(runs: Runs) -> tuple[Figure, dict]:
     axis = figure.subplots()
     colours = ScalarMappable(Normalize(-3.8, -0.5), colormaps["viridis"])
     _heat(axis, rows, columns, theirs, colours)
-    figure.colorbar(colours, ax=axis, label="mean $\\log_{10}$ MSE: the darker, the better", pad=0.01, aspect=30)
+    figure.colorbar(colours, ax=axis, label="mean log₁₀ MSE: the darker, the better", pad=0.01, aspect=30)
     axis.set_xlabel(
         f"upper number: ours, mean of {_shown(runs)},\n{tested_on(runs)}; in italics: published", fontsize=7
     )

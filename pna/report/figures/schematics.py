@@ -15,8 +15,8 @@ _SYMBOLS = {
     "max": "max",
     "min": "min",
     "identity": "I",
-    "amplification": "$S(D, 1)$\namplification",
-    "attenuation": "$S(D, -1)$\nattenuation",
+    "amplification": "S(D, 1)\namplification",
+    "attenuation": "S(D, −1)\nattenuation",
 }
 BLUE, ORANGE, GREEN, PALE = "#0072B2", "#E69F00", "#009E73", "0.95"
 
@@ -28,7 +28,7 @@ def figure2() -> tuple[Figure, dict]:
     width = len(aggregators) * len(scalers) + 1
     figure, axis = _canvas(2.4, (0, 14), (-0.8, 5.0))
     _neighbourhood(axis, 1.1, 2.0)
-    _box(axis, 3.35, 2.0, 1.5, 1.2, "$M(X_i, X_j)$\nmessages", PALE)
+    _box(axis, 3.35, 2.0, 1.5, 1.2, "M(Xᵢ, Xⱼ)\nmessages", PALE)
     _arrow(axis, (2.2, 2.0), (2.6, 2.0))
     places = [3.8 - 1.2 * k for k in range(len(aggregators))]
     for name, y in zip(aggregators, places, strict=True):
@@ -40,10 +40,10 @@ def figure2() -> tuple[Figure, dict]:
         for start in places:
             axis.plot([6.48, 7.45], [start, y], color="0.75", lw=0.6, zorder=0)
         _arrow(axis, (9.45, y), (9.95, 2.0 + 0.35 * (y - 2.0)))
-    text = f"concatenate\n{len(scalers)} × {len(aggregators)} × F\nand $X_i$: {width}F"
+    text = f"concatenate\n{len(scalers)} × {len(aggregators)} × F\nand Xᵢ: {width}F"
     _box(axis, 10.9, 2.0, 1.85, 1.7, text, PALE)
     _arrow(axis, (11.83, 2.0), (12.15, 2.0))
-    _box(axis, 12.95, 2.0, 1.6, 1.2, f"$U$\n{width}F → F", "#D2EFE5", GREEN)
+    _box(axis, 12.95, 2.0, 1.6, 1.2, f"U\n{width}F → F", "#D2EFE5", GREEN)
     for x, word in ((5.75, "aggregators"), (8.45, "scalers"), (7.1, "⊗")):
         axis.text(x, 4.8, word, ha="center", va="center", fontsize=8 if word != "⊗" else 12, weight="bold")
     return figure, {"aggregators": aggregators, "scalers": scalers, "input of U": f"{width}F"}
@@ -61,9 +61,9 @@ def figure3() -> tuple[Figure, dict]:
     figure, axis = _canvas(2.3, (0, 14), (-0.55, 4.1))
     _box(axis, 0.95, 2.3, 1.5, 1.2, "input\none-hot, x\nN × 2", PALE)
     stages = (
-        (2.9, "GC_1", "$GC_1$", MODEL_COLOURS["pna"]),
+        (2.9, "GC_1", "GC₁", MODEL_COLOURS["pna"]),
         (4.6, "gru", "GRU", BLUE),
-        (6.4, "GC_m", "$GC_m$", MODEL_COLOURS["pna"]),
+        (6.4, "GC_m", "GCₘ", MODEL_COLOURS["pna"]),
         (8.1, "gru", "GRU", BLUE),
     )
     for x, name, text, colour in stages:
@@ -109,6 +109,6 @@ def _neighbourhood(axis: Axes, x: float, y: float) -> None:
     for dx, dy in ((-0.75, 1.1), (0.75, 1.25), (-0.85, -0.9), (0.7, -1.2)):
         axis.plot([x, x + dx], [y, y + dy], color="0.5", lw=1, zorder=1)
         axis.plot(x + dx, y + dy, "o", ms=12, color="white", mec=BLUE, mew=1.4, zorder=2)
-        axis.text(x + dx, y + dy, "$X_j$", ha="center", va="center", fontsize=6.5, zorder=3)
+        axis.text(x + dx, y + dy, "Xⱼ", ha="center", va="center", fontsize=7, zorder=3)
     axis.plot(x, y, "o", ms=15, color="#FBE0D0", mec=MODEL_COLOURS["pna"], mew=1.6, zorder=2)
-    axis.text(x, y, "$X_i$", ha="center", va="center", fontsize=7.5, zorder=3)
+    axis.text(x, y, "Xᵢ", ha="center", va="center", fontsize=7.5, zorder=3)

@@ -1,6 +1,7 @@
 """Figure 1 and the theory's figures, as verification draws them, with the numbers behind them."""
 
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import matplotlib
@@ -42,8 +43,13 @@ def theory() -> dict[str, dict]:
 
 def pictures(name: str) -> dict[str, bytes]:
     """One of verification's figures, by its endings."""
+    return {suffix: content for (stem, suffix), content in _drawn().items() if stem == name}
+
+
+@cache
+def _drawn() -> dict[tuple[str, str], bytes]:
     from verification.figures import draw_all
 
     with tempfile.TemporaryDirectory() as scratch, matplotlib.rc_context():
         matplotlib.rcdefaults()  # verification has its own style
-        return {path.suffix[1:]: path.read_bytes() for path in draw_all(Path(scratch)) if path.stem == name}
+        return {(path.stem, path.suffix[1:]): path.read_bytes() for path in draw_all(Path(scratch))}
