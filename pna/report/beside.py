@@ -33,7 +33,7 @@ def beside(name: str, sides: Sequence[Runs], profile: str) -> str:
 
 
 def _note(name: str) -> str:
-    return soft(f"Published: {published.note(name)}.")
+    return soft(f"Published: {published.note(name).replace('+-', '±')}.")
 
 
 def _words(rows: Sequence[Comparison]) -> list[str]:

@@ -9,7 +9,7 @@ const arrive = () => {
 if (matchMedia("(min-width: 70rem)").matches) document.querySelector("nav details").open = true;
 addEventListener("hashchange", arrive); arrive();
 document.querySelectorAll('nav a[href^="#"]').forEach(a => a.addEventListener("click", () => setTimeout(arrive)));
-addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach(d => { d.open = true; }));
+addEventListener("beforeprint", () => document.querySelectorAll("main > section > details").forEach(d => { d.open = true; }));
 document.querySelectorAll(".picture").forEach(p => {
   p.addEventListener("click", () => p.classList.toggle("whole"));
   p.addEventListener("keydown", event => { if (event.key === "Enter") p.classList.toggle("whole"); });

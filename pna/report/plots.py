@@ -162,8 +162,7 @@ def _curve(one: Curve, epochs: int, low: float, high: float) -> str:
     places = [_place(epoch, loss, epochs, low, high) for epoch, loss in kept if loss]
     if not places:
         return ""
-    nearest = min(one.points, key=lambda point: abs(point[0] - one.best_epoch))
-    bx, by = _place(nearest[0], nearest[1], epochs, low, high) if nearest[1] else places[-1]
+    bx, by = _place(one.best_epoch, one.best_loss, epochs, low, high) if one.best_loss else places[-1]
     task = f' data-task="{one.task}"' if one.task else ""
     ex, ey = places[-1]
     return (

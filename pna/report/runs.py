@@ -34,6 +34,7 @@ class Curve:
     task: str | None
     points: tuple[tuple[int, float | None], ...]  # (epoch, loss)
     best_epoch: int
+    best_loss: float | None
     last_epoch: int
 
     @classmethod
@@ -41,7 +42,9 @@ class Curve:
         """From a replica of a result."""
         watched = 2 if all(point[2] is None or point[2] > 0 for point in replica["curve"]) else 1
         points = tuple((point[0], point[watched]) for point in replica["curve"])
-        return cls(replica["seed"], replica.get("task"), points, replica["best_epoch"], replica["epochs"])
+        near = min(points, key=lambda point: abs(point[0] - replica["best_epoch"]), default=(0, None))[1]
+        best = replica["validation"] if watched == 2 else near
+        return cls(replica["seed"], replica.get("task"), points, replica["best_epoch"], best, replica["epochs"])
 
 
 @dataclass(frozen=True, eq=False)
