@@ -21,11 +21,11 @@ SPLIT = "multitask/test"
 
 def errors(path: Path) -> dict[str, list[float]]:
     """log10 MSE of each task, one number for each seed that ended with one."""
-    facts = load(path)
-    columns = zip(*(replica["test"][SPLIT] for replica in facts["replicas"]), strict=True)
+    result = load(path)
+    columns = zip(*(replica.test[SPLIT] for replica in result.replicas), strict=True)
     return {
         task: [math.log10(e) for e in column if e is not None]
-        for task, column in zip(facts["tasks"], columns, strict=True)
+        for task, column in zip(result.facts["tasks"], columns, strict=True)
     }
 
 

@@ -25,10 +25,11 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import BatchNorm, PNAConv, global_add_pool
 
 from benchmarks.machine import describe
-from pna.realworld.datasets import Dataset
-from pna.realworld.graphs import Graphs
-from pna.realworld.models import LAYERS, REAL_PROFILES, TOWERS, RealCell, RealModel, RealProfile
-from pna.realworld.run import RealRun
+from pna.experiments import Cell, Figure6Run, Profile
+from pna.experiments.realworld import PROFILES
+from pna.realworld.data.datasets import Dataset
+from pna.realworld.data.graphs import Graphs
+from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
 
 DATA = ("zinc", "cifar10")
 WARM_UP = 5  # batches of the plain implementation
@@ -37,7 +38,7 @@ WARM_UP = 5  # batches of the plain implementation
 class PlainNetwork(nn.Module):
     """The network of figure 6 with torch_geometric's own layers."""
 
-    def __init__(self, model: RealModel, data: Dataset, deg: Tensor) -> None:
+    def __init__(self, model: Hyperparameters, data: Dataset, deg: Tensor) -> None:
         super().__init__()
         self.data = data
         sizes = [*[model.hidden] * LAYERS, model.out]
@@ -94,10 +95,10 @@ def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
     return out
 
 
-def time_ours(run: RealRun, epochs: int) -> dict[str, float]:
+def time_ours(run: Figure6Run, epochs: int) -> dict[str, float]:
     """Seconds per epoch and run, and what the preparation took once."""
     start = time.perf_counter()
-    replicas = run._fresh()
+    replicas = run.fresh()
     steps = run.trainer.epochs(replicas)
     next(steps)
     wait(run.device)
@@ -114,9 +115,9 @@ def time_ours(run: RealRun, epochs: int) -> dict[str, float]:
     }
 
 
-def time_plain(run: RealRun, batches: int) -> dict[str, float]:
+def time_plain(run: Figure6Run, batches: int) -> dict[str, float]:
     """The same of the plain implementation, reckoned from some batches."""
-    data, model = run.cell.dataset, run.model
+    data, model = run.dataset, run.model
     train, validation = run.data["train"], run.data["validation"]
     wanted = min(len(train), batches * model.batch)
     loader = DataLoader(as_data(data, train.take(np.arange(wanted))), batch_size=model.batch, shuffle=True)
@@ -159,10 +160,10 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def measure(name: str, edges: bool, profile: RealProfile, device: str, batches: int, epochs: int) -> dict:
+def measure(name: str, edges: bool, profile: Profile, device: str, batches: int, epochs: int) -> dict:
     """One data set: both implementations and the ratio of their times per epoch and run."""
-    cell = RealCell.parse(f"{name}/released/pna/{'edges' if edges else 'no-edges'}")
-    run = RealRun(cell, profile.changed(epochs=epochs + 1), device)
+    cell = Cell.parse(f"{name}/released/pna/{'edges' if edges else 'no-edges'}")
+    run = Figure6Run(cell, profile.changed(epochs=epochs + 1), device)
     ours, plain = time_ours(run, epochs), time_plain(run, batches)
     ratio = plain["seconds_per_epoch_and_run"] / ours["seconds_per_epoch_and_run"]
     graphs = {split: len(graphs) for split, graphs in run.splits.items()}
@@ -174,12 +175,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--edges", action="store_true", help="with edge features")
-    parser.add_argument("--profile", choices=REAL_PROFILES, default="paper", help="smoke: a few graphs, to try it")
+    parser.add_argument("--profile", choices=PROFILES, default="paper", help="smoke: a few graphs, to try it")
     parser.add_argument("--batches", type=int, default=60, help="training batches of the plain implementation")
     parser.add_argument("--epochs", type=int, default=3, help="timed epochs of ours")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
-    profile = REAL_PROFILES[options.profile]
+    profile = PROFILES[options.profile]
     rows = []
     for name in options.data:
         rows.append(measure(name, options.edges, profile, options.device, options.batches, options.epochs))

@@ -20,11 +20,12 @@ class Command:
 
 COMMANDS: tuple[Command, ...] = (
     Command("multitask", "pna.multitask.command", "main", "the multi-task graph benchmark: make, show, baseline"),
-    Command("realworld", "pna.realworld.command", "main", "the data sets of figure 6: prepare, show, models, table"),
+    Command("realworld", "pna.realworld.command", "main", "the data sets of figure 6: prepare, show, models"),
+    Command("figure6", "pna.experiments.figure6", "main", "the table of figure 6: published, ours, or not run"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
-    Command("train", "pna.training.command", "train", "train all seeds of a cell together"),
-    Command("evaluate", "pna.training.command", "evaluate", "test the saved weights of a cell on other graphs"),
-    Command("results", "pna.training.command", "results", "what is recorded, partial and missing for each figure"),
+    Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
+    Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
+    Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
     Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
     Command("coverage", "pna.report.command", "coverage", "how often the report's intervals hold the truth, simulated"),
     Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),

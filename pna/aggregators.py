@@ -1,4 +1,4 @@
-"""The aggregators (section 2.1, equations 1 to 4, and the appendix): one equation, one function.
+"""The aggregators (section 2.1, equations 1 to 4, and the appendix, equations 9 and 10): one equation, one function.
 
 Each takes the messages m, [E, ...], in CSR order: those of node i are the rows ptr[i] : ptr[i + 1]. It returns one
 value per node and channel, [N, ...]. An empty neighbourhood gives 0, with a zero gradient. float16 and bfloat16
@@ -75,6 +75,9 @@ def std(m: Tensor, ptr: Tensor) -> Tensor:
 
 def moment(n: int) -> Function:
     """Equation 4: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr).
+
+    It grows linearly with the messages, as the other aggregators do; E[(X - μ)^n] and E[(X - μ)^n] / σ^n of equation 9
+    do not, and are not used.
 
     With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
     of the expectation e. At e = 0 it is 0, unlike std, which is √ε there, and it jumps to ±ε^(1/n) beside it: an odd

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import pyg
-from pna.aggregate import aggregate
+from pna import fused, pyg
 from pna.arguments import choice, divisible, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
-from pna.kernels import operators
-from pna.neighbourhoods import FLOWS, Neighbourhoods, check_range
+from pna.gather import aggregate
+from pna.neighbourhoods import FLOWS, Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
-from pna.towers import Activation, TowerLinear, affine, mlp
+from pna.towers import Activation, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
@@ -48,8 +47,9 @@ class _Layer(nn.Module):
         self._cache = None  # a cached graph does not move with the weights
         return super()._apply(*args, **kwargs)
 
-    def _take(self, x: Tensor, edges: Tensor | Neighbourhoods, weight: Tensor) -> Neighbourhoods:
+    def graph(self, x: Tensor, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
         """Checks x against the weights and gives the graph in CSR order."""
+        weight = self.U[0].weight
         tensor("x", x)
         if x.dim() != 2 or x.shape[1] != self.in_channels:
             raise ValueError(f"x must have the shape [N, in_channels = {self.in_channels}], got {tuple(x.shape)}")
@@ -158,46 +158,17 @@ class PNAConv(_Layer):
 
     def forward(self, x: Tensor, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
         """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels]."""
-        if edge_attr is None and isinstance(x, Tensor) and _fusible(self, x, edge_index):
-            return fused(self, x, edge_index)
-        neighbourhoods = self._take(x, edge_index, self.mix.weight)
-        edge_attr = self._take_edges(edge_attr, neighbourhoods, x)
-        x = x.reshape(
-            len(x), self.in_channels // self.F_in, self.F_in
-        )  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
-        own, *parts = self._project(x)
-        aggregates = self._aggregate(*parts, edge_attr, neighbourhoods)  # [N, T, A, F_in]
+        if edge_attr is None and isinstance(x, Tensor) and fused.takes(self, x, edge_index):
+            return fused.layer(self, x, edge_index)
+        graph = self.graph(x, edge_index)
+        edge = self._take_edges(edge_attr, graph, x)
+        x = x.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
         first, *rest = self.U
-        y = own + self.combined(aggregates, neighbourhoods.degree, first.weight[..., self.F_in :])
+        encoder = None if edge is None else self.edge_encoder
+        y = fused.split(x, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)  # [N, T, F_out]
         for layer in rest:
             y = layer(y)
-        return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out_channels]
-
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What is linear in x_i alone, in one product: U's part, [N, T, F_out], and M's two, [N, T, F_in] each."""
-        M, U, F = self.M[0], self.U[0], self.F_in
-        weight = torch.cat([U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]], dim=1)
-        bias = torch.cat([U.bias, M.bias, torch.zeros_like(M.bias)], dim=1)
-        return affine(x, weight, bias).split([U.bias.shape[1], F, F], dim=-1)
-
-    def _aggregate(
-        self, target: Tensor, source: Tensor, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods
-    ) -> Tensor:
-        """The aggregates of M(x_i, e_ij, x_j) from its parts W1 x_i + b and W2 x_j, [N, T, A, F_in]."""
-        first, *rest = self.M
-        names, edge = self.combined.aggregators, None
-        if self.swap_extremes:
-            return _aggregate_swapped(neighbourhoods, names, target, source)
-        if edge_attr is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
-            W3 = first.weight[..., 2 * self.F_in :]  # [T, F_in, F_in]
-            edge = affine(edge_attr.unsqueeze(1), W3 @ self.edge_encoder.weight, W3 @ self.edge_encoder.bias)
-        if not rest:
-            return aggregate(neighbourhoods, names, source=source, edge=edge, target=target)
-        m = target[neighbourhoods.target] + source[neighbourhoods.source]  # [E, T, F_in]
-        m = m if edge is None else m + edge
-        for layer in rest:
-            m = layer(m)
-        return aggregate(neighbourhoods, names, edge=m)
+        return self.mix(y.flatten(1))  # [N, out_channels]
 
     def _take_edges(self, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods, x: Tensor) -> Tensor | None:
         """Checks the edge features and puts them in the order of the messages."""
@@ -221,18 +192,6 @@ class PNAConv(_Layer):
             f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {combined}, "
             f"towers={self.towers}, edge_dim={self.edge_dim})"
         )
-
-
-def _aggregate_swapped(neighbourhoods: Neighbourhoods, names: Sequence[str], target: Tensor, source: Tensor) -> Tensor:
-    """D5: mean, std, … of (W1 x_i + b) + W2 x_j, but max and min of (W1 x_j + b) + W2 x_i."""
-    columns = {}
-    extremes = [name for name in names if name in ("max", "min")]
-    others = [name for name in names if name not in extremes]
-    for group, i, j in ((others, target, source), (extremes, source, target)):
-        if group:
-            out = aggregate(neighbourhoods, group, source=j, target=i)
-            columns |= zip(group, out.unbind(-2), strict=True)
-    return torch.stack([columns[name] for name in names], dim=-2)
 
 
 class PNASimpleConv(_Layer):
@@ -264,7 +223,7 @@ class PNASimpleConv(_Layer):
     def forward(self, x: Tensor, edge_index: Tensor | Neighbourhoods) -> Tensor:
         """x [N, in_channels], edges (j, i) in any order [2, E] -> [N, out_channels]."""
         first, *rest = self.U
-        neighbourhoods = self._take(x, edge_index, first.weight)
+        neighbourhoods = self.graph(x, edge_index)
         aggregates = aggregate(neighbourhoods, self.combined.aggregators, source=x.unsqueeze(1))  # [N, 1, A, in]
         y = self.combined(aggregates, neighbourhoods.degree, first.weight) + first.bias
         for layer in rest:
@@ -273,73 +232,3 @@ class PNASimpleConv(_Layer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {self.combined.extra_repr()})"
-
-
-# ---- the whole layer as one function, for a GPU ----
-
-
-def fused(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
-    """What the layer makes of x and the edges, in as few launches as there can be (pna.kernels.layer).
-
-    While a CUDA graph is recorded no value can be read: an edge with a number that is no node is then left out, unseen.
-    """
-    from pna.kernels import csr  # these two need Triton
-    from pna.kernels.layer import layer
-
-    given = isinstance(edges, Neighbourhoods)
-    if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
-        return layer(conv, x, conv._take(x, edges, conv.mix.weight))
-    same_device("edge_index", edges, "x", x)
-    neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
-    check = csr.Check(bad)
-    out = layer(conv, x, conv._take(x, neighbourhoods, conv.mix.weight))
-    if check.failed():
-        check_range(edges, x.shape[0])
-    return out
-
-
-def _fusible(conv: PNAConv, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether `fused` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer."""
-    return (
-        not torch.compiler.is_compiling()
-        and operators.supports(conv.combined.aggregators, x)
-        and x.dtype in (torch.float32, torch.float64)
-        and conv.linear
-        and x.shape[0] > 0
-        and _taken(edges)
-        and not _watched(x)
-        and _untouched(conv)
-    )
-
-
-def _taken(edges: Tensor | Neighbourhoods) -> bool:
-    """Whether this is a graph with edges: Neighbourhoods, or a plain edge_index [2, E]."""
-    if isinstance(edges, Neighbourhoods):
-        return edges.num_edges > 0
-    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
-    return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
-
-
-def _watched(x: Tensor) -> bool:
-    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
-    return (
-        type(x) not in (Tensor, nn.Parameter)
-        or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
-
-
-def _untouched(conv: PNAConv) -> bool:
-    """Whether M, U and the mixing layer are the layer's own, with nothing to be called before or after them."""
-    modules = conv._modules
-    parts = (*modules["M"]._modules.values(), *modules["U"]._modules.values(), modules["mix"], modules["combined"])
-    return all(type(part) in _OWN and not _hooked(part) for part in parts)
-
-
-def _hooked(module: nn.Module) -> bool:
-    before = module._forward_pre_hooks or module._backward_pre_hooks
-    return bool(before or module._forward_hooks or module._backward_hooks)
-
-
-_OWN = frozenset((TowerLinear, nn.Linear, CombinedAggregation))

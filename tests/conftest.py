@@ -2,9 +2,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process per core
 
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; Triton reads it when it is imported first
+
 import hypothesis
 import pytest
-import torch
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("fixed")
@@ -13,6 +17,12 @@ hypothesis.settings.load_profile("fixed")
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def device():
+    """Where the kernels run: on a GPU where there is one, else in Triton's interpreter."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def pytest_collection_modifyitems(items):

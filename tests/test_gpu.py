@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from pna import Neighbourhoods, PNAConv
-from pna.aggregate import aggregate
 from pna.aggregators import AGGREGATORS
-from pna.experiments import Cell, Profile
-from pna.training.cells import CellRun
+from pna.experiments import Cell, MultiTaskRun, Profile
+from pna.gather import aggregate
 
 pytestmark = pytest.mark.gpu
 
@@ -81,8 +80,8 @@ def test_training_follows_the_cpus_and_resumes_to_the_bit(model, monkeypatch, tm
     for name, device, stops in (("cpu", "cpu", 0), ("whole", "cuda", 0), ("parts", "cuda", 3)):
         monkeypatch.setenv("PNA_DATA", str(tmp_path / name))
         for _ in range(stops):  # a deadline in the past: one epoch each
-            assert not CellRun(cell, profile, device, torch.float64).train(deadline=0.0)
-        runs[name] = CellRun(cell, profile, device, torch.float64)
+            assert not MultiTaskRun(cell, profile, device, torch.float64).train(deadline=0.0)
+        runs[name] = MultiTaskRun(cell, profile, device, torch.float64)
         assert runs[name].train()
     for name, t in runs["whole"].replicas.tensors().items():
         assert torch.equal(t, runs["parts"].replicas.tensors()[name]), name

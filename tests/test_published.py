@@ -3,8 +3,8 @@ import math
 import pytest
 
 from pna import published
+from pna.experiments.figure6 import COLUMNS
 from pna.networks import MODELS
-from pna.realworld.published import COLUMNS
 
 
 def test_figure_4b_has_every_model_and_the_baseline():

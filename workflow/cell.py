@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from pna.training.command import train
+from pna.experiments.command import train
 
 
 def main(profile: str, build: str, *words: str) -> int:

@@ -9,9 +9,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pna.experiments import PROFILES, SPECS
+from pna.command_line import positive
+from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_of
 from pna.report.draw import FIGURES
-from pna.report.runs import RECORDED, runs_of
+from pna.report.runs import RECORDED
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
     own, extra = _split(arguments)
     options = _parser().parse_args(own)
     plan = Plan.of(options.profile, _device(), options.slurm)
-    os.environ["PNA_RESULTS"] = str(plan.results)  # for runs_of, below
+    os.environ["PNA_RESULTS"] = str(plan.results)  # for what is missing, below
     plan.build.mkdir(parents=True, exist_ok=True)
     with (plan.build / "lock").open("w") as lock:
         try:
@@ -151,9 +152,11 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[str]:
-    experiments = dict.fromkeys(FIGURES[name].experiment for name in _wanted(options) if name in FIGURES)
-    runs = (runs_of(name, spec, plan.profile) for name in experiments if name for spec in SPECS)
-    return list(dict.fromkeys(str(cell) for found in runs for cell in found.missing))
+    """The cells that are not recorded, though their data are here."""
+    wanted = [EXPERIMENTS[name] for name in _wanted(options) if name in EXPERIMENTS]
+    cells = dict.fromkeys(cell for experiment in wanted for spec in SPECS for cell in experiment.cells(spec))
+    runs = (run_of(cell, profile_of(cell, plan.profile)) for cell in cells)
+    return [str(run.cell) for run in runs if run.ready and not run.result.exists()]
 
 
 def _last_line(log: Path) -> str:
@@ -182,13 +185,13 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./run_all.sh", description=__doc__)
-    parser.add_argument("--profile", choices=PROFILES, help="default: paper on a machine with a GPU, else quick")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, help="default: paper on a machine with a GPU, else quick")
     parser.add_argument("--only", type=_only, metavar="FIGURE", help=f"one or more, with commas: {', '.join(NAMES)}")
     parser.add_argument("--slurm", action="store_true", help="each training as a job of a Slurm cluster")
     parser.add_argument("--from-results", action="store_true", help="draw from recorded runs, train nothing")
-    parser.add_argument("--cores", type=_positive, default=os.cpu_count(), metavar="N", help="default: all")
+    parser.add_argument("--cores", type=positive, default=os.cpu_count(), metavar="N", help="default: all")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
-    parser.add_argument("--slice-minutes", type=_positive, default=240, metavar="N", help="of a Slurm job")
+    parser.add_argument("--slice-minutes", type=positive, default=240, metavar="N", help="of a Slurm job")
     return parser
 
 
@@ -196,12 +199,6 @@ def _only(text: str) -> str:
     if unknown := [name for name in text.split(",") if name not in NAMES]:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(NAMES)}; got {', '.join(map(repr, unknown))}")
     return text
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

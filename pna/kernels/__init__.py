@@ -1,1 +1,1 @@
-"""Fused GPU kernels in Triton; each has a plain-torch twin, its oracle, that serves wherever there is no GPU."""
+"""The operator's GPU kernels, in Triton; each has a plain-torch twin, its oracle, that serves without a GPU."""

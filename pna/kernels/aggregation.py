@@ -1,7 +1,7 @@
 """All aggregators of all neighbourhoods in one pass over the neighbours (section 2.1, equations 1 to 4), in Triton.
 
 A program takes B nodes and BC channels, and reads their messages in tiles (pna.kernels.messages). Nodes with very many
-messages are left to pna.kernels.aggregation_hubs. The plain-torch twin is in pna.aggregate.
+messages are left to pna.kernels.hubs. The plain-torch twin is in pna.gather.
 """
 
 from typing import NamedTuple
@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.kernels.aggregation_hubs import Hubs
-from pna.kernels.hubs import limit
+from pna.kernels.choice import on_its_device
+from pna.kernels.hubs import Hubs, limit
 from pna.kernels.launch import Launch
 from pna.kernels.layout import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
 from pna.kernels.messages import SUM, centre, load_shift, rescan, scan, write
@@ -32,6 +32,7 @@ class Saved(NamedTuple):
     marks: Tensor  # [E, C / 4] bytes: of four channels each whether a message is the maximum (4 bits), the minimum
 
 
+@on_its_device
 def forward(
     source: Tensor | None,
     edge: Tensor | None,

@@ -17,9 +17,9 @@ import triton.language as tl
 from torch import Tensor
 
 from pna.kernels.aggregation import Saved
-from pna.kernels.aggregation_hubs import sum_chunks
+from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
-from pna.kernels.hubs import chunk_of, chunk_owners, limit
+from pna.kernels.hubs import chunk_of, chunk_owners, limit, sum_chunks
 from pna.kernels.launch import Launch
 from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
@@ -27,6 +27,7 @@ from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
 __all__ = ["backward"]
 
 
+@on_its_device
 def backward(
     g: Tensor,
     source: Tensor | None,

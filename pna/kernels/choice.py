@@ -1,13 +1,17 @@
-"""Where the kernels serve: on a GPU, if Triton is there, unless the plain-torch twins are asked for."""
+"""Where the kernels serve: on a GPU, its own, if Triton is there, unless the plain-torch twins are asked for."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["chosen", "plain", "usable"]
+__all__ = ["on_its_device", "plain", "serving", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
 _plain = False
@@ -18,9 +22,30 @@ def usable(t: Tensor) -> bool:
     return t.is_cuda and _TRITON and not _plain
 
 
-def chosen(*tensors: Tensor) -> bool:
-    """Whether the networks' kernels, which know float32 alone, take these tensors."""
-    return all(usable(t) and t.dtype == torch.float32 for t in tensors)
+def serving(module: str, *arguments: Any) -> ModuleType | None:
+    """The kernels of that module if they serve these arguments, or None: then the plain-torch twin serves.
+
+    All tensors must be float32, on a GPU; what else is asked for, the module's own `takes(*arguments)` says, and no one
+    but it. A module is imported when it is first wanted, since it needs Triton.
+    """
+    if not all(usable(a) and a.dtype == torch.float32 for a in arguments if isinstance(a, Tensor)):
+        return None
+    kernels = import_module(module)
+    return kernels if kernels.takes(*arguments) else None
+
+
+def on_its_device(function: Callable) -> Callable:
+    """Runs a function that launches kernels with its first tensor's device as the current one: they launch there."""
+
+    @functools.wraps(function)
+    def guarded(*arguments: Any, **options: Any) -> Any:
+        device = next(a for a in arguments if isinstance(a, Tensor)).get_device()  # -1 on a CPU
+        if device < 0 or device == torch._C._cuda_getDevice():
+            return function(*arguments, **options)
+        with torch.cuda.device(device):
+            return function(*arguments, **options)
+
+    return guarded
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pna.kernels.choice import on_its_device
 from pna.kernels.launch import Launch
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
@@ -20,6 +21,7 @@ MOST = 1 << 30  # edges and nodes: their numbers are sorted as int32
 BLOCK, WARPS = 256, 4
 
 
+@on_its_device
 def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple[Neighbourhoods, Tensor]:
     """edges [2, E] of (source, target), or of (target, source) if `reverse`, and whether any number is no node, [1]."""
     E, N = edges.shape[1], num_nodes

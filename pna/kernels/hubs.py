@@ -1,8 +1,9 @@
-"""Nodes with very many messages, split so that one hub does not hold up the grid, without a look at any degree.
+"""Hubs: nodes with so many messages that one of them would hold up the grid. Their messages are cut into chunks.
 
 The messages 0 : E are cut every T places. A node with more than T messages, a hub, holds at least one of these places;
 the chunk that begins there is its own, and its first chunk also takes the messages before. So the number of chunks,
-E / T, is known from the shapes alone, and nothing has to be counted, listed or waited for.
+E / T, is known from the shapes alone, and nothing has to be counted, listed or waited for. A program takes a chunk,
+another puts those of a hub together.
 """
 
 import torch
@@ -10,9 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["chunk_of", "chunk_owners", "limit"]
+from pna.kernels.messages import SUM, centre, load_shift, places, rescan, scan, tile, write
+
+__all__ = ["Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
 
 SMALL = 1 << 17  # messages: below, a graph is so quick that the launches for hubs would cost more than a hub does
+PLANES = tl.constexpr(5)  # of a chunk's first pass: mean, centred squares, maximum, minimum, sum
+PLANES_2 = tl.constexpr(7)  # of its second pass: how many maxima and minima, and the sums of the powers 1 … 5
 
 
 def limit(num_messages: int) -> int:
@@ -33,3 +38,169 @@ def chunk_of(ptr, owner, p, T: tl.constexpr):
     last = tl.load(ptr + node + 1)
     start = tl.where((p - 1) * T < first, first, p * T)
     return node, first, last, start, tl.minimum((p + 1) * T, last)
+
+
+class Hubs:
+    """The launches for the nodes with more than `limit` messages: chunks, chunks again if needed, hubs."""
+
+    K, warps = 32, 4
+
+    def __init__(self, ptr: Tensor, E: int, C: int, T: int, wide: Tensor, second: bool) -> None:
+        self.owner = chunk_owners(ptr, E, T)  # [P]
+        self.first = wide.new_empty(len(self.owner), PLANES.value, C)
+        self.second = wide.new_empty(len(self.owner) if second else 0, PLANES_2.value, C)
+
+    def scan(self, arguments: list, constants: dict, columns: int) -> None:
+        """The first pass over the chunks."""
+        grid = (len(self.owner), columns)
+        _scan_chunks[grid](*arguments, self.owner, self.first, **constants, K=self.K, num_warps=self.warps)
+
+    def finish(self, arguments: list, constants: dict, columns: int) -> None:
+        """The second, if there is one, and the hubs' aggregates."""
+        grid, parts = (len(self.owner), columns), (self.owner, self.first, self.second)
+        if len(self.second) > 0:
+            _rescan_chunks[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
+        _write_hubs[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
+
+
+@triton.jit
+def _scan_chunks(
+    source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial,
+    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
+    HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
+    C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The first pass over one chunk of a hub -> partial [P, PLANES, C]."""
+    chunk = tl.program_id(0).to(tl.int64)
+    _hub, first, last, start, end = chunk_of(ptr, owner, chunk, LIMIT)
+    if last - first > LIMIT:
+        one = tl.zeros([1], tl.int64)
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        _tile_0, p, sums, squares, top, low, total = scan(
+            source, edge, column, start + one, end + one, c, E, stride_s, stride_sg, stride_e, stride_eg,
+            SLOTS[SUM] >= 0, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
+        many = (end - start + one).to(ACC)[:, None]
+        mean, centred = centre(p, sums, squares, many, load_shift(shift, c, C, STATS > 0, ACC))
+        at = partial + chunk * (PLANES * C) + c[None, :]
+        tl.store(at, mean, mask=(c < C)[None, :])
+        tl.store(at + C, centred, mask=(c < C)[None, :])
+        tl.store(at + 2 * C, top, mask=(c < C)[None, :])
+        tl.store(at + 3 * C, low, mask=(c < C)[None, :])
+        tl.store(at + 4 * C, total, mask=(c < C)[None, :])
+
+
+@triton.jit
+def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr):
+    """The first pass over a hub's messages first : last from those over its chunks, [1, BC] each."""
+    lead = tl.cdiv(first, LIMIT)  # its chunks are lead : stop
+    stop = tl.cdiv(last, LIMIT)
+    mean = tl.zeros([1, c.shape[0]], ACC)
+    squares, total = mean, mean
+    top, low = mean - float("inf"), mean + float("inf")
+    seen = tl.zeros([1], ACC)
+    for base in range(lead, stop, K):
+        chunk = base + tl.arange(0, K).to(tl.int64)  # [K]
+        live = (chunk < stop)[:, None] & (c < C)[None, :]
+        at = partial + (chunk * (PLANES * C))[:, None] + c[None, :]
+        start = tl.where(chunk == lead, first, chunk * LIMIT)
+        n = tl.where(chunk < stop, tl.minimum((chunk + 1) * LIMIT, last) - start, 0).to(ACC)  # [K], of each chunk
+        means = tl.load(at, mask=live, other=0.0)
+        size = tl.sum(n, 0)
+        tile_mean = tl.sum(means * (n / size)[:, None], 0)[None, :]
+        apart = tl.where(live, means - tile_mean, 0.0)
+        inside = tl.load(at + C, mask=live, other=0.0) + apart * apart * n[:, None]
+        # Chan's formula: two sets of sizes `seen` and `size` become one
+        weight = (size / (seen + size))[:, None]
+        between = tile_mean - mean
+        squares += tl.sum(inside, 0)[None, :] + between * between * seen[:, None] * weight
+        mean += between * weight
+        seen += size
+        top = tl.maximum(top, tl.max(tl.load(at + 2 * C, mask=live, other=float("-inf")), 0)[None, :])
+        low = tl.minimum(low, tl.min(tl.load(at + 3 * C, mask=live, other=float("inf")), 0)[None, :])
+        total += tl.sum(tl.load(at + 4 * C, mask=live, other=0.0), 0)[None, :]
+    return mean, squares, top, low, total
+
+
+@triton.jit
+def _rescan_chunks(
+    source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
+    HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
+    C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """The second pass over one chunk of a hub -> partial_2 [P, PLANES_2, C], and the marks of its messages."""
+    chunk = tl.program_id(0).to(tl.int64)
+    _hub, first, last, begin, stop = chunk_of(ptr, owner, chunk, LIMIT)
+    if last - first > LIMIT:
+        start = begin + tl.zeros([1], tl.int64)
+        end = stop + tl.zeros([1], tl.int64)
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        mean, _squares, top, low, _total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
+        mu0 = load_shift(shift, c, C, STATS > 0, ACC)
+        tile_0 = tile(source, edge, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
+                      HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
+        hits, p1, p2, p3, p4, p5 = rescan(
+            source, edge, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
+            stride_s, stride_sg, stride_e, stride_eg,
+            ORDER, MARKED, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
+        at = partial_2 + chunk * (PLANES_2 * C) + c[None, :]
+        tl.store(at, (hits & 65535).to(ACC), mask=(c < C)[None, :])
+        tl.store(at + C, (hits >> 16).to(ACC), mask=(c < C)[None, :])
+        tl.store(at + 2 * C, p1, mask=(c < C)[None, :])
+        tl.store(at + 3 * C, p2, mask=(c < C)[None, :])
+        tl.store(at + 4 * C, p3, mask=(c < C)[None, :])
+        tl.store(at + 5 * C, p4, mask=(c < C)[None, :])
+        tl.store(at + 6 * C, p5, mask=(c < C)[None, :])
+
+
+@triton.jit
+def sum_chunks(
+    partial, plane, first, last, c,
+    C: tl.constexpr, LIMIT: tl.constexpr, PLANES: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """One plane of partial [P, PLANES, C] summed over the chunks of a hub, [1, BC]."""
+    stop = tl.cdiv(last, LIMIT)
+    total = tl.zeros([1, c.shape[0]], ACC)
+    for base in range(tl.cdiv(first, LIMIT), stop, K):
+        chunk = base + tl.arange(0, K).to(tl.int64)
+        live = (chunk < stop)[:, None] & (c < C)[None, :]
+        at = partial + (chunk * (PLANES * C))[:, None] + plane * C + c[None, :]
+        total += tl.sum(tl.load(at, mask=live, other=0.0), 0)[None, :]
+    return total
+
+
+@triton.jit
+def _write_hubs(
+    source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
+    HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
+    C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """A hub's aggregates from its chunks, by the program of its first chunk."""
+    chunk = tl.program_id(0).to(tl.int64)
+    hub, first, last, start, _end = chunk_of(ptr, owner, chunk, LIMIT)
+    if (last - first > LIMIT) & (start == first):
+        one = tl.zeros([1], tl.int64)
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        mean, squares, top, low, total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
+        p1 = tl.zeros(mean.shape, ACC)
+        p2, p3, p4, p5 = p1, p1, p1, p1
+        if MARKED:
+            at = hub_ties + chunk * (2 * C) + c[None, :]
+            maxima = sum_chunks(partial_2, 0, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            minima = sum_chunks(partial_2, 1, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            tl.store(at, maxima, mask=(c < C)[None, :])
+            tl.store(at + C, minima, mask=(c < C)[None, :])
+        if ORDER > 0:
+            p1 = sum_chunks(partial_2, 2, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            p2 = sum_chunks(partial_2, 3, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            p3 = sum_chunks(partial_2, 4, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            p4 = sum_chunks(partial_2, 5, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            p5 = sum_chunks(partial_2, 6, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+        mu0 = load_shift(shift, c, C, STATS > 0, ACC)
+        write(target, out, stats, mu0, hub + one, one == 0, (last - first + one).to(ACC), mean, squares, top, low,
+               total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
+               SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip

@@ -45,7 +45,7 @@ class Launch:
         self.forms: dict[tuple, Form] = {}
 
     def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: dict, warps: int) -> None:
-        """The same as kernel[grid](*arguments, **constants, num_warps=warps)."""
+        """The same as kernel[grid](*arguments, **constants, num_warps=warps), on the current device: the tensors'."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)
             return
@@ -61,7 +61,7 @@ class Launch:
         else:
             kernel, stream = form.kernel, torch._C._cuda_getCurrentRawStream(device)
             which = (*grid, 1, stream, kernel.function, kernel.packed_metadata)
-            form.launcher(*which, None, None, None, *numbers, *form.constants)  # for no one who looks on
+            form.launcher(*which, None, None, None, *numbers, *form.constants)  # no profiler is told
 
 
 def _kinds(arguments: Sequence[Tensor | int], numbers: list[int]) -> list[int | torch.dtype]:

@@ -4,7 +4,7 @@ On a batch of small graphs a layer's time is that of the host, which launches it
 few: what is linear in x_i alone, [U_own; W1; W2] x + b, is one product; the aggregates come from one kernel
 (pna.kernels.aggregation); one kernel multiplies them with U's weights, one for each scaler, scales and sums them; the
 mixing layer is one product. The backward pass is the same, backwards and by hand; how the weights lie in memory and
-how their gradients are made is in pna.kernels.outer.
+how their gradients are made is in pna.kernels.layer_weights.
 
 The plain-torch twin is the layer itself, pna.conv, which serves wherever this does not, second derivatives included.
 """
@@ -19,11 +19,11 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.func import functional_call
 
-from pna.kernels import aggregation, aggregation_backward, outer
-from pna.kernels.choice import plain
+from pna.kernels import aggregation, aggregation_backward, layer_weights
+from pna.kernels.choice import on_its_device, plain
 from pna.kernels.launch import Launch
+from pna.kernels.layer_weights import Places, Sizes, degrees, factor, factors
 from pna.kernels.layout import blocks
-from pna.kernels.outer import Places, Sizes, degrees, factor, factors
 from pna.neighbourhoods import Neighbourhoods, transpose_edges
 
 __all__ = ["WEIGHTS", "layer"]
@@ -47,13 +47,14 @@ class _Layer(Function):
             return _Layer.compute(ctx, x, *inputs)
 
     @staticmethod
+    @on_its_device
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
         """The forward pass."""
         *weights, conv, neighbourhoods, save = inputs
         U, U_bias, M, M_bias, mix, mix_bias = (_contiguous(w) for w in weights)
         size, names = Sizes.of(conv), " ".join(conv.combined.aggregators)
         ptr, column, _, transpose = neighbourhoods
-        packed = outer.pack(U, U_bias, M, M_bias, mix, size)
+        packed = layer_weights.pack(U, U_bias, M, M_bias, mix, size)
         parts = _project(x, packed, size)  # [N, W]
         target, source = _split(parts, size)
         aggregates, saved = aggregation.forward(source, None, target, ptr, column, names, save)  # [N, 1, A, C]
@@ -92,7 +93,7 @@ class _Layer(Function):
         grad_x = _back_to_x(grad_parts, packed, size) if ctx.needs_input_grad[0] else None
         if not any(ctx.needs_input_grad[1:7]):
             return grad_x, *(None,) * 9
-        grads = outer.gradients(grad_parts, _contiguous(x), aggregates, g, y, graph, size)
+        grads = layer_weights.gradients(grad_parts, _contiguous(x), aggregates, g, y, graph, size)
         return grad_x, *grads, None, None, None
 
 
@@ -217,7 +218,7 @@ def _combine(parts: Tensor, aggregates: Tensor, packed: Tensor, graph: Sequence[
     """parts [N, W] and aggregates [N, 1, A, C] -> [N, T·H]."""
     N, T, HP = parts.shape[0], size.T, Places.of(size).HP
     y = parts.new_empty(N, T * size.H)
-    told = outer.constants(size, y.dtype, _NAMES + " SP", BN=NODES, BF=FEATURES, BH=OUTPUTS)
+    told = layer_weights.constants(size, y.dtype, _NAMES + " SP", BN=NODES, BF=FEATURES, BH=OUTPUTS)
     grid = (blocks(N, NODES), T * (HP // OUTPUTS))
     _launch_combine(grid, (parts, aggregates, packed, y, *graph, N), told, WARPS)
     return y
@@ -227,6 +228,6 @@ def _spread(grad_parts: Tensor, packed: Tensor, graph: Sequence[Tensor], size: S
     """The gradient of the aggregates, [N, 1, A, C], from that of U's part of [N, W]."""
     N = grad_parts.shape[0]
     grad = grad_parts.new_empty(N, 1, size.A, Places.of(size).C)
-    told = outer.constants(size, grad.dtype, _NAMES, BN=NODES, BF=FEATURES, BH=OUTPUTS)
+    told = layer_weights.constants(size, grad.dtype, _NAMES, BN=NODES, BF=FEATURES, BH=OUTPUTS)
     _launch_spread((blocks(N, NODES), size.T * size.A), (grad_parts, packed, grad, *graph, N), told, WARPS)
     return grad

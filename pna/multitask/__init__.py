@@ -10,13 +10,12 @@ from pna.multitask.dataset import RELEASED_MAXIMA, SEED, MultiTask, make, make_g
 from pna.multitask.families import FAMILIES, Family
 from pna.multitask.graphset import Batch, GraphSet
 from pna.multitask.labels import TASKS, Task
-from pna.multitask.specification import DEPARTURES, DESCRIBED, RELEASED, Departure, Spec
+from pna.multitask.specification import DESCRIBED, RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split, extrapolation, families, multitask
-from pna.multitask.storage import cached, data_folder, load, save
+from pna.multitask.storage import cached, load, save
 
 __all__ = [
     "COLLECTIONS",
-    "DEPARTURES",
     "DESCRIBED",
     "FAMILIES",
     "RELEASED",
@@ -24,7 +23,6 @@ __all__ = [
     "SEED",
     "TASKS",
     "Batch",
-    "Departure",
     "Family",
     "GraphSet",
     "MultiTask",
@@ -32,7 +30,6 @@ __all__ = [
     "Split",
     "Task",
     "cached",
-    "data_folder",
     "extrapolation",
     "families",
     "load",

@@ -2,15 +2,16 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pna.command_line import told
+from pna.departures import DEPARTURES
 from pna.multitask.card import card, table
 from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
 from pna.multitask.gallery import draw_gallery
 from pna.multitask.labels import TASKS
-from pna.multitask.specification import DEPARTURES, RELEASED, Spec
+from pna.multitask.specification import RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached, path_of
 
@@ -18,15 +19,14 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands make, show and baseline; the exit code is 2 for bad arguments."""
+    """Run one of the commands make, show and baseline."""
     options = _parser().parse_args(arguments)
-    try:
-        options.spec = Spec.parse(options.spec)
-        options.run(options)
-    except (ValueError, OSError, ImportError) as error:
-        print(f"pna multitask {options.command}: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return told(f"multitask {options.command}", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    options.spec = Spec.parse(options.spec)
+    options.run(options)
 
 
 def _make(options: argparse.Namespace) -> None:
@@ -48,7 +48,7 @@ def _baseline(options: argparse.Namespace) -> None:
     if options.sizes:
         graphs = make_split(options.spec, Split("test", "test", _sizes(options.sizes), 256), options.seed)
     units = options.units or ("released" if options.spec == RELEASED else "own")
-    row = data.baseline(graphs, units=RELEASED_MAXIMA if units == "released" else None)
+    row = data.baseline(graphs, RELEASED_MAXIMA if units == "released" else None, options.spec == RELEASED)  # D14
     if options.json:
         print(json.dumps(row))
         return
@@ -86,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
 def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, help: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=help, description=help)
     command.set_defaults(run=run)
-    departures = "; ".join(f"{departure.id}: {departure.released}" for departure in DEPARTURES)
+    departures = "; ".join(
+        f"{departure.id}: {departure.released}" for departure in DEPARTURES if departure.part == "data"
+    )
     command.add_argument(
         "--spec",
         default="described",

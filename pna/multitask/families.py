@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.draws import Draws
 from pna.multitask.powerlaw import tree_degrees
+from pna.multitask.random_numbers import Draws
 
 __all__ = ["FAMILIES", "Family", "family_named"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pna.multitask.dataset import SEED
 from pna.multitask.families import FAMILIES
-from pna.multitask.generate import Graphs, generate
+from pna.multitask.generate import Adjacencies, generate
 from pna.multitask.specification import Spec
 
 if TYPE_CHECKING:  # matplotlib is needed for drawing only
@@ -47,7 +47,7 @@ def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
     os.replace(unfinished, path)
 
 
-def _draw(axis: "Axes", graphs: Graphs, farthest: int, scale: float) -> "PathCollection":
+def _draw(axis: "Axes", graphs: Adjacencies, farthest: int, scale: float) -> "PathCollection":
     """Draw the only graph of `graphs`; the dots it returns know the colours."""
     distance, source = graphs.paths.from_source[0].astype(float), graphs.source[0]
     distance[(distance == 0) & (np.arange(_N) != source)] = np.nan  # not reached

@@ -11,13 +11,13 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.draws import FAMILY, FEATURES, MIXTURE, ORDER, TOGGLING, Draws, check_seed
+from pna.multitask.distances import ShortestPaths, shortest_paths
 from pna.multitask.families import FAMILIES, Family, family_named
-from pna.multitask.paths import ShortestPaths, shortest_paths
+from pna.multitask.random_numbers import FAMILY, FEATURES, MIXTURE, ORDER, TOGGLING, Draws, check_seed
 from pna.multitask.specification import Spec
 from pna.multitask.toggling import toggle
 
-__all__ = ["ROLES", "Graphs", "check_size", "generate"]
+__all__ = ["ROLES", "Adjacencies", "check_size", "generate"]
 
 ROLES = ("train", "validation", "test")  # each has graphs of its own
 
@@ -26,7 +26,7 @@ _MOST_ATTEMPTS = 100_000
 
 
 @dataclass(frozen=True)
-class Graphs:
+class Adjacencies:
     """B graphs of N nodes with their input features: the random x and the source of the shortest-path task."""
 
     adjacency: NDArray[np.bool_]  # [B, N, N]
@@ -40,7 +40,7 @@ class Graphs:
         return shortest_paths(self.adjacency, self.source)
 
 
-def generate(spec: Spec, seed: int, role: str, N: int, graph: NDArray, family: str | None = None) -> Graphs:
+def generate(spec: Spec, seed: int, role: str, N: int, graph: NDArray, family: str | None = None) -> Adjacencies:
     """The graphs with the numbers `graph` ([B], from 0 on) of size N, of one family or, with None, of the mixture."""
     graph = np.asarray(graph, dtype=np.int64)
     if graph.ndim != 1 or ((graph < 0) | (graph >= 2**32)).any():
@@ -61,7 +61,7 @@ def generate(spec: Spec, seed: int, role: str, N: int, graph: NDArray, family: s
     source = features.integers(0, N)[:, 0]
     # 24 bits are what float32 holds: sums of a hundred of them are exact in float64, in whatever order they come.
     x = np.floor(features.uniform(N) * 2**24) / 2**24
-    return Graphs(adjacency, x.astype(np.float32), source, kind.astype(np.int8))
+    return Adjacencies(adjacency, x.astype(np.float32), source, kind.astype(np.int8))
 
 
 def _stream(role: str, family: str | None, N: int) -> int:

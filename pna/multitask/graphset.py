@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pna.multitask.families import FAMILIES
-from pna.multitask.generate import Graphs
+from pna.multitask.generate import Adjacencies
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS
 
 __all__ = ["Batch", "GraphSet"]
@@ -52,7 +52,7 @@ class GraphSet:
     maxima: NDArray[np.float32]  # [6], in the order of TASKS
 
     @classmethod
-    def of(cls, graphs: Graphs, node_labels: NDArray, graph_labels: NDArray) -> Self:
+    def of(cls, graphs: Adjacencies, node_labels: NDArray, graph_labels: NDArray) -> Self:
         """From graphs of one size and their labels, [B, N, 3] and [B, 3]; the maxima are still 1."""
         B, N = graphs.x.shape
         return cls(

@@ -7,34 +7,34 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.generate import Graphs
+from pna.multitask.generate import Adjacencies
 from pna.multitask.specification import Spec
 
 __all__ = ["GRAPH_TASKS", "NODE_TASKS", "TASKS", "Task", "label"]
 
 
-def shortest_path(graphs: Graphs) -> NDArray:
+def shortest_path(graphs: Adjacencies) -> NDArray:
     """Length of the shortest path from the source: [B, N]."""
     return graphs.paths.from_source
 
 
-def eccentricity(graphs: Graphs) -> NDArray:
+def eccentricity(graphs: Adjacencies) -> NDArray:
     """Largest distance to another node: [B, N]."""
     return graphs.paths.eccentricity
 
 
-def laplacian(graphs: Graphs) -> NDArray:
+def laplacian(graphs: Adjacencies) -> NDArray:
     """Laplacian features L x with L = D - A: [B, N]."""
     A, x = graphs.adjacency.astype(np.float64), graphs.x.astype(np.float64)
     return A.sum(axis=2) * x - (A @ x[:, :, None])[:, :, 0]
 
 
-def connected(graphs: Graphs) -> NDArray:
+def connected(graphs: Adjacencies) -> NDArray:
     """Whether the graph is connected: [B]."""
     return graphs.paths.connected
 
 
-def connected_as_released(graphs: Graphs) -> NDArray:
+def connected_as_released(graphs: Adjacencies) -> NDArray:
     """D1: whether all entries of A^(2^s), s large, are positive: [B].
 
     A connected graph has walks of every large even length between all pairs of nodes unless it is bipartite, that is
@@ -45,12 +45,12 @@ def connected_as_released(graphs: Graphs) -> NDArray:
     return graphs.paths.connected & (graphs.adjacency & same).any(axis=(1, 2))
 
 
-def diameter(graphs: Graphs) -> NDArray:
+def diameter(graphs: Adjacencies) -> NDArray:
     """Largest eccentricity: [B]."""
     return graphs.paths.eccentricity.max(axis=1)
 
 
-def spectral_radius(graphs: Graphs) -> NDArray:
+def spectral_radius(graphs: Adjacencies) -> NDArray:
     """Largest absolute eigenvalue of A, which is its largest eigenvalue, for A has no negative entry: [B]."""
     return np.linalg.eigvalsh(graphs.adjacency.astype(np.float64))[:, -1]
 
@@ -61,11 +61,9 @@ class Task:
 
     name: str
     level: Literal["node", "graph"]
-    label: Callable[[Graphs], NDArray]
+    label: Callable[[Adjacencies], NDArray]
     title: str
-    released: Callable[[Graphs], NDArray] | None = None
-    section: str = "section 4, Multi-task graph properties"
-    section: str = "section 4, Multi-task graph properties"
+    released: Callable[[Adjacencies], NDArray] | None = None
 
 
 # Section 4, "Multi-task graph properties", in its order.
@@ -81,7 +79,7 @@ NODE_TASKS = tuple(task for task in TASKS if task.level == "node")
 GRAPH_TASKS = tuple(task for task in TASKS if task.level == "graph")
 
 
-def label(graphs: Graphs, spec: Spec) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def label(graphs: Adjacencies, spec: Spec) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The labels before normalisation: of the nodes [B, N, 3] and of the graphs [B, 3]."""
 
     def of(tasks: tuple[Task, ...]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ time. Unlike networkx, which gives up after a set number of tries, it is followe
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.draws import Draws
+from pna.multitask.random_numbers import Draws
 
 __all__ = ["tree_degrees"]
 

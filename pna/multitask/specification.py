@@ -10,50 +10,17 @@ What the paper leaves open follows the released code under both specifications:
   prime N a line (grid) or one clique (caveman).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Literal, Self, get_args
 
-__all__ = ["DEPARTURES", "DESCRIBED", "RELEASED", "Departure", "Spec"]
+from pna.departures import DEPARTURES, departures_of
+
+__all__ = ["DESCRIBED", "RELEASED", "Spec"]
 
 Side = Literal["described", "released"]
 
-
-@dataclass(frozen=True)
-class Departure:
-    """One place where the released code is not what the paper says, and the field of Spec that decides it."""
-
-    id: str
-    field: str
-    described: str
-    released: str
-
-
-DEPARTURES: tuple[Departure, ...] = (
-    Departure(
-        "D1",
-        "connected",
-        "the label says whether the graph is connected",
-        "the label says whether some power of the adjacency matrix is positive: connected and not bipartite",
-    ),
-    Departure(
-        "D2",
-        "toggling",
-        "an edge is toggled with probability P_e, a missing edge with P_m",
-        "the sum of two U[0, 1/2] draws is compared with a probability, which makes toggling much rarer",
-    ),
-    Departure(
-        "D3",
-        "evaluation_sizes",
-        "validation and test graphs have the training graphs' sizes, 15 to 24",
-        "validation and test graphs have the first five of these sizes, 15 to 19",
-    ),
-    Departure(
-        "D4",
-        "extrapolation_validation",
-        "extrapolation is validated on sizes 25 to 29",
-        "extrapolation is validated on sizes 15 to 19",
-    ),
-)
+_FIELDS = {departure.id: departure.field for departure in DEPARTURES if departure.part == "data"}  # D1 to D4
 
 
 @dataclass(frozen=True)
@@ -74,18 +41,16 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> Self:
         """From "described", "released", or the departures it takes over, as in "D1+D3"."""
-        sides = {departure.id: departure.field for departure in DEPARTURES}
-        taken = {"described": [], "released": list(sides)}.get(text, text.split("+"))
-        if unknown := [id for id in taken if id not in sides]:
-            raise ValueError(
-                f"spec must be described, released or departures joined by + out of {', '.join(sides)}; "
-                f"got {text!r}, in which {', '.join(map(repr, unknown))} is none of them"
-            )
-        return cls(**{sides[id]: "released" for id in taken})
+        return cls.of(departures_of(text, tuple(_FIELDS)))
+
+    @classmethod
+    def of(cls, departures: Iterable[str]) -> Self:
+        """From the departures that it takes over; those that are not of the data are passed over."""
+        return cls(**{_FIELDS[id]: "released" for id in departures if id in _FIELDS})
 
     def __str__(self) -> str:
-        taken = [departure.id for departure in DEPARTURES if getattr(self, departure.field) == "released"]
-        return {0: "described", len(DEPARTURES): "released"}.get(len(taken), "+".join(taken))
+        taken = [id for id, field in _FIELDS.items() if getattr(self, field) == "released"]
+        return {0: "described", len(_FIELDS): "released"}.get(len(taken), "+".join(taken))
 
 
 DESCRIBED = Spec()

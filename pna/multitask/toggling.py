@@ -8,8 +8,8 @@ happens not with probability p but with that of a triangular variable being belo
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.draws import Draws
 from pna.multitask.families import from_pairs, pairs
+from pna.multitask.random_numbers import Draws
 from pna.multitask.specification import Spec
 
 __all__ = ["toggle", "toggling_probabilities", "triangular"]

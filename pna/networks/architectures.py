@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.kernels.choice import chosen
+from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
-from pna.networks.convolutions import PNA
 from pna.networks.layers import GRU, Set2Set, head
 from pna.networks.specification import NetworkSpec
 
@@ -50,10 +49,9 @@ class Recurrent(nn.Module):
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
         x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
-        if isinstance(depth, int) and self._fits(x):
-            from pna.kernels.recurrence import recurrence
-
-            x = recurrence(x, batch, self.GC_1.conv, self.GC_m.conv, self.gru.gates, depth)
+        arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru.gates)
+        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+            x = kernels.all_layers(*arguments)
         else:
             x = self._states(x, depth, batch)
         return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
@@ -66,14 +64,6 @@ class Recurrent(nn.Module):
             x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
         return x
 
-    def _fits(self, x: Tensor) -> bool:
-        """Whether the fused kernels know these convolutions."""
-        if not (isinstance(self.GC_m, PNA) and chosen(x)):
-            return False
-        from pna.kernels.recurrence import supports
-
-        return supports(self.GC_1.conv) and supports(self.GC_m.conv)
-
 
 class Standard(nn.Module):
     """Eight convolutions without GRU; the input and every layer go to the heads; mean readout."""
@@ -82,6 +72,7 @@ class Standard(nn.Module):
 
     def __init__(self, convolution: Convolution, hidden: int, spec: NetworkSpec) -> None:
         super().__init__()
+        self.hidden = hidden
         sizes = [INPUTS, *[hidden] * self.LAYERS]
         self.convolutions = nn.ModuleList(convolution(pair) for pair in itertools.pairwise(sizes))
         self.nodes = head([sum(sizes), hidden, hidden, OUTPUTS], spec)
@@ -89,11 +80,18 @@ class Standard(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
+        x = torch.cat([batch.x, self._layers(batch)], dim=-1)
+        return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
+
+    def _layers(self, batch: GraphBatch) -> Tensor:
+        """The nodes after each layer, [V, LAYERS · hidden]."""
+        arguments = (functional.pad(batch.x, (0, self.hidden - INPUTS)), batch, self.convolutions, self.LAYERS)
+        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+            return kernels.all_layers(*arguments)
         layers = [batch.x]
         for convolution in self.convolutions:
             layers.append(convolution(layers[-1], batch))
-        x = torch.cat(layers, dim=-1)
-        return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
+        return torch.cat(layers[1:], dim=-1)
 
 
 ARCHITECTURES: dict[str, type[nn.Module]] = {"recurrent": Recurrent, "standard": Standard}

@@ -2,17 +2,15 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from pna.multitask import Batch
 from pna.neighbourhoods import Neighbourhoods
-
-if TYPE_CHECKING:
-    from pna.kernels.attention import Routes
-    from pna.kernels.tiles import Tiles
+from pna.networks.kernels.routes import Routes
+from pna.networks.kernels.tiles import Tiles
 
 __all__ = ["GraphBatch"]
 
@@ -53,18 +51,16 @@ class GraphBatch:
 
     @cached_property
     def compact(self) -> tuple[Tensor, Tensor]:
-        """The neighbourhoods' ptr and source in 32-bit integers, as the kernels of the recurrent network read them."""
+        """The neighbourhoods' ptr and source in 32-bit integers, as some kernels read them."""
         return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
 
     @cached_property
-    def tiles(self) -> "Tiles | None":
-        """The batch as the CUDA kernels of the recurrent network take it; None if its graphs are too large for them."""
-        from pna.kernels.tiles import Tiles
-
-        return Tiles.of(*self.neighbourhoods[:2], self.N)
+    def tiles(self) -> dict[tuple, Tiles]:
+        """The graphs as the CUDA kernels of all layers take them, by what these are compiled for, made once."""
+        return {}
 
     @cached_property
-    def routes(self) -> dict[bool, "Routes"]:
+    def routes(self) -> dict[bool, Routes]:
         """What the kernels of attention know of the graphs, made once: as GAT is described, and with D6 (True)."""
         return {}
 

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.aggregate import aggregate
 from pna.conv import PNAConv
-from pna.kernels.choice import chosen
+from pna.gather import aggregate
+from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
+from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise
 from pna.networks.specification import NetworkSpec
 from pna.scalers import DegreeStatistics
@@ -28,9 +29,11 @@ HEADS = 4
 class PNA(nn.Module):
     """Equations 7 and 8 with a linear M and U, four towers, and a mixing layer with LeakyReLU.
 
-    With one aggregator and no scaler it is the MPNN of the appendix. The first convolution gives each tower all
-    input features, the later ones share them out.
+    With one aggregator and no scaler it is equation 14, the MPNN of the appendix. The first convolution gives each
+    tower all input features, the later ones share them out.
     """
+
+    kind = "pna"  # by which the kernels know it
 
     def __init__(
         self,
@@ -59,7 +62,9 @@ class PNA(nn.Module):
 
 
 class GCN(nn.Module):
-    """σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
+    """Equation 11: σ(D̃^-1/2 Ã D̃^-1/2 X W + b) with Ã = A + I (Kipf and Welling), σ = LeakyReLU."""
+
+    kind = "gcn"
 
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
@@ -71,10 +76,8 @@ class GCN(nn.Module):
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
         h = activated(x, self.weight.t(), None, "identity")
-        if chosen(h):
-            from pna.kernels.neighbours import neighbour_sum
-
-            return functional.leaky_relu(neighbour_sum(h, batch.compact, normalised=True) + self.bias)
+        if kernels := serving("pna.networks.kernels.neighbours", h):
+            return functional.leaky_relu(kernels.neighbour_sum(h, batch.compact, normalised=True) + self.bias)
         norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
         h = norm * h
         neighbours = aggregate(batch.neighbourhoods, ["sum"], source=h).squeeze(1)  # [V, 1, out] -> [V, out]
@@ -82,7 +85,9 @@ class GCN(nn.Module):
 
 
 class GIN(nn.Module):
-    """U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
+    """Equation 13: U((1 + ε) x_i + Σ_j x_j) with a two-layer MLP U and a learnable ε (Xu et al.)."""
+
+    kind = "gin"
 
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
@@ -91,21 +96,21 @@ class GIN(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
-        if chosen(x):
-            from pna.kernels.neighbours import neighbour_sum
-
-            total = neighbour_sum(x, batch.compact, own=1 + self.epsilon)
+        if kernels := serving("pna.networks.kernels.neighbours", x):
+            total = kernels.neighbour_sum(x, batch.compact, own=1 + self.epsilon)
         else:
             total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
         return self.U(total, nodes_per_graph=batch.N)
 
 
 class GAT(nn.Module):
-    """Σ_j a(x_i, x_j) W x_j with four heads of attention (Veličković et al.), ELU after it.
+    """Equation 12: Σ_j a(x_i, x_j) W x_j with four heads of attention (Veličković et al.), ELU after it.
 
     D6: the released code pairs other nodes than i and j in the logits, and takes the softmax over the receivers i of a
     sender j instead of the senders of a receiver.
     """
+
+    kind = "gat"
 
     def __init__(self, sizes: tuple[int, int], spec: NetworkSpec, degrees: DegreeStatistics) -> None:
         super().__init__()
@@ -125,17 +130,19 @@ class GAT(nn.Module):
     def _attended(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
         ptr, source = batch.neighbourhoods[:2]
-        if chosen(h, self.attention):
-            from pna.kernels.attention import Routes, attend
-
-            if self.mispaired not in batch.routes:
-                pairs = self._pairs(batch)
-                batch.routes[self.mispaired] = Routes.of(ptr, source, batch.reverse, pairs, not self.mispaired)
-            return attend(h, self.attention, batch.routes[self.mispaired])
+        if kernels := serving("pna.networks.kernels.attention", h, self.attention):
+            return kernels.attend(h, self.attention, self.routes(batch))
         weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
         if self.mispaired:
             weights = weights[batch.reverse]  # the weight from j to i is at (j, i)
         return segments.sum(weights.unsqueeze(-1) * h[source], ptr)
+
+    def routes(self, batch: GraphBatch) -> Routes:
+        """What the kernels know of the batch's messages, made once."""
+        if self.mispaired not in batch.routes:
+            graph = (*batch.neighbourhoods[:2], batch.reverse)
+            batch.routes[self.mispaired] = Routes.of(*graph, self._pairs(batch), not self.mispaired)
+        return batch.routes[self.mispaired]
 
     def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
         first, second = self.attention.chunk(2, dim=1)

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.kernels.choice import chosen
+from pna.kernels.choice import serving
 from pna.networks.specification import NetworkSpec
 
 __all__ = ["ACTIVATIONS", "GRU", "MLP", "BatchNorm", "Set2Set", "activated", "head", "initialise", "linear"]
 
 ACTIVATIONS = {"identity": nn.Identity(), "leaky_relu": functional.leaky_relu, "relu": functional.relu}
-WIDEST = 32  # features that the kernels of GRU and Set2Set take
-MOST_NODES = 32  # of a graph that the kernel of Set2Set takes
 
 
 def initialise(weight: Tensor, spec: NetworkSpec, bias: Tensor | None = None) -> None:
@@ -44,12 +42,8 @@ def linear(fan_in: int, fan_out: int, spec: NetworkSpec) -> nn.Linear:
 
 def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """A fully-connected layer and its activation: x [rows, in], weight [out, in] -> [rows, out]."""
-    if chosen(x, weight):
-        from pna.kernels.linear import MOST
-        from pna.kernels.linear import linear as fused
-
-        if max(weight.shape) <= MOST:
-            return fused(x, weight, bias, activation)
+    if kernels := serving("pna.networks.kernels.linear", x, weight):
+        return kernels.linear(x, weight, bias, activation)
     return ACTIVATIONS[activation](functional.linear(x, weight, bias))
 
 
@@ -77,10 +71,8 @@ class BatchNorm(nn.Module):
         return self._normalise(x)
 
     def _normalise(self, x: Tensor) -> Tensor:
-        if self.training and chosen(x):
-            from pna.kernels.batchnorm import normalise
-
-            y, mean, var = normalise(x, self.weight, self.bias)
+        if self.training and (kernels := serving("pna.networks.kernels.batchnorm", x)):
+            y, mean, var = kernels.normalise(x, self.weight, self.bias)
             self._remember(mean, var, len(x))
             return y
         if self.training:
@@ -145,10 +137,8 @@ class GRU(nn.Module):
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """Input x and state h, [rows, H] each -> the new state."""
-        if chosen(x, h) and h.shape[-1] <= WIDEST:
-            from pna.kernels.gru import gated
-
-            return gated(x, h, self.gates)
+        if kernels := serving("pna.networks.kernels.gru", x, h):
+            return kernels.gated(x, h, self.gates)
         a, b = self.gates(x, h)
         reset_x, update_x, new_x = a.chunk(3, dim=-1)
         reset_h, update_h, new_h = b.chunk(3, dim=-1)
@@ -167,10 +157,8 @@ class Set2Set(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The nodes of G graphs of one size, [G, N, H] -> [G, 2H]."""
         G, N, H = x.shape
-        if chosen(x) and H <= WIDEST and N <= MOST_NODES:
-            from pna.kernels.set2set import set2set
-
-            return set2set(x, self.gates)
+        if kernels := serving("pna.networks.kernels.set2set", x):
+            return kernels.set2set(x, self.gates)
         state, memory, read = x.new_zeros(3, G, H).unbind()
         for _ in range(N):
             state, memory = self._lstm(torch.cat([state, read], dim=-1), state, memory)

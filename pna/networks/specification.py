@@ -1,31 +1,37 @@
 """Two specifications of the networks: as the paper describes them, and as the authors' released code makes them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
+
+from pna.departures import DEPARTURES, SWITCHES
 
 __all__ = ["DESCRIBED", "RELEASED", "NetworkSpec"]
+
+_FIELDS = {departure.id: departure.field for departure in DEPARTURES if departure.part == "network"}
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Which of the released code's departures a network has; any mix is a specification.
+    """Which of the released code's departures a network has (see pna.departures); any mix is a specification.
 
-    Two more than the numbered ones are switches, since the paper says nothing of them and they change the results: the
-    initialisation, and a LeakyReLU after the last layer of both heads. Where the labels may be negative, as the
-    Laplacian features are, such an output can come to lie on the LeakyReLU's flat side, where gradients are small.
+    Where the labels may be negative, as the Laplacian features are, an activated output can come to lie on the
+    LeakyReLU's flat side, where gradients are small.
     """
 
-    swapped_extremes: bool = False  # D5: max and min aggregate M(x_j, x_i), the two roles swapped
-    mispaired_attention: bool = False  # D6: GAT's logits pair the wrong nodes and are normalised over receivers
-    position_norm: bool = False  # D7: batch normalisation over node positions where N equals the number of features
-    small_initialisation: bool = False  # every fully-connected layer starts Xavier-uniform with gain 1/in, zero bias
-    activated_outputs: bool = False  # LeakyReLU after the last layer of the heads as well
+    swapped_extremes: bool = False  # D5
+    mispaired_attention: bool = False  # D6
+    position_norm: bool = False  # D7
+    batched_delta: bool = False  # D11: heeded where δ is computed, from the training set
+    centred_once: bool = False  # D12
+    small_initialisation: bool = False
+    activated_outputs: bool = False
+
+    @classmethod
+    def of(cls, departures: Iterable[str]) -> Self:
+        """From the departures that it takes over; those that are not of the networks are passed over."""
+        return cls(**{_FIELDS[id]: True for id in departures if id in _FIELDS})
 
 
 DESCRIBED = NetworkSpec()
-RELEASED = NetworkSpec(
-    swapped_extremes=True,
-    mispaired_attention=True,
-    position_norm=True,
-    small_initialisation=True,
-    activated_outputs=True,
-)
+RELEASED = NetworkSpec.of(SWITCHES)

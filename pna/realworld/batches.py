@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pna.neighbourhoods import Neighbourhoods, Transpose
-from pna.realworld.datasets import Dataset
-from pna.realworld.graphs import Graphs
+from pna.realworld.data.datasets import Dataset
+from pna.realworld.data.graphs import Graphs
 
-__all__ = ["NO_GRAPH", "RealBatch", "Resident", "Shape", "shape_of"]
+__all__ = ["NO_GRAPH", "PaddedBatch", "Resident", "Shape", "shape_of"]
 
 NO_GRAPH = -1  # in the list of a batch's graphs: a place that stays empty
 ROUND = 64
@@ -34,7 +34,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RealBatch:
+class PaddedBatch:
     """B graphs with their nodes end to end, then padding: V nodes and E messages in all."""
 
     x: Tensor  # [V, inputs]
@@ -125,12 +125,12 @@ class Resident:
         index = index[index != NO_GRAPH]
         return self.nodes[index].sum() < shape.nodes and self.messages[index].sum() <= shape.messages
 
-    def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> RealBatch:
+    def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> PaddedBatch:
         """The graphs of the list `index`, [B], NO_GRAPH for none; without edge features if the network has no use."""
         g = index.clamp(min=0)
         at = self._places(g, index >= 0, shape)
         real = at.is_node[:-1].unsqueeze(1).to(self.dtype)
-        return RealBatch(
+        return PaddedBatch(
             x=self._numbers(self.x[at.node[:-1]], self.data.node_categories) * real,
             edge=self._numbers(self.edge[at.message], self.data.edge_categories) if edges else None,
             neighbourhoods=self._neighbourhoods(at, shape),

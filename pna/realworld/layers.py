@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.aggregate import aggregate
 from pna.arguments import divisible
 from pna.combined import CombinedAggregation
+from pna.fused import split
+from pna.gather import aggregate
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
-from pna.realworld.batches import RealBatch
+from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
-from pna.towers import TowerLinear, affine, product
+from pna.towers import TowerLinear
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
 
@@ -31,7 +32,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
-    def forward(self, x: Tensor, batch: RealBatch) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch) -> Tensor:
         """[V, F] -> [V, F]."""
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count
@@ -85,21 +86,11 @@ class TowersLayer(nn.Module):
         for layer in (self.M, self.U, self.mix):
             initialise(layer.weight, RELEASED, layer.bias)
 
-    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
-        M, U, F, graph = self.M, self.U, self.F, batch.neighbourhoods
-        edge, shift = None, M.bias
-        if embedding is not None:  # the embedding is linear too: W3 (V e + c) = (W3 V) e + W3 c
-            W3 = M.weight[..., 2 * F :]  # [T, F, edge_dim]
-            edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
-            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
-        # What is linear in a node alone, in one product: U's part of x_i, and M's of x_i and of x_j.
-        weight = torch.cat([U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]], dim=1)
-        bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
-        h = x.unflatten(1, (self.towers, F))  # [V, T, F]
-        own, target, source = affine(h, weight, bias).split([U.bias.shape[1], F, F], dim=-1)
-        aggregates = aggregate(graph, self.combined.aggregators, source, edge, target)  # [V, T, A, F]
-        y = own + self.combined(aggregates, graph.degree, U.weight[..., F:])
+        edge = None if embedding is None else batch.edge
+        h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
+        y = split(h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)  # [V, T, out / T]
         y = self.norm(y.flatten(1) * batch.norm, batch)  # [V, out]
         y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
         return x + y if self.residual else y
@@ -124,7 +115,7 @@ class SimpleLayer(nn.Module):
         self.residual = sizes[0] == sizes[1]
         initialise(self.U.weight, RELEASED, self.U.bias)
 
-    def forward(self, x: Tensor, batch: RealBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; this layer makes no use of edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]

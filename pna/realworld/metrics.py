@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pna.realworld.datasets import Dataset
+from pna.realworld.data.datasets import Dataset
 
 __all__ = ["criterion", "losses", "metric", "roc_auc"]
 

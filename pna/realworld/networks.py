@@ -8,19 +8,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.realworld.batches import RealBatch
-from pna.realworld.datasets import Dataset
+from pna.realworld.batches import PaddedBatch
+from pna.realworld.data.datasets import Dataset
+from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
 from pna.realworld.layers import SimpleLayer, TowersLayer
-from pna.realworld.models import LAYERS, TOWERS, RealModel
 from pna.scalers import DegreeStatistics
 
-__all__ = ["RealNetwork"]
+__all__ = ["Network"]
 
 
-class RealNetwork(nn.Module):
+class Network(nn.Module):
     """The network of one model on one data set."""
 
-    def __init__(self, model: RealModel, data: Dataset, degrees: DegreeStatistics) -> None:
+    def __init__(self, model: Hyperparameters, data: Dataset, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.mean = model.readout == "mean"
         self.embedding = embedding(data.node_categories, data.node_numbers, model.hidden, spread=not model.towers)
@@ -34,7 +34,7 @@ class RealNetwork(nn.Module):
             nn.Linear(a, b) for a, b in itertools.pairwise([model.out, model.out // 2, model.out // 4, data.outputs])
         )
 
-    def forward(self, batch: RealBatch, noise: Tensor | None = None) -> Tensor:
+    def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
         """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
         x = self.embedding(batch.x)
         for k, layer in enumerate(self.layers):

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
+from pna.places import results_folder
 from pna.report import comparisons as tests
 from pna.report import realworld_claims as real
 from pna.report import structure
-from pna.report.places import recorded_folder
 from pna.report.realworld import budgets, scores
 from pna.report.runs import RECORDED, Run, Runs, recorded_path, runs_of
 from pna.report.style import budget_text
@@ -210,7 +210,7 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
 
 
 def _file(run: Run) -> str:
-    return recorded_path(run.cell, run.profile).relative_to(recorded_folder()).as_posix()
+    return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
 
 
 def _from_realworld(claim: Claim, profile: str) -> Finding:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pna.places import figures_folder
 from pna.report.claims import Finding, judge
-from pna.report.places import figures_folder
 from pna.report.runs import RECORDED, profile_named
 from pna.report.style import tame
 from pna.report.verdicts import NOT_RUN, WORDS, Decision

@@ -11,11 +11,12 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from pna.experiments import SPECS
+from pna.places import figures_folder, results_folder
 from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
-from pna.report.places import figures_folder, recorded_folder
 from pna.report.realworld import budgets, missing, scores
 from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, save_beside, stamp
+from pna.training.store import Result
 
 __all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
 
@@ -150,11 +151,11 @@ def _entry(name: str) -> Entry:
 
 
 def _train_missing(entry: Entry, profile: str, specs: tuple[str, ...], device: str) -> None:
-    from pna.training.command import train as train_cell
+    from pna.experiments.command import train as train_cell
 
     if profile == RECORDED:
         raise ValueError(f"profile must be a budget to train with, as quick or paper; got {profile!r}")
-    os.environ["PNA_RESULTS"] = str(recorded_folder())
+    os.environ["PNA_RESULTS"] = str(results_folder())
     for one in specs:
         for cell in runs_of(entry.experiment, one, profile).missing:
             if train_cell([str(cell), "--profile", profile, "--device", device, "--resume"]):
@@ -187,20 +188,20 @@ def _provenance(runs: Runs) -> dict:
         "full paper budget": runs.full,
         "profile": asdict(runs.profile),
         "units": "MSE in units of the released training set's maxima; the five best seeds by validation error",
-        "cells": [_cell(run.facts) for run in runs.found.values()],
+        "cells": [_cell(run.result) for run in runs.found.values()],
         "missing": [str(cell) for cell in runs.missing],
     }
 
 
-def _cell(facts: dict) -> dict:
+def _cell(result: Result) -> dict:
     return {
-        "cell": facts["cell"],
-        "hash": facts["hash"],
-        "profile": facts["configuration"]["profile"]["name"],
-        "seeds": facts["configuration"]["seeds"],
-        "epochs": sorted({replica["epochs"] for replica in facts["replicas"]}),
-        "device": facts["device"],
-        "written": facts["written"],
+        "cell": result.cell,
+        "hash": result.hash,
+        "profile": result.configuration["profile"]["name"],
+        "seeds": result.configuration["seeds"],
+        "epochs": sorted({replica.epochs for replica in result.replicas}),
+        "device": result.device,
+        "written": result.written,
     }
 
 

@@ -7,13 +7,13 @@ from importlib import resources
 from pathlib import Path
 
 from pna.experiments import SPECS
+from pna.places import repository
 from pna.report import sections
 from pna.report.beside import beside
 from pna.report.claims import Finding
 from pna.report.draw import FIGURES, Entry, files_of
 from pna.report.markup import escape, fold, link, picture
 from pna.report.opening import TITLE, opening
-from pna.report.places import repository
 from pna.report.runs import Runs, runs_of
 from pna.report.style import budget_text
 

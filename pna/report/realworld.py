@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pna import published
-from pna.realworld.datasets import DATASETS
-from pna.realworld.models import MODELS
-from pna.realworld.published import COLUMNS as PLACES
-from pna.realworld.published import TITLES
-from pna.realworld.record import summary
-from pna.report.places import recorded_folder
+from pna.experiments.figure6 import COLUMNS as PLACES
+from pna.experiments.figure6 import TITLES
+from pna.experiments.realworld import summary
+from pna.places import results_folder
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.report.runs import RECORDED
 from pna.report.statistics import Estimate, mean_of
-from pna.training.store import load
+from pna.training.store import Result, load
 
 __all__ = ["COLUMNS", "Column", "Score", "budgets", "missing", "published_score", "scores"]
 
@@ -67,7 +67,7 @@ class Column:
     @property
     def titles(self) -> list[str]:
         """The models that are trained here."""
-        return [title for model, title in TITLES.items() if (self.data, model, self.edges) in MODELS]
+        return [title for model, title in TITLES.items() if (self.data, model, self.edges) in HYPERPARAMETERS]
 
 
 COLUMNS: dict[str, Column] = {name: Column(*place) for name, place in PLACES.items()}
@@ -81,7 +81,7 @@ class Score:
     deviation: float
     seeds: int
     budget: str = ""  # the profile's name
-    result: dict | None = None
+    result: Result | None = None
     file: str = ""  # under results/
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Score:
     @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget and data."""
-        return self.result is None or (self.budget == PAPER and self.result["data"]["train"] == "official")
+        return self.result is None or (self.budget == PAPER and self.result.facts["data"]["train"] == "official")
 
 
 def published_score(title: str, column: str) -> Score | None:
@@ -123,7 +123,7 @@ def _files(folder: Path, column: Column) -> dict[str, Path]:
 
 
 def _folder(column: Column, profile: str) -> Path:
-    root = recorded_folder()
+    root = results_folder()
     if profile != RECORDED:
         return root / profile
     folders = [root / PAPER, *sorted(path for path in root.glob("*") if path.name != PAPER)]
@@ -132,31 +132,33 @@ def _folder(column: Column, profile: str) -> Path:
     return max(folders, key=lambda folder: len(_files(folder, column)))
 
 
-def _score(facts: dict, column: Column, path: Path) -> Score:
-    mean, deviation = summary(facts)[column.weights]
-    seeds = sum(replica["test"][column.weights] is not None for replica in facts["replicas"])
-    file = path.relative_to(recorded_folder())
-    return Score(column.scale * mean, column.scale * deviation, seeds, file.parts[0], facts, file.as_posix())
+def _score(result: Result, column: Column, path: Path) -> Score:
+    mean, deviation = summary(result)[column.weights]
+    seeds = sum(replica.test[f"test/{column.weights}"][0] is not None for replica in result.replicas)
+    file = path.relative_to(results_folder())
+    return Score(column.scale * mean, column.scale * deviation, seeds, file.parts[0], result, file.as_posix())
 
 
 def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:
     """What our scores were made from: a line for each column that has any, and for each training set not official."""
     found = {name: [score.result for (_, where), score in ours.items() if where == name] for name in columns}
     lines = [f"{COLUMNS[name].title}: {_budget(results)}" for name, results in found.items() if results]
-    sets = {(COLUMNS[name].data, result["data"]["train"]) for name, results in found.items() for result in results}
+    sets = {
+        (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
+    }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
     return lines + [f"{title}: the training set is {train}" for title, train in others]
 
 
-def _budget(results: list[dict]) -> str:
+def _budget(results: list[Result]) -> str:
     """Seeds, epochs out of the paper's, how many runs ended by themselves, and a smaller training set."""
-    replicas = [replica for result in results for replica in result["replicas"]]
-    asked, first = (results[0]["configuration"][key] for key in ("epochs", "model"))
-    ended = sum(replica["ended_by"] == "learning rate" for replica in replicas)
-    parts = [f"{len(results[0]['replicas'])} seeds", f"at most {asked:,} of {first['epochs']:,} epochs"]
+    replicas = [replica for result in results for replica in result.replicas]
+    asked, first = (results[0].configuration[key] for key in ("epochs", "model"))
+    ended = sum(replica.ended_by == "learning rate" for replica in replicas)
+    parts = [f"{len(results[0].replicas)} seeds", f"at most {asked:,} of {first['epochs']:,} epochs"]
     parts += [f"{ended} of {len(replicas)} runs ended sooner (learning rate)"] * bool(ended)
-    if results[0]["configuration"]["profile"]["graphs"]:
-        parts.append(f"{results[0]['data']['graphs']['train']:,} training graphs")
+    if results[0].configuration["profile"]["graphs"]:
+        parts.append(f"{results[0].facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, run_of
 from pna.multitask import RELEASED_MAXIMA, TASKS
 from pna.networks import MODELS
-from pna.report.places import recorded_folder
-from pna.training.cells import CellRun
-from pna.training.store import load, result_path, results_folder
+from pna.places import results_folder
+from pna.training.store import ReplicaResult, Result, load
 
-__all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "run_of", "runs_of", "specs_of"]
+__all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "recorded_run", "runs_of", "specs_of"]
 
 RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
 
@@ -38,13 +37,13 @@ class Curve:
     last_epoch: int
 
     @classmethod
-    def of(cls, replica: dict) -> "Curve":
+    def of(cls, replica: ReplicaResult) -> "Curve":
         """From a replica of a result."""
-        watched = 2 if all(point[2] is None or point[2] > 0 for point in replica["curve"]) else 1
-        points = tuple((point[0], point[watched]) for point in replica["curve"])
-        near = min(points, key=lambda point: abs(point[0] - replica["best_epoch"]), default=(0, None))[1]
-        best = replica["validation"] if watched == 2 else near
-        return cls(replica["seed"], replica.get("task"), points, replica["best_epoch"], best, replica["epochs"])
+        watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
+        points = tuple((point[0], point[watched]) for point in replica.curve)
+        near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
+        best = replica.validation if watched == 2 else near
+        return cls(replica.seed, replica.task, points, replica.best_epoch, best, replica.epochs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Run:
 
     cell: Cell
     profile: Profile
-    facts: dict
+    result: Result
 
     @property
     def title(self) -> str:
@@ -63,49 +62,49 @@ class Run:
     @cached_property
     def validation(self) -> NDArray[np.float64]:
         """The least validation error of the training that a test error belongs to, [S, 6]; infinite if it diverged."""
-        return self._by_seed(lambda replica, task: replica["validation"])
+        return self._by_seed(lambda replica, task: replica.validation)
 
     def errors(self, split: str) -> NDArray[np.float64]:
         """MSE on a test set, [S, 6], in units of the released training set's maxima.
 
         One that overflowed counts as the largest number of float32: far off, and still a number to compare.
         """
-        found = self._by_seed(lambda replica, task: replica["test"][split][task])
+        found = self._by_seed(lambda replica, task: replica.test[split][task])
         return np.minimum(found, np.finfo(np.float32).max) * self._units**2
 
     def baseline(self, split: str) -> NDArray[np.float64]:
         """MSE of predicting the training mean, [6], in the same units; 0 (null in the file) where it is right."""
-        row = [self.facts["baseline"][split][task.name] for task in TASKS]
+        row = [self.result.facts["baseline"][split][task.name] for task in TASKS]
         return np.array([0.0 if value is None else 10**value for value in row]) * self._units**2
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The test sets, in the order in which they were recorded."""
-        return tuple(self.facts["baseline"])
+        return tuple(self.result.facts["baseline"])
 
     @property
     def made_with(self) -> dict[str, str]:
-        """Where the numbers come from: device, versions, code and, where it is known, commit."""
-        versions = ", ".join(f"{name} {value}" for name, value in sorted(self.facts["versions"].items()))
-        commit = self.facts.get("commit") or f"code {self.facts['code'][:12]}"
-        return {"device": self.facts["device"], "versions": versions, "commit": commit}
+        """Where the numbers come from: device, versions and commit or, where that is not known, the code's hash."""
+        versions = ", ".join(f"{name} {value}" for name, value in sorted(self.result.versions.items()))
+        commit = self.result.commit[:12] if self.result.commit else f"code {self.result.code[:12]}"
+        return {"device": self.result.device, "versions": versions, "commit": commit}
 
     @property
     def curves(self) -> list[Curve]:
         """The learning curve of each replica."""
-        return [Curve.of(replica) for replica in self.facts["replicas"]]
+        return [Curve.of(replica) for replica in self.result.replicas]
 
     @property
     def _units(self) -> NDArray[np.float64]:
-        return np.array(self.facts["maxima"]) / RELEASED_MAXIMA
+        return np.array(self.result.facts["maxima"]) / RELEASED_MAXIMA
 
-    def _by_seed(self, value: Callable[[dict, int], float | None]) -> NDArray[np.float64]:
-        seeds = self.facts["configuration"]["seeds"]
+    def _by_seed(self, value: Callable[[ReplicaResult, int], float | None]) -> NDArray[np.float64]:
+        seeds = self.result.configuration["seeds"]
         array = np.full((len(seeds), len(TASKS)), np.inf)
-        for replica in self.facts["replicas"]:
-            row = seeds.index(replica["seed"])
+        for replica in self.result.replicas:
+            row = seeds.index(replica.seed)
             for column, task in enumerate(TASKS):
-                if replica["task"] in (None, task.name):
+                if replica.task in (None, task.name):
                     found = value(replica, column)
                     array[row, column] = np.inf if found is None else found
         return array
@@ -129,7 +128,7 @@ class Runs:
     def of(self, training: str, hidden: int = 16) -> dict[str, Run]:
         """The runs of one training and hidden size, by model."""
         return {
-            cell.model: run for cell, run in self.found.items() if (cell.training, cell.hidden) == (training, hidden)
+            cell.model: run for cell, run in self.found.items() if training in cell.trainings and cell.hidden == hidden
         }
 
 
@@ -151,7 +150,7 @@ def specs_of(spec: str) -> tuple[str, ...]:
 
 def recorded_path(cell: Cell, profile: Profile) -> Path:
     """The file of a result, whatever the working directory."""
-    return recorded_folder() / result_path(cell, profile).relative_to(results_folder())
+    return results_folder() / profile.name / cell.place
 
 
 def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
@@ -169,7 +168,7 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
 
 def _budgets() -> list[Profile]:
     """The budgets that have a folder of results, the fullest first; the paper's if there is none."""
-    names = [path.name for path in recorded_folder().glob("*") if _NAME.fullmatch(path.name)]
+    names = [path.name for path in results_folder().glob("*") if _NAME.fullmatch(path.name)]
     profiles = [profile_named(name) for name in names] or [PROFILES["paper"]]
     return sorted(profiles, key=lambda p: (p.divisor * p.size_step, -p.epochs, -p.seeds))
 
@@ -177,7 +176,7 @@ def _budgets() -> list[Profile]:
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
     found, missing = {}, []
     for cell in cells:
-        run = run_of(cell, profile)
+        run = recorded_run(cell, profile)
         if run is None:
             missing.append(cell)
         else:
@@ -185,7 +184,7 @@ def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -
     return Runs(experiment, spec, profile, found, tuple(missing))
 
 
-def run_of(cell: Cell, profile: Profile) -> Run | None:
+def recorded_run(cell: Cell, profile: Profile) -> Run | None:
     """The recorded cell; None if there is none of this very configuration."""
     path = recorded_path(cell, profile)
     if not path.exists():
@@ -196,5 +195,5 @@ def run_of(cell: Cell, profile: Profile) -> Run | None:
 @lru_cache(maxsize=512)
 def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> Run | None:
     """The file as it was when it last changed: read once, however many figures and claims need it."""
-    facts = load(path)
-    return Run(cell, profile, facts) if facts["hash"] == CellRun(cell, profile).hash else None
+    result = load(path)
+    return Run(cell, profile, result) if result.hash == run_of(cell, profile).hash else None

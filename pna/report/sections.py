@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pna.departures import DEPARTURES
 from pna.experiments import PROFILES, SPECS, Cell
-from pna.multitask import DEPARTURES
 from pna.networks import MODELS
+from pna.places import repository, results_folder
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
 from pna.report.coverage import USED, kept_table
 from pna.report.draw import FIGURES
 from pna.report.markup import Raw, badge, escape, estimate, link, soft, table
-from pna.report.places import recorded_folder, repository
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
-from pna.report.runs import Curve, Run, run_of, runs_of
+from pna.report.runs import Curve, Run, recorded_run, runs_of
 from pna.report.scores import score
 from pna.report.style import MODEL_COLOURS
 from pna.report.theory import outcomes
@@ -125,7 +125,7 @@ def _behind(group: Sequence[Finding], links: Links) -> str:
 
 
 def _files(finding: Finding) -> list[Path]:
-    return [recorded_folder() / path for path in finding.cells]
+    return [results_folder() / path for path in finding.cells]
 
 
 # ---- how verdicts are made ----
@@ -176,7 +176,7 @@ def _effect(departure: str) -> Raw:
     found = []
     for model in MODELS:
         one, other = (
-            run_of(Cell("multitask", spec, model, 16), PROFILES["paper"]) for spec in (departure, "described")
+            recorded_run(Cell("multitask", spec, model, "16"), PROFILES["paper"]) for spec in (departure, "described")
         )
         if one and other:
             found.append(f"{escape(MODELS[model].title)} {estimate(score(one) - score(other))}")
@@ -218,9 +218,9 @@ def learning(profile: str) -> str:
         title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
         groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
     for (title, _), found in scores(profile).items():
-        group = f"{found.result['cell'].rsplit('/', 2)[0]}, {found.budget}"
-        name = f"{title}, {found.result['cell'].rsplit('/', 1)[1]}"
-        groups.setdefault(group, {})[name] = ("currentColor", [Curve.of(one) for one in found.result["replicas"]])
+        data, spec, _, edges = found.result.cell.split("/")
+        curves_ = [Curve.of(one) for one in found.result.replicas]
+        groups.setdefault(f"{data}, {spec}, {found.budget}", {})[f"{title}, {edges}"] = ("currentColor", curves_)
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
 
 

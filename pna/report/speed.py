@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 
-from pna.report.places import repository
+from pna.places import repository
 
 __all__ = ["rows"]
 

@@ -1,1 +1,1 @@
-"""Training of many seeds at once: trainer, cells with checkpoints, and the store of results."""
+"""The engine: many seeds trained at once, stopping, checkpoints, the store. It knows no benchmark."""

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from pna.kernels.choice import chosen
+from pna.kernels.choice import serving
 
 __all__ = ["adam_step"]
 
@@ -16,10 +16,8 @@ def adam_step(
     theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: float
 ) -> None:
     """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
-    if chosen(theta, grad):
-        from pna.kernels.adam import adam
-
-        adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
+    if kernel := serving("pna.training.adam_kernel", theta, grad):
+        kernel.adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
         return
     grad = grad.add(theta, alpha=weight_decay)
     m.lerp_(grad, 1 - BETA_1)

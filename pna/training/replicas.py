@@ -6,21 +6,69 @@ of them at once, and the replicas become channels of the aggregation.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from pna.networks import GraphBatch
-
-__all__ = ["Lifted", "Rows", "task_errors"]
+__all__ = ["Lifted", "Replicas"]
 
 
-class Rows:
-    """A dataclass of tensors that have a row for each replica."""
+@dataclass
+class Replicas:
+    """All that changes while R replicas train: every tensor has R rows. What a checkpoint holds, and no more."""
+
+    seed: Tensor  # [R] of the initialisation, and of what is drawn in training
+    theta: Tensor  # [R, P] weights
+    state: Tensor  # [R, Q] running statistics
+    m: Tensor  # [R, P] Adam's moments
+    v: Tensor  # [R, P]
+    step: Tensor  # [R, 1] Adam's steps
+    learning_rate: Tensor  # [R, 1]
+    tasks: Tensor  # [R, T] weight of each task in the loss, summing to 1
+    epoch: Tensor  # [R] epochs trained
+    position: Tensor  # [R] batches of the present epoch trained on so far
+    partial: Tensor  # [R] sum of the losses on them
+    train: Tensor  # [R] loss of the last epoch
+    validation: Tensor  # [R] what is minimised on the validation set
+    metric: Tensor  # [R] and what is reported of it
+    plateau: Tensor  # [R] the schedule's best
+    waited: Tensor  # [R] epochs since then
+    best: Tensor  # [R] least of `validation`
+    best_metric: Tensor  # [R] the metric then
+    best_epoch: Tensor  # [R]
+    best_theta: Tensor  # [R, P]
+    best_state: Tensor  # [R, Q]
+    diverged: Tensor  # [R] whether the loss was not finite
+
+    @classmethod
+    def fresh(cls, seeds: Sequence[int], theta: Tensor, state: Tensor, tasks: Tensor, learning_rate: float) -> Self:
+        """Before the first epoch."""
+        R, device = len(theta), theta.device
+        counts = {"epoch", "position", "waited", "best_epoch"}
+        infinite = {"train", "validation", "metric", "plateau", "best", "best_metric"}
+        return cls(
+            seed=torch.tensor(list(seeds), device=device),
+            theta=theta.clone(),
+            state=state.clone(),
+            m=torch.zeros_like(theta),
+            v=torch.zeros_like(theta),
+            step=theta.new_zeros(R, 1),
+            learning_rate=theta.new_full((R, 1), learning_rate),
+            tasks=tasks / tasks.sum(1, keepdim=True),
+            partial=torch.zeros(R, dtype=torch.double, device=device),
+            best_theta=theta.clone(),
+            best_state=state.clone(),
+            diverged=torch.zeros(R, dtype=torch.bool, device=device),
+            **{name: torch.zeros(R, dtype=torch.long, device=device) for name in counts},
+            **{name: torch.full((R,), math.inf, dtype=torch.double, device=device) for name in infinite},
+        )
+
+    def __len__(self) -> int:
+        return len(self.theta)
 
     def tensors(self) -> dict[str, Tensor]:
         """By name."""
@@ -49,25 +97,21 @@ class Lifted:
         theta = torch.stack([_row(network.parameters()) for network in networks])
         return theta, torch.stack([_row(network.buffers()) for network in networks])
 
-    def errors(self, theta: Tensor, state: Tensor, batch: GraphBatch, training: bool) -> Tensor:
-        """The mean squared error of every replica and task on a batch, [R, 6]; training moves `state` on in place."""
+    def map(
+        self, theta: Tensor, state: Tensor, one: Callable[..., Tensor], *own: Tensor, training: bool = False
+    ) -> Tensor:
+        """one(network, row of each of `own`) for every replica, stacked; training moves `state` on in place."""
         self.network.train(training)
-        parameters, buffers = _unpack(theta, self.parameters), _unpack(state, self.buffers)
 
-        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor]) -> Tensor:
-            return task_errors(functional_call(self.network, (parameters, buffers), (batch,)), batch)
+        def single(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *own: Tensor) -> Tensor:
+            return one(lambda *inputs: functional_call(self.network, (parameters, buffers), inputs), *own)
 
-        return vmap(one)(parameters, buffers)
+        return vmap(single)(_unpack(theta, self.parameters), _unpack(state, self.buffers), *own)
 
-    def set_errors(self, theta: Tensor, state: Tensor, batches: Sequence[GraphBatch]) -> Tensor:
-        """The error on a set, the mean over its batches as in the released code, [R, 6]."""
-        return torch.stack([self.errors(theta, state, batch, training=False) for batch in batches]).mean(0)
-
-
-def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
-    """The mean squared error of each of the six tasks: three of nodes, three of graphs, [6]."""
-    nodes, graphs = predictions
-    return torch.cat([(nodes - batch.y_node).square().mean(0), (graphs - batch.y_graph).square().mean(0)])
+    def weights(self, theta: Tensor, state: Tensor) -> dict[str, Tensor]:
+        """The state_dict of one replica, from its rows [P] and [Q]."""
+        rows = _unpack(theta.unsqueeze(0), self.parameters) | _unpack(state.unsqueeze(0), self.buffers)
+        return {name: t.squeeze(0) for name, t in rows.items()}
 
 
 def _row(tensors: Iterable[Tensor]) -> Tensor:

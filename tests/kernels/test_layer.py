@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from pna import Neighbourhoods, PNAConv
-from pna import conv as layers
-from pna.conv import fused
+from pna import fused as layers
+from pna.fused import layer as fused
 from pna.kernels import csr
 from pna.kernels.choice import plain
 from pna.kernels.launch import Form
-from pna.kernels.outer import Places, Sizes
+from pna.kernels.layer_weights import Places, Sizes
 from pna.neighbourhoods import transpose_edges
 
 DEG = torch.tensor([1, 5, 8, 4, 2])
@@ -222,7 +222,7 @@ def calls(monkeypatch):
     """Kernels wherever Triton runs at all; counts how often the layer is taken as a whole."""
     calls = []
     monkeypatch.setattr(layers.operators, "supports", lambda *_: True)
-    monkeypatch.setattr(layers, "fused", lambda *arguments: calls.append(1) or fused(*arguments))
+    monkeypatch.setattr(layers, "layer", lambda *arguments: calls.append(1) or fused(*arguments))
     return calls
 
 

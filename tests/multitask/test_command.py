@@ -97,7 +97,7 @@ def test_a_damaged_file_is_said(small, capsys):
     main(["make"])
     (small / "multitask" / "multitask-described-1234.npz").write_bytes(b"PK")
     assert main(["show"]) == 2
-    assert "multitask-described-1234.npz is no multi-task data set, or it is damaged" in capsys.readouterr().err
+    assert "multitask-described-1234.npz is no data set of this package, or it is damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["make", "--collection", "all"], ["make", "--seed", "x"]])

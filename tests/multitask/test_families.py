@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pna.multitask import FAMILIES
-from pna.multitask.draws import FAMILY, Draws
 from pna.multitask.families import family_named
+from pna.multitask.random_numbers import FAMILY, Draws
 
 TREES = ("tree", "line", "star", "caterpillar", "lobster")
 

@@ -22,7 +22,7 @@ def assert_same(one, other):
 
 
 def part(graphs, rows):
-    return module.Graphs(graphs.adjacency[rows], graphs.x[rows], graphs.source[rows], graphs.family[rows])
+    return module.Adjacencies(graphs.adjacency[rows], graphs.x[rows], graphs.source[rows], graphs.family[rows])
 
 
 @settings(max_examples=40, deadline=None)

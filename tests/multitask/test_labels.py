@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from pna.multitask import DESCRIBED, FAMILIES, RELEASED, TASKS, Spec
 from pna.multitask.families import from_pairs
-from pna.multitask.generate import Graphs, generate
+from pna.multitask.generate import Adjacencies, generate
 from pna.multitask.labels import connected_as_released, label
 
 
 def graphs_of(adjacency, source=0, x=None):
     adjacency = np.asarray(adjacency, dtype=bool)[None]
     x = np.zeros(adjacency.shape[1]) if x is None else x
-    return Graphs(adjacency, np.asarray(x, dtype=np.float32)[None], np.array([source]), np.zeros(1, dtype=np.int8))
+    return Adjacencies(adjacency, np.asarray(x, dtype=np.float32)[None], np.array([source]), np.zeros(1, dtype=np.int8))
 
 
 @st.composite

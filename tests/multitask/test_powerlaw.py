@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pna.multitask.draws import FAMILY, Draws
 from pna.multitask.powerlaw import _replace, tree_degrees
+from pna.multitask.random_numbers import FAMILY, Draws
 
 
 def one_step_at_a_time(degree, place, fresh):

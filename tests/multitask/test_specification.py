@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pna.multitask import DEPARTURES, DESCRIBED, RELEASED, Spec
+from pna.multitask import DESCRIBED, RELEASED, Spec
 
 
 def test_every_mix_has_a_name_that_gives_it_back():
@@ -19,12 +19,13 @@ def test_every_mix_has_a_name_that_gives_it_back():
 def test_names():
     assert (str(DESCRIBED), str(RELEASED)) == ("described", "released")
     assert Spec.parse("D1+D3") == Spec(connected="released", evaluation_sizes="released")
-    assert [departure.id for departure in DEPARTURES] == ["D1", "D2", "D3", "D4"]
+    assert Spec.parse("released-D3") == Spec.parse("D1+D2+D4")
+    assert Spec.of(("D1", "D5", "init")) == Spec.parse("D1")  # what is not of the data is passed over
 
 
 @pytest.mark.parametrize("text", ["", "D5", "D1,D2", "Released"])
 def test_unknown_specs(text):
-    with pytest.raises(ValueError, match="spec must be described, released or departures joined by"):
+    with pytest.raises(ValueError, match="spec must be described, released, "):
         Spec.parse(text)
 
 

@@ -5,9 +5,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from pna.multitask import RELEASED, Spec, Split, cached, data_folder, load, make, save
+from pna.multitask import RELEASED, Spec, Split, cached, load, make, save
 from pna.multitask import splits as splits_module
 from pna.multitask import storage as module
+from pna.places import data_folder
 
 SMALL = (Split("train", "train", (8, 9), 20), Split("tree", "test", (8,), 5, family="tree"))
 
@@ -53,7 +54,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("disk full")
 
-    monkeypatch.setattr(np, "savez_compressed", fail)
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
     with pytest.raises(OSError, match="disk full"):
         save(make(RELEASED, SMALL), tmp_path / "set.npz")
     assert list(tmp_path.iterdir()) == []
@@ -72,7 +73,7 @@ def saved(tmp_path):
 def test_truncated(saved, left):
     whole = saved.read_bytes()
     saved.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
-    with pytest.raises(ValueError, match=r"set.npz is no multi-task data set, or it is damaged"):
+    with pytest.raises(ValueError, match=r"set.npz is no data set of this package, or it is damaged"):
         load(saved)
 
 
@@ -106,8 +107,8 @@ def test_altered_values(saved, name):
 def test_altered_metadata(saved):
     with np.load(saved) as file:
         arrays = dict(file)
-    text = arrays["metadata"].tobytes().replace(b"1234", b"1235")
-    np.savez(saved, **arrays | {"metadata": np.frombuffer(text, dtype=np.uint8)})
+    text = arrays["facts"].tobytes().replace(b"1234", b"1235")
+    np.savez(saved, **arrays | {"facts": np.frombuffer(text, dtype=np.uint8)})
     with pytest.raises(ValueError, match=r"set.npz has been altered"):
         load(saved)
 
@@ -117,7 +118,7 @@ def test_pickles_and_other_files_are_refused(tmp_path):
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     np.save(tmp_path / "array.npy", np.zeros(3))
     for name in ("pickle.npy", "other.npz", "array.npy"):
-        with pytest.raises(ValueError, match=f"{name} is no multi-task data set"):
+        with pytest.raises(ValueError, match=f"{name} is no data set of this package"):
             load(tmp_path / name)
 
 
@@ -127,7 +128,7 @@ def test_missing_file(tmp_path):
 
 
 def test_unknown_collection():
-    with pytest.raises(ValueError, match="collection must be one of multitask, extrapolation, families; got 'all'"):
+    with pytest.raises(ValueError, match="collection must be one of multitask, multitask-15-24, extrapolation, families; got 'all'"):
         cached("all", RELEASED)
 
 

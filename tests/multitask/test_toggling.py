@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pna.multitask import DESCRIBED, RELEASED, Spec
-from pna.multitask.draws import TOGGLING, Draws
 from pna.multitask.families import FAMILIES, family_named
+from pna.multitask.random_numbers import TOGGLING, Draws
 from pna.multitask.toggling import toggle, toggling_probabilities, triangular
 
 ONLY_D2 = Spec(toggling="released")

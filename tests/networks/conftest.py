@@ -26,7 +26,7 @@ def _edge_index(A):
     return torch.stack([g * A.shape[1] + j, g * A.shape[1] + i])
 
 
-def _batch(A, x=None, dtype=torch.double):
+def _batch(A, x=None, dtype=torch.double, device="cpu"):
     """The networks' batch of the graphs with these adjacency matrices, and features x [V, 2]."""
     G, N, _ = A.shape
     if x is None:
@@ -40,7 +40,7 @@ def _batch(A, x=None, dtype=torch.double):
         y_graph=torch.zeros(G, 3),
         sizes=torch.full((G,), N),
     )
-    return GraphBatch.of(raw, dtype=dtype)
+    return GraphBatch.of(raw, device, dtype)
 
 
 def _permuted(A, x, seed):

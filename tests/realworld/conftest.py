@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from pna.realworld.archive import write_archive
+from pna.files import write_arrays
 from pna.realworld.batches import Resident
-from pna.realworld.datasets import DATASETS, SPLITS
-from pna.realworld.graphs import Graph, Graphs, sort_by_target
-from pna.realworld.models import MODELS
-from pna.realworld.networks import RealNetwork
-from pna.realworld.storage import archive_path
+from pna.realworld.data.datasets import DATASETS, SPLITS
+from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
+from pna.realworld.data.storage import FORMAT, archive_path
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+from pna.realworld.networks import Network
 from pna.scalers import DegreeStatistics
 
 ROOT = Path(__file__).parents[2]
@@ -64,13 +64,13 @@ class Toys:
     @staticmethod
     def model(name, model="pna", edges="no-edges", **changes):
         """The row of the table, made narrow."""
-        row = MODELS[name, model, edges]
+        row = HYPERPARAMETERS[name, model, edges]
         return replace(row, hidden=10, out=5, edge_dim=min(row.edge_dim, 3), batch=5, **changes)
 
     @classmethod
     def network(cls, name, model="pna", edges="no-edges", seed=0, **changes):
         torch.manual_seed(seed)
-        network = RealNetwork(cls.model(name, model, edges, **changes), DATASETS[name], cls.degrees).double()
+        network = Network(cls.model(name, model, edges, **changes), DATASETS[name], cls.degrees).double()
         with torch.no_grad():  # larger than the released draw, so that no part is lost in rounding
             for layer in network.layers:
                 for parameter in (p for p in layer.parameters() if p.dim() > 1):
@@ -91,7 +91,7 @@ def folder(monkeypatch, tmp_path):
     for name, train in (("zinc", "redrawn: 3 of 20 rows are the official molecules"), ("molhiv", "official")):
         sets = {split: Toys.graphs(name, 20, seed) for seed, split in enumerate(SPLITS)}
         arrays = {f"{split}/{key}": array for split, graphs in sets.items() for key, array in graphs.arrays().items()}
-        write_archive(archive_path(name), arrays, {"name": name, "origin": "local", "train": train})
+        write_arrays(archive_path(name), arrays, {"name": name, "origin": "local", "train": train}, FORMAT)
     return tmp_path
 
 

@@ -7,8 +7,8 @@ from torch.func import functional_call
 
 from pna.neighbourhoods import transpose_edges
 from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
-from pna.realworld.datasets import DATASETS
-from pna.realworld.graphs import Graph, Graphs
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.graphs import Graph, Graphs
 from pna.realworld.metrics import losses
 
 CELLS = [

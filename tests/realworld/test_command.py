@@ -10,12 +10,12 @@ import torch
 
 from benchmarks import realworld as benchmark
 from pna.__main__ import main
+from pna.command_line import MISSING_DATA
+from pna.experiments.figure6 import COLUMNS, PUBLISHED
 from pna.networks import count_parameters
-from pna.realworld.command import MISSING
-from pna.realworld.datasets import DATASETS
-from pna.realworld.models import MODELS, real_cells
-from pna.realworld.networks import RealNetwork
-from pna.realworld.published import COLUMNS, PUBLISHED
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+from pna.realworld.networks import Network
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,8 +34,8 @@ def test_show_prints_a_card(folder, capsys):
 
 def test_a_missing_data_set_has_an_exit_code_of_its_own(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PNA_DATA", str(tmp_path))
-    assert main(["realworld", "show", "all"]) == MISSING == 4
-    assert main(["realworld", "prepare", "mnist"]) == MISSING
+    assert main(["realworld", "show", "all"]) == MISSING_DATA == 4
+    assert main(["realworld", "prepare", "mnist"]) == MISSING_DATA
     err = capsys.readouterr().err
     assert "ZINC-12k is not here" in err
     assert "MNIST is not here" in err
@@ -56,9 +56,7 @@ def test_a_damaged_file_is_told_in_words(folder, capsys):
     assert str(path) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["show", "qm9"], ["show"], ["prepare", "zinc", "--workers", "0"], ["table", "--epochs", "qm9=3"], []]
-)
+@pytest.mark.parametrize("arguments", [["show", "qm9"], ["show"], ["prepare", "zinc", "--workers", "0"], []])
 def test_bad_arguments(arguments):
     with pytest.raises(SystemExit) as stop:
         main(["realworld", *arguments])
@@ -68,13 +66,15 @@ def test_bad_arguments(arguments):
 def test_models_prints_every_cell_with_its_parameters(capsys):
     assert main(["realworld", "models"]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(map(str, real_cells()))
+    assert [line.split()[0] for line in lines] == [
+        f"{data}/released/{model}/{edges}" for data, model, edges in HYPERPARAMETERS
+    ]
     assert lines[0].split()[-1] == "94,995"
 
 
 def test_the_table_marks_what_was_not_run(folder, capsys):
-    assert main(["realworld", "table", "--profile", "smoke"]) == 0
-    assert capsys.readouterr().out.count("not run") == len(list(real_cells()))
+    assert main(["figure6", "--profile", "smoke"]) == 0
+    assert capsys.readouterr().out.count("not run") == len(HYPERPARAMETERS)
 
 
 def test_the_table_has_ours_beside_the_published(folder, capsys):
@@ -84,7 +84,7 @@ def test_the_table_has_ours_beside_the_published(folder, capsys):
     assert main(["train", cell, *options, "--epochs", "1"]) == 0
     capsys.readouterr()
     for arguments, epochs in (([], 2), (["--epochs", "1"], 1), (["--epochs", "zinc=1"], 1)):
-        assert main(["realworld", "table", "--profile", "smoke", *arguments]) == 0
+        assert main(["figure6", "--profile", "smoke", *arguments]) == 0
         out = capsys.readouterr().out
         (line,) = (line for line in out.splitlines() if "0.468±0.002" in line)
         assert line.split()[-2:] == ["2", str(epochs)]
@@ -120,7 +120,7 @@ class Hidden:
         if name.split(".")[0] in {"rdkit", "ogb", "scipy", "sklearn", "pandas"}:
             raise ImportError(f"not there: {name}")
 sys.meta_path.insert(0, Hidden())
-import pna.realworld.command, pna.realworld.run, pna.training.command
+import pna.realworld.command, pna.experiments.command
 print("imported")
 """
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
@@ -143,6 +143,6 @@ def test_the_benchmark_compares_both(folder, monkeypatch, capsys, edges):
 
 def test_the_plain_network_has_our_size(toys):
     for name in benchmark.DATA:
-        model = MODELS[name, "pna", "no-edges"]
+        model = HYPERPARAMETERS[name, "pna", "no-edges"]
         plain = benchmark.PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
-        assert count_parameters(plain) == count_parameters(RealNetwork(model, DATASETS[name], toys.degrees))
+        assert count_parameters(plain) == count_parameters(Network(model, DATASETS[name], toys.degrees))

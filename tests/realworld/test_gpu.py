@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from pna.experiments.realworld import Figure6Trainer
 from pna.realworld.batches import Resident, Shape
-from pna.realworld.datasets import DATASETS
-from pna.realworld.replicas import RealReplicas
-from pna.realworld.trainer import RealTrainer
+from pna.realworld.data.datasets import DATASETS
+from pna.training.replicas import Replicas
 
 pytestmark = pytest.mark.gpu
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
@@ -17,9 +17,9 @@ def training(toys, cell, device, dropout=0.0, epochs=3):
     model = toys.model(*cell, dropout=dropout)
     networks = [toys.network(*cell, seed=seed, dropout=dropout) for seed in (0, 1)]
     sets = [Resident(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, torch.double) for G in (12, 6)]
-    trainer = RealTrainer(networks[0], model, *sets, epochs)
+    trainer = Figure6Trainer(networks[0], model, *sets, epochs)
     theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
-    return trainer, RealReplicas.fresh([0, 1], theta, state, model.learning_rate)
+    return trainer, Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
 
 
 def finished(trainer, replicas):
@@ -43,7 +43,7 @@ def test_stopping_at_any_batch_changes_no_bit(toys, cell, stop):
     for k, _ in enumerate(trainer.steps(replicas), start=1):
         if k == stop:
             break
-    copied = RealReplicas(**{name: t.clone() for name, t in replicas.tensors().items()})
+    copied = Replicas(**{name: t.clone() for name, t in replicas.tensors().items()})
     found = finished(training(toys, cell, "cuda", dropout=0.3)[0], copied)
     for name, t in expected.items():
         assert torch.equal(found[name], t), name

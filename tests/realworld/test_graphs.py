@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pna.realworld.graphs import Graph, Graphs, sort_by_target
+from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 
 
 def test_messages_are_sorted_by_target():

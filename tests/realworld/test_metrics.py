@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from pna.realworld.datasets import DATASETS
+from pna.realworld.data.datasets import DATASETS
 from pna.realworld.metrics import criterion, losses, metric, roc_auc
 
 

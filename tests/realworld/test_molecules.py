@@ -4,8 +4,8 @@ import networkx
 import numpy as np
 import pytest
 
-from pna.realworld.molecules import ATOM_TYPES, BOND_TYPES, molhiv_graph, read_molecule, zinc_graph
-from pna.realworld.penalised_logp import longest_cycle, penalised_logp
+from pna.realworld.data.molecules import ATOM_TYPES, BOND_TYPES, molhiv_graph, read_molecule, zinc_graph
+from tests.realworld.penalised_logp import longest_cycle, penalised_logp
 
 Chem = pytest.importorskip("rdkit.Chem")
 

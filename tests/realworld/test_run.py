@@ -6,22 +6,21 @@ import re
 import pytest
 import torch
 
-from pna.realworld import storage
-from pna.realworld.models import REAL_PROFILES, RealCell, RealProfile
-from pna.realworld.record import record_real, summary
-from pna.realworld.run import RealRun
-from pna.training.command import evaluate, results, train
-from pna.training.files import read_tensors
+from pna.experiments import Cell, Figure6Run, Profile
+from pna.experiments.command import evaluate, results, train
+from pna.experiments.realworld import PROFILES, summary
+from pna.files import read_tensors
+from pna.realworld.data import storage
 from pna.training.store import load
 
 NAME = "zinc/released/mpnn-sum/edges"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
-STOPPED = 3
+BAD_VALUE, STOPPED, MISSING_DATA = 2, 3, 4
 
 
 @pytest.fixture(autouse=True)
 def run(folder):
-    return RealRun(RealCell.parse(NAME), REAL_PROFILES["smoke"])
+    return Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
 
 
 def test_training_writes_a_result_and_says_so(run, capsys):
@@ -38,42 +37,42 @@ def test_training_writes_a_result_and_says_so(run, capsys):
 
 def test_a_result_has_its_provenance_and_says_what_it_was_trained_on(run):
     assert train(SMOKE) == 0
-    facts = load(run.result)
+    result = load(run.result)
+    facts = result.facts
     assert run.result.parts[-4:] == ("smoke", "zinc", "released", "mpnn-sum-edges.json")
-    assert facts["cell"] == NAME
-    assert facts["hash"] == run.hash
-    assert facts["configuration"] == json.loads(json.dumps(run.configuration))
+    assert result.cell == NAME
+    assert result.hash == run.hash
+    assert json.loads(json.dumps(result.configuration)) == json.loads(json.dumps(run.configuration))
     assert facts["data"] == run.data.facts | {"graphs": {"train": 20, "validation": 20, "test": 20}}
     assert facts["data"]["train"].startswith("redrawn")
     assert facts["metric"] == "MAE"
     assert facts["parameters"] == 93_695
-    assert facts["versions"]["torch"]
-    assert re.fullmatch(r"[0-9a-f]{64}", facts["code"])
-    for seed, replica in enumerate(facts["replicas"]):
-        assert replica["seed"] == seed
-        assert (replica["epochs"], replica["ended_by"]) == (2, "epochs")
-        assert replica["best_epoch"] in (1, 2)
-        assert set(replica["test"]) == {"best", "last"}
-        assert [point[0] for point in replica["curve"]] == [1, 2]
+    assert result.versions["torch"]
+    assert re.fullmatch(r"[0-9a-f]{64}", result.code)
+    for seed, replica in enumerate(result.replicas):
+        assert replica.seed == seed
+        assert (replica.epochs, replica.ended_by) == (2, "epochs")
+        assert replica.best_epoch in (1, 2)
+        assert set(replica.test) == {"test/best", "test/last"}
+        assert [point[0] for point in replica.curve] == [1, 2]
 
 
 def test_the_recorded_errors_are_those_of_the_weights(run):
     assert run.train()
-    tests = run.test()
-    record_real(run)
-    facts = load(run.result)
-    assert [r["test"]["best"] for r in facts["replicas"]] == tests["best"].tolist()
-    mean, deviation = summary(facts)["best"]
-    assert mean == pytest.approx(tests["best"].mean().item())
-    assert deviation == pytest.approx(tests["best"].std().item())
+    best = run.test("test")["test/best"].flatten()
+    result = load(run.record())
+    assert [r.test["test/best"] for r in result.replicas] == [[value] for value in best.tolist()]
+    mean, deviation = summary(result)["best"]
+    assert mean == pytest.approx(best.mean().item())
+    assert deviation == pytest.approx(best.std().item())
     weights, _ = read_tensors(run.weights)
     graphs = run.splits["test"]
     predicted = run.trainer.predict(weights["theta"], weights["state"], graphs).squeeze(-1)
-    assert (predicted - graphs.y).abs().double().mean(1).tolist() == pytest.approx(tests["best"].tolist())
+    assert (predicted - graphs.y).abs().double().mean(1).tolist() == pytest.approx(best.tolist())
 
 
 def replicas(run):
-    return load(run.result)["replicas"]
+    return load(run.result).replicas
 
 
 def test_a_time_budget_stops_and_resume_finishes_with_the_same_bits(run, capsys):
@@ -82,7 +81,7 @@ def test_a_time_budget_stops_and_resume_finishes_with_the_same_bits(run, capsys)
     run.result.unlink()
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
     assert "stopped after" in capsys.readouterr().out
-    assert train(SMOKE) == 1
+    assert train(SMOKE) == BAD_VALUE
     assert f"{run.checkpoint} holds an unfinished training: go on with --resume" in capsys.readouterr().err
     while train([*SMOKE, "--time-budget", "0", "--resume"]) == STOPPED:
         pass
@@ -93,18 +92,18 @@ def test_other_data_are_not_taken_for_the_ones_it_was_trained_on(run, toys, caps
     assert train([*SMOKE, "--time-budget", "0", "--epochs", "5"]) == STOPPED
     assert train(SMOKE) == 0
     path = storage.archive_path("zinc")
-    arrays, facts = storage.read_archive(path)
+    arrays, facts = storage.read_arrays(path, storage.FORMAT)
     arrays["train/y"] = arrays["train/y"] + 1
-    storage.write_archive(path, arrays, {key: facts[key] for key in ("name", "origin", "train")})
-    assert train([*SMOKE, "--epochs", "5", "--resume"]) == 1
+    storage.write_arrays(path, arrays, {key: facts[key] for key in ("name", "origin", "train")}, storage.FORMAT)
+    assert train([*SMOKE, "--epochs", "5", "--resume"]) == BAD_VALUE
     assert "is of another configuration" in capsys.readouterr().err
-    assert train(SMOKE) == 1
+    assert train(SMOKE) == BAD_VALUE
     assert "holds the result of another configuration" in capsys.readouterr().err
 
 
 def test_missing_data_are_told_with_the_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "empty"))
-    assert train(SMOKE) == 1
+    assert train(SMOKE) == MISSING_DATA
     err = capsys.readouterr().err
     assert str(tmp_path / "empty" / "zinc" / "train.csv.gz") in err
     assert "python -m pna realworld prepare zinc --download" in err
@@ -112,21 +111,20 @@ def test_missing_data_are_told_with_the_command(monkeypatch, tmp_path, capsys):
 
 
 def test_molhiv_drops_small_graphs_and_maximises_the_roc_auc(toys):
-    run = RealRun(RealCell.parse("molhiv/released/pna/no-edges"), RealProfile("tiny", seeds=1, epochs=2))
+    run = Figure6Run(Cell.parse("molhiv/released/pna/no-edges"), Profile("tiny", seeds=1, epochs=2))
     small = [int((run.data[s].nodes < 6).sum()) for s in run.data.sets]
     assert [len(graphs) for graphs in run.splits.values()] == [20 - count for count in small]
     assert run.train()
     assert run.replicas.best.item() == -run.replicas.best_metric.item()
-    record_real(run)
-    assert load(run.result)["metric"] == "ROC-AUC"
+    assert load(run.record()).facts["metric"] == "ROC-AUC"
 
 
 def test_seeds_and_epochs_are_the_models_unless_told(run):
-    paper = RealRun(RealCell.parse("molhiv/released/pna/no-edges"), REAL_PROFILES["paper"])
+    paper = Figure6Run(Cell.parse("molhiv/released/pna/no-edges"), PROFILES["paper"])
     assert (len(paper.seeds), paper.epochs) == (10, 200)
-    changed = RealRun(paper.cell, REAL_PROFILES["paper"].changed(seeds=3, epochs=20))
+    changed = Figure6Run(paper.cell, PROFILES["paper"].changed(seeds=3, epochs=20))
     assert (len(changed.seeds), changed.epochs, changed.profile.name) == (3, 20, "paper-3-seeds-20-epochs")
-    hashes = {paper.hash, changed.hash, run.hash, RealRun(run.cell, run.profile, dtype=torch.double).hash}
+    hashes = {paper.hash, changed.hash, run.hash, Figure6Run(run.cell, run.profile, dtype=torch.double).hash}
     assert len(hashes) == 4
 
 
@@ -141,6 +139,12 @@ def test_results_tell_figure_6(capsys):
     assert re.search(r"figure 6 +released +missing +23 of 25", out)
 
 
-def test_evaluate_says_that_there_is_nothing_else_to_test_on(capsys):
-    assert evaluate([NAME, "--profile", "smoke", "--on", "families"]) == 1
-    assert f"{NAME} is tested on its own test set" in capsys.readouterr().err
+def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys):
+    assert train(SMOKE) == 0
+    capsys.readouterr()
+    assert evaluate(SMOKE) == 0
+    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()]
+    run = Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
+    assert printed == pytest.approx([replica.test["test/best"][0] for replica in replicas(run)], abs=1e-5)
+    assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
+    assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err

@@ -6,11 +6,11 @@ import gzip
 import numpy as np
 import pytest
 
-from pna.realworld.datasets import DATASETS, SPLITS
-from pna.realworld.local import molhiv_rows, zinc_rows
-from pna.realworld.molecules import ATOM_TYPES, molhiv_graph, read_molecule, zinc_graph
-from pna.realworld.penalised_logp import penalised_logp
-from pna.realworld.superpixels import Superpixels, dropped, edges
+from pna.realworld.data.datasets import DATASETS, SPLITS
+from pna.realworld.data.local import molhiv_rows, zinc_rows
+from pna.realworld.data.molecules import ATOM_TYPES, molhiv_graph, read_molecule, zinc_graph
+from pna.realworld.data.superpixels import Superpixels, dropped, edges
+from tests.realworld.penalised_logp import penalised_logp
 
 SAMPLE = 150  # superpixel graphs whose edges are made
 

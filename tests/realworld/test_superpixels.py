@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pna.realworld.introselect import introselect
-from pna.realworld.superpixels import SCALE, Superpixels, affinity, dropped, edges
+from pna.realworld.data.introselect import introselect
+from pna.realworld.data.superpixels import SCALE, Superpixels, affinity, dropped, edges
 
 
 def image(n=40, seed=0, side=28):

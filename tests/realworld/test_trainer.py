@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from pna.realworld import trainer as module
+from pna.experiments import realworld as module
+from pna.experiments.realworld import Figure6Trainer, epoch_batches
 from pna.realworld.batches import NO_GRAPH, Shape
 from pna.realworld.metrics import criterion, losses, metric
-from pna.realworld.replicas import RealReplicas
-from pna.realworld.trainer import RealTrainer, epoch_batches
+from pna.training.replicas import Replicas
 
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
 
@@ -23,8 +23,9 @@ def training(toys):
         model = toys.model(*cell, **changes)
         networks = [toys.network(*cell, seed=seed, **changes) for seed in seeds]
         sets = (toys.resident(cell[0], 12, 1), toys.resident(cell[0], 6, 2))
-        trainer = RealTrainer(networks[0], model, *sets, epochs)
-        replicas = RealReplicas.fresh(list(seeds), *trainer.lifted.stack(networks), model.learning_rate)
+        trainer = Figure6Trainer(networks[0], model, *sets, epochs)
+        theta, state = trainer.lifted.stack(networks)
+        replicas = Replicas.fresh(seeds, theta, state, torch.ones(len(networks), 1), model.learning_rate)
         return SimpleNamespace(trainer=trainer, replicas=replicas)
 
     return make
@@ -98,7 +99,7 @@ def test_stopping_at_any_batch_changes_no_bit(training, cell, stop):
     for k, _ in enumerate(first.trainer.steps(first.replicas), start=1):
         if k == stop:
             break
-    second.replicas = RealReplicas(**{name: t.clone() for name, t in first.replicas.tensors().items()})
+    second.replicas = Replicas(**{name: t.clone() for name, t in first.replicas.tensors().items()})
     found = finished(second)
     for name, t in expected.tensors().items():
         assert torch.equal(found.tensors()[name], t), name

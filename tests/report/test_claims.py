@@ -69,7 +69,7 @@ def test_claims_that_the_results_contradict_are_not(results):
 
 def test_a_model_far_worse_than_the_baseline_has_exploded(results):
     for level, kind in ((1.0, "reproduced"), (-2.0, "contradicted"), (-0.99, "contradicted")):
-        write_result("extrapolation/released/gat/16", level=level, noise=0.001)
+        write_result("multitask/released/gat/16", level=level, noise=0.001)
         assert rule(comparisons.explodes(runs_of("figure5", "released", "paper")), need=1).kind == kind
 
 
@@ -118,7 +118,7 @@ def test_a_column_that_was_not_run_keeps_a_claim_open(results):
 
 
 def test_published_averages_are_held_against_ours_on_the_sizes_that_they_fit(results):
-    write_result("multitask/released/pna/16", level=-3.15, noise=0.05)
+    write_result("multitask/released/pna/16", level=-3.15, noise=0.05)  # on all of its test sets
     run = runs_of("figure4", "released", "paper").of("multitask")["pna"]
     own = comparisons.against_published(run)
     assert (own.name, own.side, own.otherwise) == ("PNA, average", "against", "holds")
@@ -130,7 +130,7 @@ def test_published_averages_are_held_against_ours_on_the_sizes_that_they_fit(res
 
 
 def test_extrapolation_against_published(results):
-    write_result("extrapolation/released/gat/16", level=-1.71, baseline=-1.0)  # the five best: -0.69; published: -0.81
+    write_result("multitask/released/gat/16", level=-1.71, baseline=-1.0)  # the five best: -0.69; published: -0.81
     run = runs_of("figure5", "released", "paper").of("extrapolation")["gat"]
     found = [comparisons.extrapolation_against_published(run, place) for place in range(6)]
     assert found[0].found.value == pytest.approx(0.12, abs=1e-3)

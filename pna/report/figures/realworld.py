@@ -74,10 +74,10 @@ def _numbers(ours: dict[tuple[str, str], Score]) -> dict[str, dict]:
         f"{title}, {name}": {
             "mean": score.mean,
             "deviation": score.deviation,
-            "seeds": len(score.result["replicas"]),
+            "seeds": len(score.result.replicas),
             "budget": score.budget,
             "full": score.full,
-            "training set": score.result["data"]["train"],
+            "training set": score.result.facts["data"]["train"],
         }
         for (title, name), score in ours.items()
     }

@@ -1,0 +1,23 @@
+"""What each figure needs: cells, budgets, and the trainings of both benchmarks."""
+
+from pna.departures import SPECS
+from pna.experiments.cells import TRAININGS, Cell, Profile
+from pna.experiments.multitask import PROFILES, MultiTaskRun
+from pna.experiments.realworld import Figure6Run
+from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, Experiment, all_cells, profile_of, run_of
+
+__all__ = [
+    "EXPERIMENTS",
+    "PROFILES",
+    "PROFILE_NAMES",
+    "SPECS",
+    "TRAININGS",
+    "Cell",
+    "Experiment",
+    "Figure6Run",
+    "MultiTaskRun",
+    "Profile",
+    "all_cells",
+    "profile_of",
+    "run_of",
+]

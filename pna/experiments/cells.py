@@ -1,0 +1,146 @@
+"""Cells: one training each, all its seeds together, by a name that says what is trained.
+
+training/spec/model/variant: multitask/released/pna/16 is PNA with 16 hidden features on the multi-task benchmark, as
+the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pna.arguments import choice
+from pna.departures import DEPARTURES, departures_of
+from pna.multitask import COLLECTIONS, Spec
+from pna.networks import MODELS, NetworkSpec
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+
+__all__ = ["TRAININGS", "Cell", "Profile", "Training"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the networks of a multi-task cell are trained, and the collections of graphs that they are tested on."""
+
+    collection: str
+    architecture: str
+    single_task: bool
+    tests: tuple[str, ...]
+
+
+TRAININGS: dict[str, Training] = {
+    "multitask": Training("multitask", "recurrent", False, ("multitask", "multitask-15-24", "families")),
+    "extrapolation": Training("extrapolation", "recurrent", False, ("extrapolation",)),
+    "standard": Training("multitask", "standard", False, ("multitask", "multitask-15-24")),
+    "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A budget: seeds and epochs, None for those of the model; and the share of the data that it is trained on."""
+
+    name: str
+    seeds: int | None = None
+    epochs: int | None = None
+    size_step: int = 1  # of the multi-task benchmark's sizes, each size_step-th
+    divisor: int = 1  # of their graphs, 1/divisor
+    graphs: tuple[int, int, int] | None = None  # of a real-world data set's splits, only so many
+    patience: int = 1_000
+    learning_rate: float = 0.003
+
+    def changed(self, seeds: int | None = None, epochs: int | None = None) -> Self:
+        """With other seeds or epochs, and a name that says so: its results are never taken for the profile's."""
+        profile = self
+        if seeds is not None and seeds != self.seeds:
+            profile = replace(profile, name=f"{profile.name}-{seeds}-seeds", seeds=seeds)
+        if epochs is not None and epochs != self.epochs:
+            profile = replace(profile, name=f"{profile.name}-{epochs}-epochs", epochs=epochs)
+        return profile
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training."""
+
+    training: str  # one of TRAININGS, or a real-world data set
+    spec: str
+    model: str
+    variant: str  # the number of hidden features, or whether edge features are used
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """From its name; spec may also be single departures, as in D1+D5, or released less some, as in released-D11."""
+        parts = name.split("/")
+        if len(parts) != 4:
+            raise ValueError(
+                "a cell is named training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; "
+                f"got {name!r}"
+            )
+        cell = cls(*parts)
+        choice(f"training in {name!r}", cell.training, (*TRAININGS, *DATASETS))
+        (_check_multitask if cell.training in TRAININGS else _check_realworld)(cell)
+        return cell
+
+    def __str__(self) -> str:
+        return f"{self.training}/{self.spec}/{self.model}/{self.variant}"
+
+    @property
+    def place(self) -> str:
+        """Of its result, within the folder of a profile."""
+        return f"{self.training}/{self.spec}/{self.model}-{self.variant}.json"
+
+    @property
+    def hidden(self) -> int:
+        """The number of hidden features of a multi-task network."""
+        return int(self.variant)
+
+    @property
+    def departures(self) -> tuple[str, ...]:
+        """The departures of the released code that this cell takes over and that touch it."""
+        touching = {d.id for d in DEPARTURES if d.touches(self.training, self.model)}
+        return tuple(name for name in departures_of(self.spec) if name in touching)
+
+    @property
+    def data_spec(self) -> Spec:
+        """D1 to D4."""
+        return Spec.of(departures_of(self.spec))
+
+    @property
+    def network_spec(self) -> NetworkSpec:
+        """The departures of the network."""
+        return NetworkSpec.of(self.departures)
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Every training that is the same as this cell's: as released, extrapolation is trained like multitask."""
+        if self.training not in TRAININGS:
+            return (self.training,)
+        return tuple(name for name in TRAININGS if self._trained_on(name) == self._trained_on(self.training))
+
+    def _trained_on(self, name: str) -> tuple:
+        """All that another training's name changes in how this cell's networks are trained."""
+        training = TRAININGS[name]
+        splits = COLLECTIONS[training.collection](self.data_spec)
+        return training.architecture, training.single_task, [split for split in splits if split.role != "test"]
+
+    @property
+    def trained(self) -> Self:
+        """The cell that is trained for it: itself or, of several with the same training, the first."""
+        return replace(self, training=self.trainings[0])
+
+
+def _check_multitask(cell: Cell) -> None:
+    choice(f"model in '{cell}'", cell.model, tuple(MODELS))
+    if not cell.variant.isdecimal() or int(cell.variant) < 4 or int(cell.variant) % 4 or int(cell.variant) > 1024:
+        raise ValueError(
+            f"the number of hidden features must be a multiple of 4 (towers and heads) from 4 to 1024, "
+            f"got {cell.variant!r} in '{cell}'"
+        )
+    departures_of(cell.spec)
+
+
+def _check_realworld(cell: Cell) -> None:
+    choice(f"spec in '{cell}'", cell.spec, ("released",))
+    rows = [(model, edges) for data, model, edges in HYPERPARAMETERS if data == cell.training]
+    choice(f"model in '{cell}'", cell.model, tuple(dict.fromkeys(model for model, _ in rows)))
+    choice(f"edges in '{cell}'", cell.variant, tuple(edges for model, edges in rows if model == cell.model))

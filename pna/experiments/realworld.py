@@ -1,0 +1,310 @@
+"""The cells of figure 6: their trainer, and one of them trained and tested from its name.
+
+All replicas take the same batches in the same order, drawn anew for every epoch: there the released code differs, whose
+seeds shuffle each for themselves. Initialisation, dropout, learning-rate schedule, end and best weights are
+each replica's own. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
+and replayed, and nothing is read by the host within an epoch. The noise for dropout is drawn before each step by a
+generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pna.command_line import MissingData
+from pna.experiments.cells import Cell, Profile
+from pna.networks import count_parameters
+from pna.realworld.batches import NO_GRAPH, PaddedBatch, Resident, Shape, shape_of
+from pna.realworld.data import storage
+from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
+from pna.realworld.hyperparameters import HYPERPARAMETERS, LAYERS, Hyperparameters
+from pna.realworld.metrics import criterion, losses, metric
+from pna.realworld.networks import Network
+from pna.scalers import DegreeStatistics
+from pna.training.recording import Recording
+from pna.training.replicas import Replicas
+from pna.training.run import Run
+from pna.training.store import Result
+from pna.training.trainer import Settings, Trainer
+
+__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "summary"]
+
+EVALUATED_TOGETHER = 512  # graphs; a prediction does not depend on its batch then
+
+PROFILES: dict[str, Profile] = {
+    "smoke": Profile("smoke", seeds=2, epochs=2, graphs=(64, 32, 32)),  # seconds
+    "quick": Profile("quick", seeds=2, epochs=10, graphs=(512, 256, 256)),  # minutes on a CPU
+    "paper": Profile("paper"),
+}
+
+
+def epoch_batches(graphs: int, size: int, epoch: int | None = None) -> NDArray[np.int64]:
+    """The batches of an epoch, [batches, size], NO_GRAPH filling up the last; in the given order without an epoch."""
+    order = np.arange(graphs) if epoch is None else np.random.default_rng([0, epoch]).permutation(graphs)
+    filled = np.full(-(-graphs // size) * size, NO_GRAPH)
+    filled[:graphs] = order
+    return filled.reshape(-1, size)
+
+
+class Figure6Trainer(Trainer):
+    """Replicas of one network on one data set, which lies on the device with them."""
+
+    def __init__(
+        self, network: Network, model: Hyperparameters, train: Resident, validation: Resident, epochs: int
+    ) -> None:
+        settings = Settings(
+            model.learning_rate,
+            model.weight_decay,
+            epochs,
+            halve_after=model.patience,
+            min_learning_rate=model.min_learning_rate,
+        )
+        super().__init__(network.to(train.y.device), settings)
+        self.train, self.validation, self.model = train, validation, model
+        self.size = min(model.batch, len(train))
+        self.usual, self.largest = train.usual(self.size), train.largest(self.size)
+
+    def stepper(self, replicas: Replicas) -> Callable[[], bool]:
+        """A batch."""
+        session = _Session(self, replicas)
+        epochs = (whole for _ in iter(int, 1) for whole in session.epoch())  # one after the other, without end
+        return lambda: next(epochs)
+
+    # ---- a step and an evaluation, recorded or not ----
+
+    def step(self, r: Replicas, index: Tensor, shape: Shape, noise: Tensor | None) -> None:
+        """One step of Adam on the graphs `index`; adds up the losses in r.partial."""
+        batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
+        count = batch.valid.sum()
+
+        def mean_losses(theta: Tensor) -> Tensor:
+            predictions = self.predictions(theta, r.state, batch, noise, training=True)  # [R, B, outputs]
+            return (losses(self.train.data, predictions, batch.y) * batch.valid).sum(1) / count
+
+        r.partial.add_(self.descend(r, mean_losses) * count)
+
+    def predictions(
+        self, theta: Tensor, state: Tensor, batch: PaddedBatch, noise: Tensor | None = None, training: bool = False
+    ) -> Tensor:
+        """[R, B, outputs]; noise [R, layers, V, width] for dropout."""
+        if noise is None:
+            return self.lifted.map(theta, state, lambda network: network(batch), training=training)
+        return self.lifted.map(theta, state, lambda network, own: network(batch, own), noise, training=training)
+
+    @torch.no_grad()
+    def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
+        """The predictions for every graph of a split, [R, G, outputs]."""
+        batches = epoch_batches(len(graphs), min(EVALUATED_TOGETHER, len(graphs)))
+        return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, batches))
+
+    @torch.no_grad()
+    def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
+        """The same for batches that lie on the device."""
+        edges = self.model.edge_dim > 0
+        parts = [self.predictions(theta, state, graphs.batch(row, shape, edges)) for row in rows]
+        return torch.cat(parts, dim=1)[:, : len(graphs)]
+
+
+def _on(device: torch.device, graphs: Resident, batches: NDArray[np.int64]) -> tuple[Tensor, Shape]:
+    return torch.from_numpy(batches).to(device), shape_of(graphs, batches)
+
+
+class _Session:
+    """Some replicas in training: what is recorded for them, and the buffers that it reads."""
+
+    def __init__(self, trainer: Figure6Trainer, replicas: Replicas) -> None:
+        self.trainer, self.replicas = trainer, replicas
+        self.device = replicas.theta.device
+        self.seeds = replicas.seed.tolist()
+        self.generator = torch.Generator(self.device)
+        self.index = torch.full((trainer.size,), NO_GRAPH, device=self.device)
+        self.noise: dict[Shape, Tensor | None] = {}
+        self.recorded: dict[Shape, Callable[[], object]] = {}
+        self.predictions, self.validate = self._evaluation()
+
+    def epoch(self) -> Iterator[bool]:
+        """The batches that are left of this epoch; True with the last."""
+        r, trainer = self.replicas, self.trainer
+        number, position = int(r.epoch[0]), int(r.position[0])
+        batches = epoch_batches(len(trainer.train), trainer.size, number)
+        rows = torch.from_numpy(batches).to(self.device)
+        for k in range(position, len(batches)):
+            self._step(batches[k], rows[k], number, k)
+            whole = k + 1 == len(batches)
+            if whole:
+                self._end_epoch()
+            yield whole
+
+    def _end_epoch(self) -> None:
+        self.validate()
+        trainer, graphs = self.trainer, self.trainer.validation
+        numbers = (measure(graphs.data, self.predictions, graphs.y) for measure in (criterion, metric))
+        trainer.end_epoch(self.replicas, len(trainer.train), *numbers)
+
+    def _step(self, batch: NDArray[np.int64], row: Tensor, epoch: int, position: int) -> None:
+        trainer = self.trainer
+        shape = trainer.usual if trainer.train.fits(batch, trainer.usual) else trainer.largest
+        self.index.copy_(row)
+        if shape not in self.recorded:
+            self.recorded[shape] = self._training(shape)
+        if self.noise[shape] is not None:
+            for replica, seed in enumerate(self.seeds):
+                self.generator.manual_seed(_mix(seed, epoch, position))
+                self.noise[shape][replica].uniform_(generator=self.generator)
+        self.recorded[shape]()
+        self.replicas.position.fill_(position + 1)
+
+    def _training(self, shape: Shape) -> Callable[[], object]:
+        trainer, r, model = self.trainer, self.replicas, self.trainer.model
+        width = max(model.hidden, model.out)
+        self.noise[shape] = r.theta.new_zeros(len(r), LAYERS, shape.nodes, width) if model.dropout > 0 else None
+        step = lambda: trainer.step(r, self.index, shape, self.noise[shape])  # noqa: E731
+        return _recorded(step, r.tensors().values(), self.device)
+
+    def _evaluation(self) -> tuple[Tensor, Callable[[], object]]:
+        """Room for the predictions on the validation set, and the call that makes them."""
+        trainer, r, graphs = self.trainer, self.replicas, self.trainer.validation
+        batches = epoch_batches(len(graphs), min(EVALUATED_TOGETHER, len(graphs)))
+        rows, shape = _on(self.device, graphs, batches)
+        out = r.theta.new_zeros(len(r), len(graphs), graphs.data.outputs)
+        work = lambda: out.copy_(trainer.predict_batches(r.theta, r.state, graphs, rows, shape))  # noqa: E731
+        return out, _recorded(work, (), self.device)
+
+
+def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: torch.device) -> Callable[[], object]:
+    """On a GPU a recording of `work`, elsewhere `work` itself."""
+    return Recording(work, changed) if device.type == "cuda" else work
+
+
+def _mix(*numbers: int) -> int:
+    """A seed of its own for each tuple of numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+class Figure6Run(Run):
+    """One cell under one profile on one device."""
+
+    columns = ("train", "validation", "metric")
+    profiles = PROFILES
+    collections = ("test",)
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        self.dataset: Dataset = DATASETS[cell.training]
+        self.model: Hyperparameters = HYPERPARAMETERS[cell.training, cell.model, cell.variant]
+        self.epochs = profile.epochs or self.model.epochs
+        self.seeds = list(range(profile.seeds or self.model.seeds))
+
+    @property
+    def configuration(self) -> dict:
+        """All that decides the result besides the data, as JSON."""
+        return {
+            "cell": str(self.cell),
+            "profile": {name: getattr(self.profile, name) for name in ("name", "graphs", "seeds", "epochs")},
+            "model": asdict(self.model),
+            "epochs": self.epochs,
+            "seeds": self.seeds,
+            "batches": "shared by the seeds",
+            "dtype": str(self.dtype),
+        }
+
+    def identity(self) -> dict[str, str]:
+        """What a checkpoint must have in common with this run: the data too."""
+        return super().identity() | {"data": self.data.facts["sha256"]}
+
+    def matches(self, result: Result) -> bool:
+        """Whether a result is this run's: of its configuration and, if they are here, of its data."""
+        of = result.facts["data"]["sha256"]
+        try:
+            data = storage.facts_of(self.cell.training)["sha256"]
+        except MissingData:
+            data = of
+        return (result.hash, of) == (self.hash, data)
+
+    @property
+    def ready(self) -> bool:
+        """Whether its data set is here."""
+        return storage.is_here(self.cell.training)
+
+    # ---- data and networks ----
+
+    @cached_property
+    def data(self) -> storage.Splits:
+        """The data set, thinned to the profile."""
+        return storage.load(self.cell.training, graphs=self.profile.graphs)
+
+    @cached_property
+    def splits(self) -> dict[str, Resident]:
+        """Its splits on the device, without the graphs that are too small for the released code."""
+        splits = {}
+        for split in SPLITS:
+            graphs, large = self.data[split], self.data[split].nodes >= self.dataset.min_nodes
+            kept = graphs if large.all() else graphs.take(large.nonzero()[0])
+            splits[split] = Resident(self.dataset, kept, self.device, self.dtype)
+        return splits
+
+    @cached_property
+    def degrees(self) -> DegreeStatistics:
+        """δ of equation 5 and the mean degree: of the messages that the nodes of the training set receive."""
+        return DegreeStatistics.from_degrees(torch.from_numpy(self.data["train"].degree.astype(np.int64)))
+
+    def network(self, seed: int) -> Network:
+        """The network of one seed, freshly drawn."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return Network(self.model, self.dataset, self.degrees).to(self.dtype)
+
+    @cached_property
+    def trainer(self) -> Figure6Trainer:
+        """The trainer of all replicas."""
+        network = self.network(self.seeds[0])
+        return Figure6Trainer(network, self.model, self.splits["train"], self.splits["validation"], self.epochs)
+
+    def fresh(self) -> Replicas:
+        """The replicas before the first epoch."""
+        networks = [self.network(seed) for seed in self.seeds]
+        theta, state = (t.to(self.device) for t in self.trainer.lifted.stack(networks))
+        return Replicas.fresh(self.seeds, theta, state, theta.new_ones(len(theta), 1), self.model.learning_rate)
+
+    def best(self) -> float:
+        """The best metric on validation."""
+        numbers = self.replicas.best_metric[self.replicas.best.isfinite()]
+        if len(numbers) == 0:
+            return torch.nan
+        return (numbers.min() if self.dataset.task == "regression" else numbers.max()).item()
+
+    # ---- test ----
+
+    def test(self, collection: str) -> dict[str, Tensor]:
+        """The metric on the test set, [R, 1], with the weights that were best on validation and with the last ones."""
+        r, graphs = self.replicas, self.splits[collection]
+        weights = {"best": (r.best_theta, r.best_state), "last": (r.theta, r.state)}
+        predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
+        found = {name: metric(graphs.data, p, graphs.y) for name, p in predictions.items()}
+        return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
+
+    def facts(self) -> dict:
+        """Data, metric, parameters, δ, and the learning rate that each replica ended with."""
+        return {
+            "data": self.data.facts | {"graphs": {split: len(graphs) for split, graphs in self.splits.items()}},
+            "metric": self.dataset.metric,
+            "parameters": count_parameters(self.trainer.lifted.network),
+            "delta": self.degrees.delta,
+            "learning_rates": [float(f"{rate:.6g}") for rate in self.replicas.learning_rate.flatten().tolist()],
+        }
+
+
+def summary(result: Result) -> dict[str, tuple[float, float]]:
+    """Mean and deviation (n - 1) over the replicas of the test metric, with the best and with the last weights."""
+    rows = {}
+    for name in ("best", "last"):
+        found = [replica.test[f"test/{name}"][0] for replica in result.replicas]
+        values = [value for value in found if value is not None]
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        rows[name] = (float(np.mean(values)) if values else float("nan"), deviation)
+    return rows

@@ -1,0 +1,89 @@
+"""Every experiment of the paper as a frozen table: which cells a figure needs; and the way from a cell to its run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pna.departures import SPECS
+from pna.experiments.cells import TRAININGS, Cell, Profile
+from pna.experiments.multitask import MultiTaskRun
+from pna.experiments.realworld import Figure6Run
+from pna.realworld.data.datasets import DATASETS
+from pna.training.run import Run
+
+__all__ = ["EXPERIMENTS", "PROFILE_NAMES", "Experiment", "all_cells", "profile_of", "run_of"]
+
+PROFILE_NAMES = ("smoke", "quick", "paper")
+
+_RUNS: dict[str, type[Run]] = dict.fromkeys(TRAININGS, MultiTaskRun) | dict.fromkeys(DATASETS, Figure6Run)
+
+
+def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | None = None) -> Profile:
+    """The budget of that name for a cell, with other seeds or epochs if they are given."""
+    return _RUNS[cell.training].profiles[name].changed(seeds, epochs)
+
+
+def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
+    """The run of a cell under a profile on a device."""
+    return _RUNS[cell.training](cell, profile, device)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper, and the (training, models, variants) that it shows."""
+
+    title: str
+    where: str
+    parts: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+    specs: tuple[str, ...] = SPECS
+
+    def cells(self, spec: str) -> tuple[Cell, ...]:
+        """The cells that it needs under one specification."""
+        if spec not in self.specs:
+            return ()
+        return tuple(
+            Cell(training, spec, model, variant).trained
+            for training, models, variants in self.parts
+            for model in models
+            for variant in variants
+        )
+
+
+_SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
+_MOMENTS = tuple(f"moments-{n}" for n in range(1, 6))
+_FOUR = ("pna", "pna-no-scalers", "mpnn-sum", "mpnn-max")
+_BOTH = ("no-edges", "edges")
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "figure4": Experiment("Multi-task benchmark", "figure 4", (("multitask", _SEVEN, ("16",)),)),
+    "figure5": Experiment(
+        "Extrapolation", "figure 5", (("extrapolation", ("pna", "mpnn-max", "gin", "gcn", "gat", "mpnn-sum"), ("16",)),)
+    ),
+    "figure6": Experiment(
+        "Real-world benchmarks",
+        "figure 6",
+        (*((data, _FOUR, _BOTH) for data in ("zinc", "cifar10", "mnist")), ("molhiv", ("pna",), ("no-edges",))),
+        specs=("released",),
+    ),
+    "moments": Experiment("Moments", "appendix, normalised moments", (("multitask", (*_MOMENTS, "pna"), ("16",)),)),
+    "graph-types": Experiment("Graph types", "appendix, graph type experiments", (("multitask", _SEVEN, ("16",)),)),
+    "standard": Experiment(
+        "Standard against recurrent architecture",
+        "appendix, standard architecture",
+        (("multitask", (*_SEVEN, "mean-max-min"), ("16",)), ("standard", (*_SEVEN, "mean-max-min"), ("16",))),
+    ),
+    "single-task": Experiment(
+        "Single task against multi-task",
+        "appendix, single task experiments",
+        (("multitask", _SEVEN, ("16",)), ("single-task", _SEVEN, ("16",))),
+    ),
+    "parameters": Experiment(
+        "Parameters",
+        "appendix, parameters comparison",
+        (("multitask", _SEVEN, ("16",)), ("multitask", _SEVEN[1:], ("20",))),
+    ),
+}
+
+
+def all_cells(specs: tuple[str, ...] = SPECS) -> Iterator[Cell]:
+    """Every cell of every experiment, each once."""
+    return iter(dict.fromkeys(cell for spec in specs for e in EXPERIMENTS.values() for cell in e.cells(spec)))

@@ -1,0 +1,141 @@
+"""When and how a layer runs in few launches.
+
+Equation 8 as it stands makes a message of every edge. A linear M splits into its parts for the receiver, the edge and
+the sender, M = W1 x_i + W3 e_ij + W2 x_j + b; what is linear in a node alone is then one product for all nodes, only
+the sender's part is gathered, and no message exists without edge features (`split`). On a GPU the whole layer is one
+function (`layer`, by pna.kernels.layer).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pna.arguments import same_device
+from pna.combined import CombinedAggregation
+from pna.gather import aggregate
+from pna.kernels import operators
+from pna.neighbourhoods import Neighbourhoods, check_range
+from pna.towers import TowerLinear, affine, product
+
+__all__ = ["layer", "split", "takes"]
+
+
+def split(
+    x: Tensor,
+    graph: Neighbourhoods,
+    M: Sequence[nn.Module],
+    U: TowerLinear,
+    combined: CombinedAggregation,
+    edge: Tensor | None = None,
+    encoder: nn.Linear | None = None,
+    swap_extremes: bool = False,
+) -> Tensor:
+    """Equation 8 up to the first layer U of the network U, with the first layer of M in parts.
+
+    x [N, T or 1, F], edge features in the order of the messages [E, edge_dim], and their linear encoder, which becomes
+    a part of M -> [N, T, out].
+    """
+    (first, *rest), F = M, x.shape[-1]
+    names, edge_part, shift = combined.aggregators, None, first.bias
+    if edge is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
+        W3 = first.weight[..., 2 * F :]  # [T, F, encoded]
+        edge_part = product(edge.unsqueeze(1), W3 @ encoder.weight)  # [E, T, F]
+        shift = shift if encoder.bias is None else shift + W3 @ encoder.bias
+    weight = torch.cat([U.weight[..., :F], first.weight[..., :F], first.weight[..., F : 2 * F]], dim=1)
+    bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
+    sizes = [U.bias.shape[1], shift.shape[1], shift.shape[1]]
+    own, target, source = affine(x, weight, bias).split(sizes, dim=-1)  # U's part of x_i; M's of x_i and of x_j
+    if swap_extremes:
+        aggregates = _swapped(graph, names, target, source)
+    elif rest:
+        m = target[graph.target] + source[graph.source]  # [E, T, F]
+        m = m if edge_part is None else m + edge_part
+        for module in rest:
+            m = module(m)
+        aggregates = aggregate(graph, names, edge=m)
+    else:
+        aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
+    return own + combined(aggregates, graph.degree, U.weight[..., F:])
+
+
+def _swapped(graph: Neighbourhoods, names: Sequence[str], target: Tensor, source: Tensor) -> Tensor:
+    """D5: mean, std, … of (W1 x_i + b) + W2 x_j, but max and min of (W1 x_j + b) + W2 x_i."""
+    columns = {}
+    extremes = [name for name in names if name in ("max", "min")]
+    others = [name for name in names if name not in extremes]
+    for group, i, j in ((others, target, source), (extremes, source, target)):
+        if group:
+            out = aggregate(graph, group, source=j, target=i)
+            columns |= zip(group, out.unbind(-2), strict=True)
+    return torch.stack([columns[name] for name in names], dim=-2)
+
+
+# ---- the whole layer as one function, for a GPU ----
+
+
+def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
+    """What a PNAConv makes of x and the edges, in as few launches as there can be (pna.kernels.layer).
+
+    While a CUDA graph is recorded no value can be read: an edge with a number that is no node is then left out, unseen.
+    """
+    from pna.kernels import csr  # these two need Triton
+    from pna.kernels.layer import layer as kernels
+
+    given = isinstance(edges, Neighbourhoods)
+    if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
+        return kernels(conv, x, conv.graph(x, edges))
+    same_device("edge_index", edges, "x", x)
+    neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
+    check = csr.Check(bad)
+    out = kernels(conv, x, conv.graph(x, neighbourhoods))
+    if check.failed():
+        check_range(edges, x.shape[0])
+    return out
+
+
+def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+    """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer."""
+    return (
+        not torch.compiler.is_compiling()
+        and operators.supports(conv.combined.aggregators, x)
+        and x.dtype in (torch.float32, torch.float64)
+        and conv.linear
+        and x.shape[0] > 0
+        and _is_graph(edges)
+        and not _watched(x)
+        and _untouched(conv)
+    )
+
+
+def _is_graph(edges: Tensor | Neighbourhoods) -> bool:
+    """Whether this is a graph with edges: Neighbourhoods, or a plain edge_index [2, E]."""
+    if isinstance(edges, Neighbourhoods):
+        return edges.num_edges > 0
+    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
+    return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
+
+
+def _watched(x: Tensor) -> bool:
+    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
+    return (
+        type(x) not in (Tensor, nn.Parameter)
+        or torch.is_autocast_enabled(x.device.type)
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
+def _untouched(conv: nn.Module) -> bool:
+    """Whether M, U and the mixing layer are the layer's own, with nothing to be called before or after them."""
+    modules = conv._modules
+    parts = (*modules["M"]._modules.values(), *modules["U"]._modules.values(), modules["mix"], modules["combined"])
+    return all(type(part) in _OWN and not _hooked(part) for part in parts)
+
+
+def _hooked(module: nn.Module) -> bool:
+    before = module._forward_pre_hooks or module._backward_pre_hooks
+    return bool(before or module._forward_hooks or module._backward_hooks)
+
+
+_OWN = frozenset((TowerLinear, nn.Linear, CombinedAggregation))

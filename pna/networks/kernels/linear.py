@@ -1,0 +1,143 @@
+"""A fully-connected layer and its activation, for many replicas: [R, V, in] -> [R, V, out].
+
+The gradient of the weights is a sum over all rows. cuBLAS gives such a product of two narrow matrices to few
+multiprocessors; here the rows are shared out among programs, and their parts are summed at the end.
+"""
+
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+
+from pna.kernels.choice import on_its_device
+from pna.networks.kernels.dense import dot, put_row, put_tile
+from pna.networks.kernels.replicas import replicated
+
+__all__ = ["ACTIVATIONS", "linear", "takes"]
+
+ACTIVATIONS = {"identity": 1.0, "leaky_relu": 0.01, "relu": 0.0}  # by their slope below zero
+BLOCK, WARPS, PROGRAMS = 64, 4, 1056
+
+
+def takes(x: Tensor, weight: Tensor) -> bool:
+    """Whether the kernels serve: up to 64 features, in and out."""
+    return max(weight.shape) <= 64
+
+
+@on_its_device
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
+    """activation(x Wᵀ + b): x [V, in], weight [out, in], bias [out] -> [V, out]."""
+    bias = x.new_zeros(len(weight)) if bias is None else bias
+    out = _Linear.apply(x.unsqueeze(0), weight.unsqueeze(0), bias.unsqueeze(0), ACTIVATIONS[activation])
+    return out.squeeze(0)
+
+
+@triton.jit
+def _tile(base, ROWS: tl.constexpr, COLUMNS: tl.constexpr, rows, columns):
+    """A matrix [rows, columns], zero-padded to [ROWS, COLUMNS]."""
+    i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    return tl.load(base + i * columns + j, mask=(i < rows) & (j < columns), other=0.0)
+
+
+@triton.jit
+def _rows(base, rows, V, width, WIDTH: tl.constexpr):
+    """A block of rows of a matrix [V, width], zero-padded to [block, WIDTH]: where they lie, and which are real."""
+    j = tl.arange(0, WIDTH)[None, :]
+    return base + rows[:, None] * width + j, (rows[:, None] < V) & (j < width)
+
+
+@triton.jit
+def linear_forward(
+    x, weight, bias, y, V, x_stride, inputs, outputs, slope, IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr
+):
+    r = tl.program_id(1)
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place, real = _rows(x + r * x_stride, rows, V, inputs, IN)
+    j = tl.arange(0, OUT)
+    b = tl.load(bias + r * outputs + j, mask=j < outputs, other=0.0)
+    zero = tl.zeros([BLOCK, OUT], tl.float32)
+    w = tl.trans(_tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs))
+    value = dot(tl.load(place, mask=real, other=0.0), w, zero) + b[None, :]
+    place, real = _rows(y + r * V * outputs, rows, V, outputs, OUT)
+    tl.store(place, tl.where(value > 0, value, slope * value), mask=real)
+
+
+@triton.jit
+def linear_backward(
+    x, weight, y, grad, grad_x, grad_weight, grad_bias, V, x_stride, inputs, outputs, slope,
+    IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    r = tl.program_id(1)
+    me = r * tl.num_programs(0) + tl.program_id(0)
+    w = _tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs)
+    of_weight = tl.zeros([OUT, IN], tl.float32)
+    of_bias = tl.zeros([OUT], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        rows = block * BLOCK + tl.arange(0, BLOCK)
+        place, real = _rows(grad + r * V * outputs, rows, V, outputs, OUT)
+        d = tl.load(place, mask=real, other=0.0)
+        place, real = _rows(y + r * V * outputs, rows, V, outputs, OUT)
+        d = tl.where(tl.load(place, mask=real, other=0.0) > 0, d, slope * d)
+        of_bias += tl.sum(d, 0)
+        place, real = _rows(x + r * x_stride, rows, V, inputs, IN)
+        of_weight = dot(tl.trans(d), tl.load(place, mask=real, other=0.0), of_weight)
+        place, real = _rows(grad_x + r * V * inputs, rows, V, inputs, IN)
+        tl.store(place, dot(d, w, tl.zeros([BLOCK, IN], tl.float32)), mask=real)
+    put_tile(grad_weight + me * OUT * IN, of_weight, OUT, IN)
+    put_row(grad_bias + me * OUT, of_bias, OUT)
+
+
+def _sizes(inputs: int, outputs: int) -> dict[str, int]:
+    return {
+        "IN": max(16, triton.next_power_of_2(inputs)),
+        "OUT": max(16, triton.next_power_of_2(outputs)),
+        "BLOCK": BLOCK,
+        "num_warps": WARPS,
+        "num_stages": 1,
+    }
+
+
+class _Linear(Function):
+    """x [R, V, in], or [1, V, in] for every replica; weight [R, out, in], bias [R, out] -> [R, V, out]."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> Tensor:
+        x = x.contiguous()
+        (R, outputs, inputs), V = weight.shape, x.shape[1]
+        y = x.new_empty(R, V, outputs)
+        stride = V * inputs * (len(x) > 1)
+        linear_forward[(-(-V // BLOCK), R)](
+            x, weight.contiguous(), bias.contiguous(), y, V, stride, inputs, outputs, slope, **_sizes(inputs, outputs)
+        )
+        return y
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        x, weight, _, ctx.slope = inputs
+        ctx.save_for_backward(x, weight, output)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, y = ctx.saved_tensors
+        (R, outputs, inputs), V = weight.shape, x.shape[1]
+        programs = min(-(-V // BLOCK), max(1, PROGRAMS // R))
+        sizes = _sizes(inputs, outputs)
+        grad_x = x.new_empty(R, V, inputs)
+        grad_weight = x.new_empty(R, programs, sizes["OUT"], sizes["IN"])
+        grad_bias = x.new_empty(R, programs, sizes["OUT"])
+        linear_backward[(programs, R)](
+            x.contiguous(), weight.contiguous(), y, grad.contiguous(), grad_x, grad_weight, grad_bias, V,
+            V * inputs * (len(x) > 1), inputs, outputs, ctx.slope, **sizes,
+        )  # fmt: skip
+        grad_x = grad_x if len(x) == R else grad_x.sum(0, keepdim=True)
+        return grad_x, grad_weight.sum(1)[:, :outputs, :inputs], grad_bias.sum(1)[:, :outputs], None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> tuple[Tensor, int]:
+        R = info.batch_size
+        weight, bias = (replicated(t, dim, R) for t, dim in zip((weight, bias), in_dims[1:3], strict=True))
+        x = x if in_dims[0] is None else replicated(x, in_dims[0], R)
+        return _Linear.apply(x, weight, bias, slope).unflatten(0, (R, -1)), 0

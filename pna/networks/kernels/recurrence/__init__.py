@@ -1,0 +1,264 @@
+"""All layers of a network of PNA, GCN or GAT as one CUDA kernel each way, forward.cu and backward.cu.
+
+Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU.
+Standard (appendix): every layer has a convolution of its own, and an output. The graphs are undirected. The matrices of
+PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of a convolution out so, and
+autograd takes the gradients back through it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+from torch.nn import functional
+
+from pna.aggregators import EPSILON
+from pna.kernels.choice import on_its_device
+from pna.networks.kernels.gru import gru_weights
+from pna.networks.kernels.nvrtc import available, compiled, shared_memory
+from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.tiles import Tiles
+
+__all__ = ["all_layers", "takes"]
+
+TOWERS = 4
+AGGREGATORS = ("mean", "std", "max", "min", "sum", "moment3", "moment4", "moment5")
+SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
+WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
+
+
+def takes(
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None = None
+) -> bool:
+    """Whether the kernels serve: PNA with linear M and U in four towers, GCN or GAT; 8 to 32 features, one depth."""
+    models = [_model(convolution) for convolution in convolutions]
+    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int)
+    return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None) is not None
+
+
+class Model(NamedTuple):
+    """A convolution as the kernels know it."""
+
+    kind: str
+    F: int  # features of a tower or head, a quarter of all
+    names: tuple[str, ...] = ("sum",)  # of PNA's aggregators
+    scalers: int = 1
+    swapped: bool = False  # D5
+    mispaired: bool = False  # D6
+
+
+def _model(convolution: nn.Module) -> Model | None:
+    """None if they do not know it."""
+    if convolution.kind == "gcn":
+        return Model("gcn", convolution.weight.shape[1] // TOWERS)
+    if convolution.kind == "gat":
+        return Model("gat", convolution.weight.shape[1], mispaired=convolution.mispaired)
+    if convolution.kind != "pna":
+        return None
+    conv = convolution.conv
+    names, scalers = conv.combined.aggregators, conv.combined.scalers
+    linear = len(conv.M) == len(conv.U) == 1 and conv.edge_dim is None and conv.towers == TOWERS
+    known = set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and scalers in SCALERS
+    fits = conv.F_in <= conv.F_out
+    return Model("pna", conv.F_out, names, len(scalers), conv.swap_extremes) if linear and known and fits else None
+
+
+@on_its_device
+def all_layers(
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int, gates: nn.Module | None = None
+) -> Tensor:
+    """x [V, H], padded to the hidden size -> with the GRU's gates the states after `depth` layers, [V, H].
+
+    Without, the outputs of all layers, [V, depth · H]. x is data: it has no gradient.
+    """
+    shape = Shape.of(x, batch, convolutions, depth, gates is not None)
+    laid_out = WEIGHTS[shape.model.kind]
+    weights = [torch.stack(parts) for parts in zip(*(laid_out(c, shape.model.F) for c in convolutions), strict=True)]
+    weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
+    weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
+    lifted = (t.unsqueeze(0) for t in weights)  # one replica
+    out, _ = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), shape)
+    return out.squeeze(0).flatten(1)
+
+
+def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
+    """The batch's tiles, made once; the attention's are others, since its messages have routes."""
+    key = (shape.warps, shape.model.kind == "gat", shape.model.mispaired)
+    if key not in batch.tiles:
+        tiles = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
+        if shape.model.kind == "gat":
+            tiles = tiles.with_routes(convolution.routes(batch), batch.N, shape.warps, shape.messages)
+        batch.tiles[key] = tiles
+    return batch.tiles[key]
+
+
+class Shape(NamedTuple):
+    """What the kernels are compiled for, and the number of layers."""
+
+    model: Model
+    layers: int
+    convolutions: int  # with weights of their own
+    gru: bool
+    keep: bool  # what the backward pass needs
+    N: int  # nodes of a graph
+    warps: int = WARPS[0]
+
+    @classmethod
+    def of(cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
+        """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
+        shape = cls(_model(convolutions[-1]), layers, len(convolutions), gru, torch.is_grad_enabled(), batch.N)
+        room, _ = shared_memory(x.device)
+        fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
+        kernel = "backward" if shape.keep else "forward"
+        return next((shape for shape in fitting if shape.bytes(kernel) <= room), None)
+
+    @property
+    def H(self) -> int:
+        """All features."""
+        return TOWERS * self.model.F
+
+    @property
+    def blocks(self) -> int:
+        """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
+        return 3 + self.model.scalers * len(self.model.names) if self.model.kind == "pna" else 0
+
+    @property
+    def messages(self) -> int:
+        """Of a tile, at most, where the attention's backward pass keeps their gradients; in few steps."""
+        nodes = 16 * self.warps // self.N * self.N
+        return -(-nodes * (self.N - 1) // 1024) * 1024 if self.model.kind == "gat" else 0
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of a convolution: its dense matrix, its biases, the towers' matrices."""
+        biases = {"pna": 3, "gcn": 1, "gat": 2}[self.model.kind]
+        return [self.H**2, biases * self.H, self.blocks * self.H * self.model.F]
+
+    @property
+    def planes(self) -> int:
+        """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
+        names = self.model.names
+        order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
+        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names)
+        coefficients = others + len({"std", "max", "min"} & set(names)) + max(0, order - 1)
+        return max(8, len(names) + coefficients) + 3 | 1
+
+    def bytes(self, name: str) -> int:
+        """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
+
+        Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
+        """
+        H, rows, forward = self.H, 16 * self.warps, name == "forward"
+        convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
+        tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
+        gru = 6 * H + (6 if forward else 12) * H * H
+        return 4 * (convolution + tile + self.gru * gru + (not forward) * 4 * self.messages)
+
+    def options(self, resident: int) -> tuple[str, ...]:
+        """The compiler's: every constant as a macro."""
+        kind, F, names, scalers, swapped, mispaired = self.model
+        values = {name.upper(): names.index(name) if name in names else -1 for name in AGGREGATORS}
+        values |= {
+            "GCN": int(kind == "gcn"),
+            "GAT": (kind == "gat") * (1 + mispaired),
+            "F": F,
+            "A": len(names),
+            "S": scalers,
+            "SWAP": int(swapped),
+            "EPS": EPSILON,
+        }
+        values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions, "KEEP": int(self.keep)}
+        values |= {"WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
+        return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
+
+
+def _pna_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
+    conv = convolution.conv
+    M, U, inputs = conv.M[0], conv.U[0], conv.F_in
+    W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
+    messages = functional.pad(torch.stack([W2, W1]), (0, F - inputs, 0, F - inputs))  # [2, tower, out, in]
+    update = U.weight.unflatten(-1, (-1, inputs)).permute(2, 0, 1, 3)  # [1 + S·A, tower, out, in]
+    blocks = torch.cat([messages, functional.pad(update, (0, F - inputs))]).transpose(1, 2)
+    of_M = functional.pad(M.bias, (0, F - inputs))
+    return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
+
+
+def _gcn_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """No towers' matrices, W [H, H] (out, in), padded, and the bias."""
+    W = convolution.weight.t()
+    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), convolution.bias
+
+
+def _gat_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+    """No towers' matrices, W [H, H] (out, in), padded, and a₁ and a₂ of all heads, [2, H]."""
+    W = convolution.weight.flatten(0, 1)
+    halves = convolution.attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
+    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), halves
+
+
+WEIGHTS = {"pna": _pna_weights, "gcn": _gcn_weights, "gat": _gat_weights}
+COMMON = ("recurrence/layer.cuh", "recurrence/gather.cuh", "recurrence/attention.cuh")
+SOURCES = {
+    "forward": (*COMMON, "recurrence/forward.cu"),
+    "backward": (*COMMON, "recurrence/sums.cuh", "recurrence/pna_backward.cuh", "recurrence/backward.cu"),
+}
+
+
+def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
+    x, node, delta = arguments[0], arguments[3], arguments[6]
+    needed, (_, room) = shape.bytes(name), shared_memory(x.device)
+    resident = max(1, min(2, room // (needed + 1024)))  # blocks that a multiprocessor shall hold, each with 1 KB more
+    kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
+    kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
+
+
+class _AllLayers(Function):
+    """x [V, H], weights [R, …] and delta [R] -> outputs [R, V, one or all layers, H], and what backward needs."""
+
+    @staticmethod
+    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        *weights, delta, node, lists, rows, routes, shape = arguments
+        R, (V, H) = len(delta), x.shape
+        out = x.new_empty(R, V, 1 if shape.gru else shape.layers, H)
+        states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
+        weights = [w.contiguous() for w in weights]
+        _launch(
+            "forward", shape, x, out, states, node, lists, rows, delta, *weights, routes, V, shape.layers, len(rows)
+        )
+        return out, states
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+        *tensors, ctx.shape = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
+        ctx.save_for_backward(*tensors, output[1])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        x, *weights, delta, node, lists, rows, routes, states = ctx.saved_tensors
+        shape, H, R = ctx.shape, ctx.shape.H, len(delta)
+        of_convolutions, of_gru = (
+            x.new_empty(R, len(node) // 64, *rest)  # of every 64 rows
+            for rest in ((shape.convolutions, sum(shape.sizes)), (shape.gru * (6 * H * H + 6 * H),))
+        )
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights), routes)
+        _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers, len(rows))
+        mix, bias, blocks = of_convolutions.sum(1).split(shape.sizes, dim=-1)
+        gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
+        gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
+        gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]
+        return None, *gradients, *(None,) * 6  # x, δ, the graph and the shape are data
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
+        if in_dims[0] is not None:
+            raise ValueError("the input features are data, the same for every replica: they cannot be batched")
+        *weights, node, lists, rows, routes, shape = rest
+        lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
+        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, routes, shape)
+        return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)

@@ -1,0 +1,185 @@
+// All layers backward: see layer.cuh.
+
+// The GRU: the gradient of the new state -> of the state so far, and of z.
+INLINE Rows gru_backward(const Rows &grad, const Rows &state, const Rows &out, Rows &d_z, float *tile, const float *G,
+                         const float *back, const float *bias) {
+  put(tile + X, state, STRIDE);
+  put(tile + Z, out, STRIDE);
+  Gates s = gru(split(state), split(out), G, bias);
+  Rows d_r, d_u, d_n, d_b, down = zeros();
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    float n = s.n.v[i], u = s.u.v[i], reset = s.r.v[i], g = grad.v[i];
+    d_n.v[i] = g * (1 - u) * (1 - n * n);
+    d_u.v[i] = g * (out.v[i] - n) * u * (1 - u);
+    d_r.v[i] = d_n.v[i] * s.b.v[i] * reset * (1 - reset);
+    d_b.v[i] = d_n.v[i] * reset;
+    d_z.v[i] = g * u;
+  }
+  put(tile + D_R, d_r, STRIDE);
+  put(tile + D_U, d_u, STRIDE);
+  put(tile + D_N, d_n, STRIDE);
+  put(tile + D_B, d_b, STRIDE);
+  Split<2 * F> half = split(d_r);
+  product(down, half, back);
+  product(d_z, half, back + 3 * HH);
+  half = split(d_u);
+  product(down, half, back + HH);
+  product(d_z, half, back + 4 * HH);
+  product(down, split(d_n), back + 2 * HH);
+  product(d_z, split(d_b), back + 5 * HH);
+  return down;
+}
+
+// GCN's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
+INLINE void gcn_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix,
+                         const Nodes &nodes, Sums &sums) {
+  put(tile + X, given, STRIDE);
+  Rows d_h = neighbour_sum<STRIDE>(d_z, tile + P, nodes);
+  put(tile + D_Y, d_h, STRIDE);
+  product(down, split(d_h), mix);
+  __syncthreads();
+  sum_dense(sums, tile);
+}
+
+// GAT's: the gradient of a logit is w_ij (g_i·h_j - T), T = Σ w g·h over its segment: T = g_i·out_i where that is i's,
+// and T = h_j·(Σ_i w_ij g_i), known after a first pass, where it is j's (D6). `grads`: of left + right, [messages, 4].
+INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Rows &out, float *tile, const float *mix,
+                         const float *W, const float *a, const Nodes &nodes, const Routes &routes, float *grads,
+                         Sums &sums) {
+  const int t = thread_t();
+  Rows h = zeros(), d_h = zeros(), of_left, of_right;
+  product(h, split(given), W);
+  put(tile + X, given, STRIDE);
+  put_heads(h, tile + P, tile + Q, a, STRIDE);
+  const unsigned *sent[2], *segments[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    sent[i] = routes.sent + nodes.start[i];
+    segments[i] = OVER_SENT ? sent[i] : nodes.list[i];
+    put_scalars(tile + D_Y, i, dot(g.v + F * i, out.v + F * i), 0.0f, STRIDE);
+  }
+  __syncthreads();
+  put_statistics(tile + Q, tile + Y, segments, nodes, STRIDE);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    float *mine = grads + (nodes.start[i] - routes.first) * 4 + t, all = 0.0f;
+#pragma unroll
+    for (int pass = 0; pass < (OVER_SENT ? 2 : 1); pass++) {
+      for (int k = 0; k < nodes.degree[i]; k++) {
+        Message m = message_of(sent[i][k]);
+        float theirs[F], sum = sum_of(tile + Q, m, STRIDE);
+        float weight = weight_of(sum, tile + Y, OVER_SENT ? warp_row() + 8 * i : m.other, STRIDE);
+        get_n<F>(theirs, tile + D_Z + m.other * STRIDE + F * t);
+        float T = OVER_SENT ? all : tile[D_Y + m.other * STRIDE + F * t];
+        mine[4 * k] = weight * (sum > 0 ? 1.0f : 0.2f) * (dot(theirs, h.v + F * i) - T);
+        if (pass == 0)
+#pragma unroll
+          for (int c = 0; c < F; c++) d_h.v[F * i + c] += weight * theirs[c];
+      }
+      all = dot(h.v + F * i, d_h.v + F * i);
+    }
+  }
+  __syncthreads();
+  Rows first = bias_rows(a), second = bias_rows(a + H);
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    float left = 0.0f, right = 0.0f;
+    const int n = nodes.node[i];
+    if (n >= 0) {
+      for (int k = routes.left_ptr[n]; k < routes.left_ptr[n + 1]; k++)
+        left += grads[(routes.left_place[k] - routes.first) * 4 + t];
+      for (int k = routes.right_ptr[n]; k < routes.right_ptr[n + 1]; k++)
+        right += grads[(routes.right_place[k] - routes.first) * 4 + t];
+    }
+#pragma unroll
+    for (int c = 0; c < F; c++) {
+      int j = F * i + c;
+      d_h.v[j] += left * first.v[j] + right * second.v[j];
+      of_left.v[j] = left * h.v[j], of_right.v[j] = right * h.v[j];
+    }
+  }
+  __syncwarp();
+  put(tile + D_Y, d_h, STRIDE);
+  put(tile + Y, of_left, STRIDE);
+  put(tile + Q, of_right, STRIDE);
+  product(down, split(d_h), mix);
+  __syncthreads();
+  sum_dense(sums, tile);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
+    const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
+    const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
+    const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes,
+    float *grad_convolutions, float *grad_gru, int V, int layers, int messages) {
+  const int r = blockIdx.y;
+  float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
+  float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
+  float *of_messages = of_gru + GRU * 6 * H;
+  if (GRU) {
+    load(G, gru_weights + r * 6 * HH, 6 * HH);
+    load_transposed(back, gru_weights + r * 6 * HH, 6);
+    load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  }
+  Nodes nodes = nodes_of(node, lists, words);
+  float factors[S][2];
+  scaler_factors(factors, nodes, delta[r]);
+  if (thread_t() == 0)
+#pragma unroll
+    for (int s = 0; s < S; s++)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
+  grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
+  Rows grad = GRU ? of_nodes(grad_out, nodes.node, H, 0) : zeros();
+  Sums sums;
+  clear(sums.dense);
+  clear(sums.combined);
+  clear(sums.projections);
+  for (int k = layers; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
+  for (int layer = layers - 1; layer >= 0; layer--) {
+    if (layer == layers - 1 || layer < CONVOLUTIONS - 1) {
+      const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
+      load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
+      load_transposed(mix, mix_weights + k * HH, 1);
+      load(bias, conv_bias + k * BIASES * H, BIASES * H);
+      __syncthreads();
+    }
+    Rows state, given, z = get(states + kept_at(layer, 2)), d_z, down = zeros();
+    if (layer == 0) {
+      Input input = input_of(x, nodes.node);
+      state = input.state, given = input.convolution;
+    } else {
+      state = given = given_of(states, layer);
+    }
+    if (GRU) {
+      down = gru_backward(grad, state, z, d_z, tile, G, back, of_gru);
+    } else {
+      d_z = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
+#pragma unroll
+      for (int i = 0; i < 2 * F; i++) d_z.v[i] += grad.v[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) d_z.v[i] *= z.v[i] > 0 ? 1.0f : GAT ? z.v[i] + 1 : SLOPE;
+    put(tile + D_Z, d_z, STRIDE);
+    if (GCN) {
+      gcn_backward(down, d_z, given, tile, mix, nodes, sums);
+    } else if (GAT) {
+      gat_backward(down, d_z, given, get(states + kept_at(layer, 1)), tile, mix, T, bias, nodes,
+                   routes_of(routes, V, messages), of_messages, sums);
+    } else {
+      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
+    }
+    grad = down;
+    __syncthreads();
+    if (layer < CONVOLUTIONS) {
+      put_convolution(grad_convolutions, layer, sums);
+      clear(sums.combined);
+      clear(sums.projections);
+      if (role() == 3) clear(sums.dense);
+    }
+  }
+  if (GRU) put_gru(grad_gru, sums);
+}

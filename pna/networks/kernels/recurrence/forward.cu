@@ -1,0 +1,118 @@
+// All layers forward: see layer.cuh.
+
+constexpr bool KEEP = PNA_KEEP;
+constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; an odd number keeps banks apart
+
+// Adds the products of one aggregate with U's blocks, one for each scaler.
+INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int a) {
+#pragma unroll
+  for (int s = 0; s < S; s++) towers(sums[s], aggregate, T + (COMBINED + s * A + a) * BLOCK);
+}
+
+// PNA's y from x, by way of p and q of the node and of its neighbours.
+INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&factors)[S][2], const float *T,
+                    const float *bias) {
+  float *q = p + H;
+  Rows sender = zeros(), receiver = zeros();
+  towers(sender, x, T + SENDER * BLOCK);
+  towers(receiver, x, T + RECEIVER * BLOCK);
+  put(p, sender, STRIDE);
+  put(q, receiver, STRIDE);
+  __syncthreads();
+  Gathered all = gather<false, STRIDE>(p, q, nodes);
+  Rows own_p = get(p, STRIDE), own_q = get(q, STRIDE), of_M = bias_rows(bias);
+  Rows sums[S];
+#pragma unroll
+  for (int s = 0; s < S; s++) sums[s] = s == 0 ? bias_rows(bias + H) : zeros();
+  Rows mean = shifted(all.mean, own_q, of_M, nodes);
+  if (MEAN >= 0) combine(sums, mean, T, MEAN);
+  if (STD >= 0) combine(sums, all.deviation, T, STD);
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++)
+    if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
+  if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
+  if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
+  if (SUM >= 0) combine(sums, times_degree(mean, nodes), T, SUM);
+  towers(sums[0], x, T + OWN * BLOCK);
+#pragma unroll
+  for (int s = 1; s < S; s++)
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) sums[0].v[i] += factors[s][i / F] * sums[s].v[i];
+  return sums[0];
+}
+
+// GAT's out from h.
+INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, const Nodes &nodes, const int *routes,
+                         int V, int messages) {
+  Routes all = routes_of(routes, V, messages);
+  const unsigned *segments[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) segments[i] = OVER_SENT ? all.sent + nodes.start[i] : nodes.list[i];
+  put_heads(h, p, p + H, a, STRIDE);
+  __syncthreads();
+  put_statistics(p + H, stats, segments, nodes, STRIDE);
+  __syncthreads();
+  return attended(p, p + H, stats, nodes, STRIDE);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
+    const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
+    const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
+    const float *gru_weights, const float *gru_bias, const int *routes, int V, int layers, int messages) {
+  const int r = blockIdx.y;
+  float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
+  float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
+  if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
+  if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
+  Nodes nodes = nodes_of(node, lists, words);
+  float factors[S][2];
+  scaler_factors(factors, nodes, delta[r]);
+  Input input = input_of(x, nodes.node);
+  Rows state = input.state, given = input.convolution;
+  for (int layer = 0; layer < layers; layer++) {
+    if (layer < CONVOLUTIONS) {
+      const size_t k = (size_t)r * CONVOLUTIONS + layer;
+      __syncthreads();
+      load(T, tower_weights + k * TOWERS, TOWERS);
+      load(mix, mix_weights + k * HH, HH);
+      load(biases, conv_bias + k * BIASES * H, BIASES * H);
+      __syncthreads();
+    }
+    float *p = planes + layer % 2 * 2 * H;
+    Rows y = zeros(), z = bias_rows(biases + (BIASES - 1) * H);
+    if (GCN) {
+      product(y, split(given), mix);
+      y = neighbour_sum<STRIDE>(y, p, nodes);
+    } else if (GAT) {
+      product(y, split(given), mix);
+      y = attention_of(y, p, planes + 4 * H, biases, nodes, routes, V, messages);
+    } else {
+      y = updated(given, p, nodes, factors, T, biases);
+      product(z, split(y), mix);
+    }
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) {
+      if (GCN) z.v[i] += y.v[i];
+      z.v[i] = GAT ? (y.v[i] > 0 ? y.v[i] : expm1f(y.v[i])) : z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
+    }
+    if (KEEP) {
+      if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
+      if (!GCN) put(states + kept_at(layer, 1), y);
+      put(states + kept_at(layer, 2), z);
+    }
+    given = z;
+    if (GRU) {
+      Gates gates = gru(split(state), split(z), G, of_gru);
+#pragma unroll
+      for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
+      given = state;
+    }
+    if (!GRU || layer == layers - 1)
+#pragma unroll
+      for (int i = 0; i < 2; i++)
+        if (nodes.node[i] >= 0) {
+          size_t place = ((size_t)r * V + nodes.node[i]) * OUTPUTS + (GRU ? 0 : layer);
+          put_n<F>(out + place * H + F * thread_t(), given.v + F * i);
+        }
+  }
+}

@@ -1,0 +1,188 @@
+// Neighbourhoods: what the nodes of a tile gather from each other (section 2.1, equations 1 to 4), and the scalers.
+
+struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
+  int node[2], start[2], degree[2];
+  const unsigned *list[2];
+};
+
+INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) {
+  Nodes nodes;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    int row = blockIdx.x * ROWS + warp_row() + 8 * i;
+    nodes.node[i] = node[row];
+    nodes.start[i] = lists[2 * row];
+    nodes.list[i] = words + nodes.start[i];
+    nodes.degree[i] = lists[2 * row + 1];
+  }
+  return nodes;
+}
+
+INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
+
+struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
+  Rows mean, deviation, top, low, tops, lows;
+  Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
+};
+
+// E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact.
+template <int STRIDE>
+INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree,
+                          const float (&first)[F], const float (&away)[F], const float (&inverse_unit)[F]) {
+  float sums[POWERS][F] = {};
+  for (int k = 0; k < degree; k++) {
+    float m[F];
+    get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+#pragma unroll
+    for (int c = 0; c < F; c++) {
+      float u = (m[c] - first[c] - away[c]) * inverse_unit[c], power = u;
+#pragma unroll
+      for (int n = 0; n < POWERS; n++) sums[n][c] += power *= u;
+    }
+  }
+#pragma unroll
+  for (int n = 0; n < POWERS; n++)
+#pragma unroll
+    for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] / fmaxf(degree, 1);
+}
+
+// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
+// neighbour to the end of the word: only sums and counts would notice.
+template <bool COUNTS, int STRIDE>
+INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree) {
+  float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
+#pragma unroll
+  for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
+  for (int k = 0; k < degree; k += 2) {
+    unsigned two = list[k >> 2] >> 8 * (k & 2);
+    float m[2][F], e[2][F];
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      int j = neighbour(two, n) * STRIDE + F * thread_t();
+      if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
+      if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
+    }
+    if (k == 0 && OTHERS)
+#pragma unroll
+      for (int c = 0; c < F; c++) first[c] = m[0][c];
+    bool second = k + 1 < degree;
+#pragma unroll
+    for (int c = 0; c < F; c++) {
+      if (OTHERS) {
+        float difference = m[0][c] - first[c], other = second ? m[1][c] - first[c] : 0.0f;
+        total[c] += difference + other;
+        squares[c] += difference * difference + other * other;
+        if (ORDER > 0) far[c] = fmaxf(far[c], fmaxf(fabsf(difference), fabsf(other)));
+      }
+      if (EXTREMES) {
+        float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
+        float larger = fmaxf(one, two), smaller = fminf(one, two);
+        if (COUNTS) {
+          float many = second && one == two ? 2.0f : 1.0f;
+          tops[c] = larger > top[c] ? many : tops[c] + (larger == top[c] ? many : 0.0f);
+          lows[c] = smaller < low[c] ? many : lows[c] + (smaller == low[c] ? many : 0.0f);
+        }
+        top[c] = fmaxf(top[c], larger);
+        low[c] = fminf(low[c], smaller);
+      }
+    }
+  }
+  float share = 1.0f / fmaxf(degree, 1), away[F], inverse_unit[F];
+#pragma unroll
+  for (int c = 0; c < F; c++) {
+    away[c] = total[c] * share;
+    all.mean.v[F * i + c] = first[c] + away[c];
+    all.deviation.v[F * i + c] = degree > 0 ? sqrtf(fmaxf(squares[c] * share - away[c] * away[c], 0.0f) + EPS) : 0.0f;
+    all.top.v[F * i + c] = degree > 0 ? top[c] : 0.0f;
+    all.low.v[F * i + c] = degree > 0 ? low[c] : 0.0f;
+    all.tops.v[F * i + c] = tops[c];
+    all.lows.v[F * i + c] = lows[c];
+    if (ORDER > 0) {
+      all.unit.v[F * i + c] = fmaxf(far[c], 1.0f);
+      inverse_unit[c] = 1.0f / fmaxf(far[c], 1.0f);
+    }
+  }
+  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first, away, inverse_unit);
+}
+
+// p and q: the planes of the senders' and the receivers' parts in shared memory.
+template <bool COUNTS, int STRIDE>
+INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes) {
+  Gathered all;
+#pragma unroll
+  for (int i = 0; i < 2; i++) gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i]);
+  __syncwarp();
+  return all;
+}
+
+// Equation 4: M_n = sign(e) s (|e| + ε / s^n)^exponent with e = E[u^n]; 0 at e = 0. Exponent 1/n, or of its derivative.
+INLINE Rows root(const Gathered &all, int n, float exponent, bool signed_unit) {
+  Rows rows;
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    float e = all.powers[n - 2].v[i], s = all.unit.v[i], ratio = EPS;
+#pragma unroll
+    for (int k = 0; k < n; k++) ratio /= s;
+    float value = expf(exponent * logf(fabsf(e) + ratio));
+    rows.v[i] = e == 0 ? 0.0f : signed_unit ? copysignf(s * value, e) : value;
+  }
+  return rows;
+}
+
+INLINE Rows moment_of(const Gathered &all, int n) { return root(all, n, 1.0f / n, true); }
+
+// The factors S(d, 1) and S(d, -1) of equation 6; 1 for the identity.
+INLINE void scaler_factors(float (&factors)[S][2], const Nodes &nodes, float delta) {
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    factors[0][i] = 1.0f;
+    if (S == 3) {
+      factors[S / 2][i] = __fdividef(logf(nodes.degree[i] + 1.0f), delta);
+      factors[S - 1][i] = __fdividef(delta, logf(fmaxf(nodes.degree[i], 1) + 1.0f));
+    }
+  }
+}
+
+INLINE Rows scaled(const Rows &a, const float (&factors)[2]) {
+  Rows rows;
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) rows.v[i] = a.v[i] * factors[i / F];
+  return rows;
+}
+
+INLINE Rows times_degree(const Rows &a, const Nodes &nodes) {
+  float factors[2] = {(float)nodes.degree[0], (float)nodes.degree[1]};
+  return scaled(a, factors);
+}
+
+// a + b + bias in the rows of nodes that have neighbours: the receiver's part of the messages shifts mean and extremes.
+INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes &nodes) {
+  Rows rows;
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) rows.v[i] = nodes.degree[i / F] > 0 ? a.v[i] + (b.v[i] + bias.v[i]) : 0.0f;
+  return rows;
+}
+
+// GCN's n (Σ_j n_j a_j + n a) with n = 1/√(d + 1): symmetric, and so its own gradient. n a goes to `plane`.
+template <int STRIDE>
+INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
+  float norms[2] = {rsqrtf(nodes.degree[0] + 1.0f), rsqrtf(nodes.degree[1] + 1.0f)};
+  Rows total = scaled(a, norms);
+  put(plane, total, STRIDE);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < nodes.degree[i]; k++) {
+      float m[F];
+      get_n<F>(m, plane + neighbour(nodes.list[i][k >> 2], k & 3) * STRIDE + F * thread_t());
+#pragma unroll
+      for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
+    }
+  __syncwarp();
+  return scaled(total, norms);
+}
+
+// Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
+INLINE size_t kept_at(int layer, int which) {
+  return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
+}

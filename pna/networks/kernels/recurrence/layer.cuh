@@ -1,0 +1,191 @@
+// All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
+// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11) or GAT with four heads (equation
+// 12); and in the recurrent architecture the GRU. forward.cu and backward.cu follow on this, which they have in common, and
+// are compiled at run time, one configuration at a time.
+//
+// A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
+// neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
+//
+// A warp has 16 nodes: its thread (g, t) has the F features of tower t of the nodes g and g + 8. So the products of a
+// tower, F × F, are a thread's own. Dense products, as those of the GRU and of the mixing layer, are taken by tensor
+// cores in TF32, three for each so that float32's precision stays; they want the left operand and leave the result just
+// where the threads have them if the features are numbered suitably. Only gradients of weights, which sum over nodes,
+// need activations across threads: through shared memory, where each warp sums for some of the weights.
+
+constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
+constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
+constexpr bool GRU = PNA_GRU;                        // or, in the standard architecture, every layer has an output
+constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
+constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
+constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;  // or PNA
+constexpr int F = PNA_F, H = 4 * F, HH = H * H;
+constexpr float SLOPE = 0.01f;  // of LeakyReLU
+constexpr float INF = 3.4e38f;
+
+// PNA's aggregators, by their places, -1 if there is none, and scalers; D5.
+constexpr int A = PNA_A, S = PNA_S;
+constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;
+constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
+constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
+constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
+constexpr bool SWAP = PNA_SWAP;
+constexpr float EPS = PNA_EPS;
+
+// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of PNA those of M, U
+// and the mixing layer), and the towers' matrices, of four blocks each.
+constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
+constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
+constexpr int TOWERS = GCN || GAT ? 0 : COUNT * BLOCK;
+
+#ifndef EMULATED
+extern __shared__ float4 shared_memory[];
+
+INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
+#endif
+
+INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
+
+INLINE int moment(int n) { return n == 3 ? PNA_MOMENT3 : n == 4 ? PNA_MOMENT4 : PNA_MOMENT5; }  // its place, or -1
+
+// ---- Activations ----------------------------------------------------------------------------------------------------
+
+struct Rows {
+  float v[2 * F];  // the features of node g, then of node g + 8
+};
+
+INLINE Rows zeros() { return {}; }
+
+// The thread's part of an array with `stride` numbers for each row of the tile.
+INLINE Rows get(const float *base, int stride = H) {
+  Rows rows;
+  base += warp_row() * stride + F * thread_t();
+  get_n<F>(rows.v, base);
+  get_n<F>(rows.v + F, base + 8 * stride);
+  return rows;
+}
+
+INLINE void put(float *base, const Rows &rows, int stride = H) {
+  base += warp_row() * stride + F * thread_t();
+  put_n<F>(base, rows.v);
+  put_n<F>(base + 8 * stride, rows.v + F);
+}
+
+// The same numbers for both nodes.
+INLINE Rows bias_rows(const float *bias) {
+  Rows rows;
+  get_n<F>(rows.v, bias + F * thread_t());
+#pragma unroll
+  for (int c = 0; c < F; c++) rows.v[F + c] = rows.v[c];
+  return rows;
+}
+
+// The same of an array [V, stride] by nodes, from number `first` on; zeros in a row that has none.
+INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) {
+  Rows rows = zeros();
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    if (node[i] >= 0) get_n<F>(rows.v + F * i, base + (size_t)node[i] * stride + first);
+  return rows;
+}
+
+// The input features, at most F: for the GRU they are the first of H, and for PNA's convolution every tower's.
+struct Input {
+  Rows state, convolution;
+};
+
+INLINE Input input_of(const float *x, const int *node) {
+  Input input;
+  input.convolution = of_nodes(x, node, H, 0);
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) input.state.v[i] = thread_t() == 0 ? input.convolution.v[i] : 0.0f;
+  if (GCN || GAT) input.convolution = input.state;
+  return input;
+}
+
+// ---- Products -------------------------------------------------------------------------------------------------------
+
+INLINE Split<2 * F> split(const Rows &a) { return split(a.v); }
+
+// sum += a Mᵀ, M [out, in] in shared memory. The tensor cores take two features of every thread at a time, in and out;
+// if F is odd, the last one's partner is zero going in, and of no use coming out.
+INLINE void product(Rows &sum, const Split<2 * F> &a, const float *M) {
+#pragma unroll
+  for (int n = 0; n < F; n += 2) {
+    int g = thread_g();
+    float *c = sum.v + n, none[2] = {};
+    float &c1 = n + 1 < F ? c[1] : none[0], &c3 = n + 1 < F ? c[F + 1] : none[1];
+    float w[F + 1], high[F + 1], low[F + 1];
+    get_n<F>(w, M + (F * (g >> 1) + n + (g & 1)) * H + F * thread_t());
+    w[F] = 0.0f;
+#pragma unroll
+    for (int i = 0; i <= F; i++) {
+      high[i] = high_half(w[i]);
+      low[i] = w[i] - high[i];
+    }
+#pragma unroll
+    for (int k = 0; k < F; k += 2) {
+      const bool two = k + 1 < F;
+      float a_high[4] = {a.high[k], a.high[k + F], two ? a.high[k + 1] : 0.0f, two ? a.high[k + F + 1] : 0.0f};
+      float a_low[4] = {a.low[k], a.low[k + F], two ? a.low[k + 1] : 0.0f, two ? a.low[k + F + 1] : 0.0f};
+      mma(c[0], c1, c[F], c3, a_low, high[k], high[k + 1]);
+      mma(c[0], c1, c[F], c3, a_high, low[k], low[k + 1]);
+      mma(c[0], c1, c[F], c3, a_high, high[k], high[k + 1]);
+    }
+  }
+}
+
+// sum += a Wᵀ with a block of each tower, W [out, tower, in]; and sum += a W.
+INLINE void towers(Rows &sum, const Rows &a, const float *W) {
+#pragma unroll
+  for (int out = 0; out < F; out++) {
+    float w[F];
+    get_n<F>(w, W + out * H + F * thread_t());
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) sum.v[i / F * F + out] += w[i % F] * a.v[i];
+  }
+}
+
+INLINE void towers_back(Rows &sum, const Rows &a, const float *W) {
+#pragma unroll
+  for (int out = 0; out < F; out++) {
+    float w[F];
+    get_n<F>(w, W + out * H + F * thread_t());
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) sum.v[i] += w[i % F] * a.v[i / F * F + out];
+  }
+}
+
+INLINE void load(float *to, const float *from, int count) {
+  for (int i = threadIdx.x; i < count / 4; i += 32 * WARPS) ((float4 *)to)[i] = ((const float4 *)from)[i];
+}
+
+INLINE void load_transposed(float *to, const float *from, int matrices) {
+  for (int i = threadIdx.x; i < matrices * HH; i += 32 * WARPS) {
+    int out = i / H % H, in = i % H;
+    to[i - i % HH + in * H + out] = from[i];
+  }
+}
+
+// ---- The GRU --------------------------------------------------------------------------------------------------------
+
+struct Gates {
+  Rows r, u, n, b;
+};
+
+INLINE Gates gru(const Split<2 * F> &x, const Split<2 * F> &z, const float *W, const float *bias) {
+  Gates s = {bias_rows(bias), bias_rows(bias + H), bias_rows(bias + 2 * H), bias_rows(bias + 5 * H)};
+  Rows more_r = bias_rows(bias + 3 * H), more_u = bias_rows(bias + 4 * H);
+  product(s.r, x, W);
+  product(s.u, x, W + HH);
+  product(s.n, x, W + 2 * HH);
+  product(more_r, z, W + 3 * HH);
+  product(more_u, z, W + 4 * HH);
+  product(s.b, z, W + 5 * HH);
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    s.r.v[i] = sigmoid(s.r.v[i] + more_r.v[i]);
+    s.u.v[i] = sigmoid(s.u.v[i] + more_u.v[i]);
+    s.n.v[i] = tanh_of(s.n.v[i] + s.r.v[i] * s.b.v[i]);
+  }
+  return s;
+}

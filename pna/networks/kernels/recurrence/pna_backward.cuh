@@ -1,0 +1,204 @@
+// PNA's convolution backward: see layer.cuh.
+
+// Asks for what the next layer reads: memory is far.
+INLINE void prefetch_kept(const float *states, int layer) {
+  const int which = thread_t();
+  if (which < 3 && (which > 0 || (GRU && layer > 0)))
+#pragma unroll
+    for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
+}
+
+// What the convolution of a later layer was given: the state before it, or the output of the layer below.
+INLINE Rows given_of(const float *states, int layer) {
+  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
+}
+
+// The mixing layer: the gradient of z, before LeakyReLU -> that of y at D_Y.
+INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const float *mix) {
+  Rows d_y = zeros();
+  put(tile + Y, get(y), STRIDE);
+  product(d_y, split(d_z), mix);
+  put(tile + D_Y, d_y, STRIDE);
+}
+
+struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
+  Rows level, extreme;
+};
+
+// The gradient of aggregate a, from that of y.
+INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
+  Rows sum = zeros();
+#pragma unroll
+  for (int s = 0; s < S; s++) towers_back(sum, grads[s], T + (COMBINED + s * A + a) * BLOCK);
+  return sum;
+}
+
+// From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
+// level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
+// the mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
+INLINE Received coefficients(const Gathered &all, float *tile, const float *T, const float *bias,
+                             const float (&factors)[S][2], const Nodes &nodes) {
+  if (MEAN >= 0) put(tile + MEAN * H, all.mean, STRIDE);
+  if (STD >= 0) put(tile + STD * H, all.deviation, STRIDE);
+  if (MAX >= 0) put(tile + MAX * H, all.top, STRIDE);
+  if (MIN >= 0) put(tile + MIN * H, all.low, STRIDE);
+  if (SUM >= 0)
+    put(tile + SUM * H, times_degree(shifted(all.mean, get(tile + Q, STRIDE), bias_rows(bias), nodes), nodes), STRIDE);
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++)
+    if (moment(n) >= 0) put(tile + moment(n) * H, moment_of(all, n), STRIDE);
+  Rows grads[S], level = zeros();
+  Received received = {zeros(), zeros()};
+#pragma unroll
+  for (int s = 0; s < S; s++) grads[s] = scaled(get(tile + D_Y, STRIDE), factors[s]);
+  float degree[2], once[2], share[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    degree[i] = nodes.degree[i];
+    once[i] = nodes.degree[i] > 0 ? 1.0f : 0.0f;
+    share[i] = once[i] / fmaxf(degree[i], 1.0f);
+  }
+  if (MEAN >= 0) {
+    Rows g = of_aggregate(grads, T, MEAN);
+    received.level = scaled(g, once);
+    level = scaled(g, share);
+  }
+  if (SUM >= 0) {
+    Rows g = of_aggregate(grads, T, SUM);
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) {
+      received.level.v[i] += g.v[i] * degree[i / F];
+      level.v[i] += g.v[i] * once[i / F];
+    }
+  }
+  if (STD >= 0) {
+    Rows g = of_aggregate(grads, T, STD), centre = bias_rows(tile + P), steep;
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) {
+      steep.v[i] = __fdividef(g.v[i] * share[i / F], nodes.degree[i / F] > 0 ? all.deviation.v[i] : 1.0f);
+      if (ORDER == 0) level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
+    }
+    put(tile + STEEP, steep, STRIDE);
+  }
+#pragma unroll
+  for (int n = 3; n <= ORDER; n++) {  // ∂M_n/∂m = (u^(n-1) - E[u^(n-1)]) (|e| + ε / s^n)^(1/n - 1) / d
+    Rows curve = zeros();
+    if (moment(n) >= 0) {
+      Rows g = scaled(of_aggregate(grads, T, moment(n)), share), steepness = root(all, n, 1.0f / n - 1.0f, false);
+#pragma unroll
+      for (int i = 0; i < 2 * F; i++) {
+        float factor = g.v[i] * steepness.v[i];
+        level.v[i] -= factor * all.powers[n - 3].v[i];
+#pragma unroll
+        for (int k = 1; k < n; k++) factor /= all.unit.v[i];
+        curve.v[i] = factor;
+      }
+    }
+    put(tile + CURVES + (n - 3) * H, curve, STRIDE);
+  }
+  if (ORDER > 0) put(tile + CENTRE, all.mean, STRIDE);
+  if (OTHERS) put(tile + LEVEL, level, STRIDE);
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    if ((k == 0 ? MAX : MIN) < 0) continue;
+    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once), each;
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) {
+      received.extreme.v[i] += g.v[i];
+      each.v[i] = g.v[i] * inverse(fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
+    }
+    put(tile + (k == 0 ? TOP : LOW), each, STRIDE);
+  }
+  return received;
+}
+
+struct Sent {  // the gradients of p and q of a node as a sender
+  float p[F], q[F];
+};
+
+// Adds what one receiver, whose coefficients are in `row`, asks of its sender with p (less the tile's centre, but not
+// with moments) and e = p or q.
+INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[F], const float (&e)[F]) {
+  float level[F], steep[F], centre[F], curves[POWERS][F], top[F], low[F], is_top[F], is_low[F];
+  if (OTHERS) get_n<F>(level, row + LEVEL);
+  if (STD >= 0) get_n<F>(steep, row + STEEP);
+  if (ORDER > 0) get_n<F>(centre, row + CENTRE);
+#pragma unroll
+  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + CURVES + n * H);
+  if (MAX >= 0) get_n<F>(top, row + TOP), get_n<F>(is_top, row + MAX * H);
+  if (MIN >= 0) get_n<F>(low, row + LOW), get_n<F>(is_low, row + MIN * H);
+#pragma unroll
+  for (int c = 0; c < F; c++) {
+    float *extreme = SWAP ? sent.q : sent.p, away = ORDER > 0 ? p[c] - centre[c] : p[c], sum = 0.0f;
+    if (OTHERS) sent.p[c] += level[c];
+#pragma unroll
+    for (int n = ORDER - 3; n >= 0; n--) sum = (sum + curves[n][c]) * away;
+    if (ORDER > 0) sent.p[c] += sum * away;
+    if (STD >= 0) sent.p[c] += steep[c] * away;
+    if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
+    if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
+  }
+}
+
+// One pass over the receivers of the thread's node i.
+INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
+  Sent sent = {};
+  const float *own = tile + (warp_row() + 8 * i) * STRIDE + F * thread_t();
+  float p[F], e[F], centre[F];
+  get_n<F>(p, own + P);
+  get_n<F>(e, own + (SWAP ? Q : P));
+  get_n<F>(centre, tile + P + F * thread_t());
+#pragma unroll
+  for (int c = 0; c < F; c++) p[c] -= ORDER > 0 ? 0.0f : centre[c];
+  for (int k = 0; k < nodes.degree[i]; k += 4) {
+    unsigned four = nodes.list[i][k >> 2];
+#pragma unroll
+    for (int n = 0; n < 4; n++)
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), p, e);
+  }
+  return sent;
+}
+
+// PNA's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
+INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix, const float *T,
+                         const float *bias, const float *of_rows, const float (&factors)[S][2], const Nodes &nodes,
+                         Sums &sums, const float *x, const float *states, int layer) {
+  mixing_backward(d_z, states + kept_at(layer, 1), tile, mix);
+  Rows p = zeros(), q = zeros();
+  towers(p, given, T + SENDER * BLOCK);
+  towers(q, given, T + RECEIVER * BLOCK);
+  put(tile + P, p, STRIDE);
+  put(tile + Q, q, STRIDE);
+  __syncthreads();
+  sum_dense(sums, tile);
+  Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
+  __syncthreads();
+  if (layer > 0) prefetch_kept(states, layer - 1);
+  Received received = coefficients(all, tile, T, bias, factors, nodes);
+  __syncthreads();
+  sum_combined(sums, tile, of_rows, bias);
+  Rows sent_p, sent_q, message;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    Sent sent = gather_gradient(i, tile, nodes);
+#pragma unroll
+    for (int c = 0; c < F; c++) sent_p.v[F * i + c] = sent.p[c], sent_q.v[F * i + c] = sent.q[c];
+  }
+  __syncwarp();
+  towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    message.v[i] = received.level.v[i] + received.extreme.v[i];
+    (SWAP ? sent_p : sent_q).v[i] += received.extreme.v[i];
+    sent_q.v[i] += received.level.v[i];
+  }
+  put(tile + SENT_P, sent_p, STRIDE);
+  put(tile + SENT_Q, sent_q, STRIDE);
+  put(tile + MESSAGE, message, STRIDE);
+  put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
+  towers_back(down, sent_p, T + SENDER * BLOCK);
+  towers_back(down, sent_q, T + RECEIVER * BLOCK);
+  __syncthreads();
+  sum_projections(sums, tile);
+}

@@ -1,0 +1,213 @@
+// The gradients of all weights, sums over the nodes of a tile: a part of the backward pass, see layer.cuh.
+
+// Where the quantities of a tile's rows lie in shared memory, in three phases of a layer. First the GRU's:
+constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5 * H, Z = 6 * H, Y = 7 * H;
+// then the aggregates, at a · H, and behind them the coefficients that there are,
+constexpr int LEVEL = A * H, STEEP = LEVEL + OTHERS * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H;
+constexpr int CENTRE = LOW + (MIN >= 0) * H, CURVES = CENTRE + (ORDER > 0) * H;
+constexpr int END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
+constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
+constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
+constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
+static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
+
+constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
+
+// c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
+// left(row, j) is number 8j + g of A's row, j < 2M, and right(row, n) number 8n + g of B's.
+template <int M, int N, class Left, class Right>
+INLINE void outer(float (*c)[4], Left left, Right right) {
+  const int begin = threadIdx.x / 128 * 64 + thread_t();
+#pragma unroll(M == 1 ? 2 : 1)
+  for (int row = begin; row < begin + 64; row += 8) {
+    float high[M][4], low[M][4];
+#pragma unroll
+    for (int i = 0; i < 4 * M; i++) {
+      float value = left(row + (i >> 1 & 1) * 4, 2 * (i >> 2) + (i & 1));
+      high[i >> 2][i & 3] = high_half(value);
+      low[i >> 2][i & 3] = value - high[i >> 2][i & 3];
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+      float b0 = right(row, n), b1 = right(row + 4, n);
+      float h0 = high_half(b0), h1 = high_half(b1);
+#pragma unroll
+      for (int m = 0; m < M; m++) {
+        float *d = c[m * N + n];
+        mma(d[0], d[1], d[2], d[3], low[m], h0, h1);
+        mma(d[0], d[1], d[2], d[3], high[m], b0 - h0, b1 - h1);
+        mma(d[0], d[1], d[2], d[3], high[m], h0, h1);
+      }
+    }
+  }
+}
+
+// What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
+// as one more column of ones. Of its tower: U's blocks, A F by S F; the projections' and U's own, with their biases.
+constexpr int DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
+constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
+constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
+constexpr int PROJECTIONS_M = tiles(4 * F, 16), PROJECTIONS_N = tiles(F + 1, 8);
+
+struct Sums {
+  float dense[DENSE][4], combined[COMBINED_M * COMBINED_N][4], projections[PROJECTIONS_M * PROJECTIONS_N][4];
+};
+
+INLINE int role() { return threadIdx.x / 32 % 4; }
+
+template <int COUNT>
+INLINE void clear(float (&c)[COUNT][4]) {
+#pragma unroll
+  for (int i = 0; i < 4 * COUNT; i++) c[i >> 2][i & 3] = 0.0f;
+}
+
+// The plane `of` with the planes `one` and, if BOTH, `two`, and with ones.
+template <int N, bool BOTH>
+INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int two = 0) {
+  int columns[N];
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+    int column = 8 * n + thread_g();
+    columns[n] = column < H ? one + column : BOTH && column < 2 * H ? two + column - H : -1;
+  }
+  outer<DENSE_M, N>(
+      c, [=](int row, int j) { return tile[row * STRIDE + of + 8 * j + thread_g()]; },
+      [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
+}
+
+INLINE void sum_dense(Sums &s, const float *tile) {
+  if ((GCN || GAT) && role() == 3) {  // the gradient of h with what the convolution was given, and the bias(es)
+    sum_dense_of<ONE_N, false>(s.dense, tile, D_Y, X);
+#pragma unroll
+    for (int k = 0; k < BIASES; k++) {
+      const int plane = GCN ? D_Z : k == 0 ? Y : Q;
+      outer<DENSE_M, 1>(
+          s.dense + DENSE_M * (ONE_N + k),
+          [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
+          [](int, int) { return 1.0f; });
+    }
+  } else if (GRU && role() < 2) {
+    sum_dense_of<BOTH_N, true>(s.dense, tile, role() == 0 ? D_R : D_U, X, Z);
+  } else if (GRU || role() == 3) {
+    sum_dense_of<ONE_N, false>(s.dense, tile, role() == 2 ? D_N : D_Z, role() == 2 ? X : Y);
+    if (role() == 2) sum_dense_of<ONE_N, false>(s.dense + DENSE_M * ONE_N, tile, D_B, Z);
+  }
+}
+
+// Rows a F + f of A: feature f of aggregate a; columns s F + o of B: output o of scaler s. The receiver's part of the
+// messages, which shifts mean and extremes, is added here; the factors of a node without neighbours are zero.
+INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
+  const float *base = tile + F * role();
+  int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
+  float of_M[2 * COMBINED_M], shifting[2 * COMBINED_M];
+#pragma unroll
+  for (int j = 0; j < 2 * COMBINED_M; j++) {
+    int a = (8 * j + thread_g()) / F, f = (8 * j + thread_g()) % F;
+    bool extreme = a == MAX || a == MIN;
+    at[j] = (a < A ? a : 0) * H + f;
+    shift[j] = (extreme && SWAP ? P : Q) + f;
+    of_M[j] = bias[F * role() + f];
+    shifting[j] = extreme || a == MEAN ? 1.0f : 0.0f;
+  }
+#pragma unroll
+  for (int n = 0; n < COMBINED_N; n++) {
+    scaler[n] = (8 * n + thread_g()) / F;
+    output[n] = D_Y + (8 * n + thread_g()) % F;
+  }
+  outer<COMBINED_M, COMBINED_N>(
+      s.combined,
+      [=](int row, int j) {
+        const float *here = base + row * STRIDE;
+        return here[at[j]] + shifting[j] * (here[shift[j]] + of_M[j]);
+      },
+      [=](int row, int n) {
+        return scaler[n] < S ? factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]] : 0.0f;
+      });
+}
+
+// Rows of A: the gradients of the sender's and the receiver's part, of y, and of the messages, F features each;
+// columns of B: the F features that the tower is given, and a one.
+INLINE void sum_projections(Sums &s, const float *tile) {
+  const float *base = tile + F * role();
+  int at[2 * PROJECTIONS_M];
+#pragma unroll
+  for (int j = 0; j < 2 * PROJECTIONS_M; j++) {
+    int which = (8 * j + thread_g()) / F, f = (8 * j + thread_g()) % F;
+    at[j] = (which == 0 ? SENT_P : which == 1 ? SENT_Q : which == 2 ? D_Y : MESSAGE) + f;
+  }
+  outer<PROJECTIONS_M, PROJECTIONS_N>(
+      s.projections, [=](int row, int j) { return base[row * STRIDE + at[j]]; },
+      [=](int row, int n) {
+        int column = 8 * n + thread_g();
+        return column < F ? base[row * STRIDE + GIVEN + column] : column == F ? 1.0f : 0.0f;
+      });
+}
+
+// ---- The sums' places in memory: one for each replica, tile and 64 rows of it ----
+
+INLINE size_t place() { return ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * (WARPS / 4) + threadIdx.x / 128; }
+
+// Calls put(row, column, value) for each of the thread's numbers.
+template <int M, int N, class Put>
+INLINE void each(const float (*c)[4], Put put) {
+#pragma unroll
+  for (int k = 0; k < M * N; k++)
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
+}
+
+// What sum_dense_of has summed: one or two matrices [H, H], and a bias.
+template <int N, bool BOTH>
+INLINE void put_dense(const float (*c)[4], float *one, float *bias, float *two = nullptr, float *same_bias = nullptr) {
+  each<DENSE_M, N>(c, [=](int row, int column, float value) {
+    if (row >= H) return;
+    if (column < H) one[row * H + column] = value;
+    else if (BOTH && column < 2 * H) two[row * H + column - H] = value;
+    else if (column == (BOTH ? 2 * H : H)) {
+      bias[row] = value;
+      if (BOTH) same_bias[row] = value;
+    }
+  });
+}
+
+// to: r, u and n of x; r, u and b of z; then their biases.
+INLINE void put_gru(float *to, const Sums &s) {
+  to += place() * (6 * HH + 6 * H);
+  float *bias = to + 6 * HH;
+  const int k = role();
+  if (k < 2) {
+    put_dense<BOTH_N, true>(s.dense, to + k * HH, bias + k * H, to + (3 + k) * HH, bias + (3 + k) * H);
+  } else if (k == 2) {
+    put_dense<ONE_N, false>(s.dense, to + 2 * HH, bias + 2 * H);
+    put_dense<ONE_N, false>(s.dense + DENSE_M * ONE_N, to + 5 * HH, bias + 5 * H);
+  }
+}
+
+// to: of each convolution the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
+INLINE void put_convolution(float *to, int k, const Sums &s) {
+  to += (place() * CONVOLUTIONS + k) * (HH + BIASES * H + TOWERS);
+  float *bias = to + HH, *T = bias + BIASES * H + F * role();
+  if (GCN || GAT) {
+    if (role() != 3) return;
+    each<DENSE_M, ONE_N>(s.dense, [=](int row, int column, float value) {
+      if (row < H && column < H) to[row * H + column] = value;
+    });
+#pragma unroll
+    for (int k = 0; k < BIASES; k++)
+      each<DENSE_M, 1>(s.dense + DENSE_M * (ONE_N + k), [=](int row, int column, float value) {
+        if (row < H && column == 0) bias[k * H + row] = value;
+      });
+    return;
+  }
+  if (role() == 3) put_dense<ONE_N, false>(s.dense, to, bias + 2 * H);
+  each<PROJECTIONS_M, PROJECTIONS_N>(s.projections, [=](int row, int column, float value) {
+    int which = row / F, f = row % F;
+    if (which < 3 && column < F) T[which * BLOCK + f * H + column] = value;
+    if ((which == 2 || which == 3) && column == F) bias[(which == 2 ? H : 0) + F * role() + f] = value;
+  });
+  each<COMBINED_M, COMBINED_N>(s.combined, [=](int row, int column, float value) {
+    int a = row / F, f = row % F, scaler = column / F, o = column % F;
+    if (a < A && scaler < S) T[(COMBINED + scaler * A + a) * BLOCK + o * H + f] = value;
+  });
+}

@@ -1,0 +1,83 @@
+// What the CUDA kernels have in common: products by the tensor cores in TF32, which holds eleven bits of significand,
+// three for each so that float32's precision stays; four numbers at a time; activations.
+
+#define INLINE static __device__ __forceinline__
+
+#ifndef EMULATED
+INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4], float b0, float b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+      : "r"(__float_as_int(a[0])), "r"(__float_as_int(a[1])), "r"(__float_as_int(a[2])), "r"(__float_as_int(a[3])),
+        "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
+}
+
+INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would also take care of others
+  float b;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+  return b;
+}
+#endif
+
+INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
+INLINE int thread_t() { return threadIdx.x & 3; }
+
+struct alignas(8) Pair {
+  float x, y;
+};
+
+INLINE float4 get4(const float *place) { return *(const float4 *)place; }
+
+INLINE void put4(float *place, const float *v) { *(float4 *)place = make_float4(v[0], v[1], v[2], v[3]); }
+
+INLINE void set4(float *v, float4 f) { v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w; }
+
+// N numbers at a place that is a multiple of N: four, two or one at a time.
+template <int N>
+INLINE void get_n(float *v, const float *place) {
+#pragma unroll
+  for (int i = 0; i < N; i += N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1) {
+    if (N % 4 == 0) set4(v + i, get4(place + i));
+    else if (N % 2 == 0) *(Pair *)(v + i) = *(const Pair *)(place + i);
+    else v[i] = place[i];
+  }
+}
+
+template <int N>
+INLINE void put_n(float *place, const float *v) {
+#pragma unroll
+  for (int i = 0; i < N; i += N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1) {
+    if (N % 4 == 0) put4(place + i, v + i);
+    else if (N % 2 == 0) *(Pair *)(place + i) = *(const Pair *)(v + i);
+    else place[i] = v[i];
+  }
+}
+
+template <int N>
+struct Split {  // the bits that TF32 holds, and the rest
+  float high[N], low[N];
+};
+
+// Not known to the compiler, which would leave it to the tensor cores to cut, and then copy numbers to where they want
+// them instead of cutting them into that place.
+__constant__ int HIGH = -8192;
+
+INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & HIGH); }
+
+template <int N>
+INLINE Split<N> split(const float (&a)[N]) {
+  Split<N> s;
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    s.high[i] = high_half(a[i]);
+    s.low[i] = a[i] - s.high[i];
+  }
+  return s;
+}
+
+INLINE float sigmoid(float a) { return inverse(1.0f + expf(-fmaxf(a, -80.0f))); }
+
+INLINE float tanh_of(float a) {  // by the exponential of a negative number, so that it never overflows
+  float e = expf(-2 * fabsf(a));
+  return copysignf((1 - e) * inverse(1 + e), a);
+}

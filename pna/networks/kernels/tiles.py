@@ -1,0 +1,76 @@
+"""Batches of small graphs cut into tiles of whole graphs, as the CUDA kernels of the recurrent network take them.
+
+A tile has 16 rows for each warp of a block: the warp goes over the neighbours of its first eight nodes, then of the
+others. The nodes of a tile are sorted by their degrees, and a warp has eight of large and eight of small ones, so that
+no warp waits for another.
+"""
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from pna.networks.kernels.routes import Routes
+
+__all__ = ["Tiles"]
+
+GROUP = 8  # nodes: a warp has two groups
+
+
+class Tiles(NamedTuple):
+    """For every row of every tile which node it is, and the rows of its neighbours."""
+
+    node: Tensor  # [tiles · rows] int32, -1 where there is none
+    lists: Tensor  # [tiles · rows, 2] int32: where its list begins in `rows`, in words of four, and its degree
+    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the last one
+    routes: Tensor  # int32, empty unless the attention has more to know of the messages (with_routes)
+
+    @classmethod
+    def of(cls, ptr: Tensor, source: Tensor, N: int, warps: int) -> Self:
+        """From graphs of N nodes each, end to end, no larger than a tile, and their CSR."""
+        V, size = len(ptr) - 1, 2 * GROUP * warps
+        nodes = size // N * N  # of a full tile
+        degree, tile = ptr.diff(), torch.arange(V, device=ptr.device) // nodes
+        by_degree = torch.sort(tile * (V + 1) + V - degree, stable=True).indices  # [V], tile after tile
+        row = _row(torch.arange(V, device=ptr.device) - tile * nodes, warps)  # of the nodes in that order
+        at = tile * size + row
+        node = torch.full((-(-V // nodes) * size,), -1, device=ptr.device)
+        node[at] = by_degree
+        row_of = torch.empty_like(row)
+        row_of[by_degree] = row
+        d = torch.where(node < 0, 0, degree[node.clamp(min=0)])
+        words = (d + 3) // 4
+        start = words.cumsum(0) - words
+        owner = torch.repeat_interleave(torch.arange(len(node), device=ptr.device), 4 * words)
+        k = torch.arange(len(owner), device=ptr.device) - 4 * start[owner]
+        rows = row_of[source[ptr[node[owner]] + k.minimum(d[owner] - 1)]].to(torch.uint8)
+        lists, rows = torch.stack([start, d], dim=1).int(), torch.cat([rows, rows.new_zeros(4)])
+        return cls(node.int(), lists, rows, lists.new_empty(0))
+
+    def with_routes(self, routes: Routes, N: int, warps: int, most: int) -> Self:
+        """For the attention a message is a word: the rows of its other end and of the nodes of left and right.
+
+        lists: where the messages that a row receives begin, and their number. rows: these messages. routes: the first
+        message of each tile; the messages as they are sent; of_left and of_right of Routes.
+        """
+        V, size = len(routes.ptr) - 1, 2 * GROUP * warps
+        nodes, real = size // N * N, self.node >= 0
+        row = torch.empty(V, dtype=torch.int32, device=self.node.device)
+        row[self.node[real].long()] = torch.arange(len(self.node), device=row.device, dtype=torch.int32)[real] % size
+        received, sent = (
+            row[routes.source] | row[left] << 8 | row[right] << 16 for left, right in (routes.received, routes.sent)
+        )
+        tiles = torch.arange(0, V, nodes, device=row.device)
+        first, last = routes.ptr[tiles], routes.ptr[(tiles + nodes).clamp(max=V)]
+        if int((last - first).max()) > most:
+            raise ValueError("the graphs have edges that appear twice, which the attention's kernels have no room for")
+        lists = torch.stack([torch.where(real, routes.ptr[self.node.clamp(min=0)], 0), self.lists[:, 1]], dim=1)
+        parts = (first, sent, *routes.of_left, *routes.of_right)
+        return type(self)(self.node, lists.contiguous(), received, torch.cat(parts))
+
+
+def _row(rank: Tensor, warps: int) -> Tensor:
+    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0."""
+    group, second = rank // GROUP, rank >= GROUP * warps
+    warp = torch.where(second, 2 * warps - 1 - group, group)
+    return 2 * GROUP * warp + GROUP * second + rank % GROUP

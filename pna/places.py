@@ -1,0 +1,37 @@
+"""Where things are kept, whatever the working directory: one root for each kind of file."""
+
+import os
+from pathlib import Path
+
+__all__ = ["data_folder", "figures_folder", "repository", "results_folder"]
+
+
+def repository() -> Path:
+    """The folder that holds the package: the repository's or, of an installed package, the working directory."""
+    root = Path(__file__).parents[1]
+    return root if (root / "pyproject.toml").exists() else Path.cwd()
+
+
+def results_folder() -> Path:
+    """Recorded results: the folder in the environment variable PNA_RESULTS, or else the repository's results/."""
+    return _named("PNA_RESULTS") or repository() / "results"
+
+
+def figures_folder() -> Path:
+    """Figures: the folder in the environment variable PNA_FIGURES, or else the repository's figures/."""
+    return _named("PNA_FIGURES") or repository() / "figures"
+
+
+def data_folder() -> Path:
+    """Data sets, checkpoints and weights: the folder in the environment variable PNA_DATA, or else ~/.cache/pna."""
+    return _named("PNA_DATA") or Path.home() / ".cache" / "pna"
+
+
+def _named(variable: str) -> Path | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{variable} must name a folder, got {text!r}: {error}") from error

@@ -1,0 +1,143 @@
+"""Data sets from local files: SMILES with labels (ZINC, MolHIV), colours and positions of superpixels (CIFAR10, MNIST).
+
+ZINC: train.csv.gz, val.csv.gz and test.csv.gz with the columns smiles and y, and train_official_rows.csv.gz, the rows
+of the training set that are the official molecule. MolHIV: mol.csv.gz, likewise, and the rows of each split.
+Superpixels: an npz file per split with node_ptr, color (times 255), pos (pixels times 2048) and label; validation is
+the first 5,000 images of the original training set.
+"""
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pna.command_line import MissingData
+from pna.realworld.data.datasets import SPLITS, Dataset
+from pna.realworld.data.graphs import Graphs
+from pna.realworld.data.molecules import molhiv_graph, zinc_graph
+from pna.realworld.data.parallel import parallel_map
+from pna.realworld.data.superpixels import Superpixels, dropped
+
+__all__ = ["images", "missing_files", "molhiv_rows", "not_here", "read_local", "zinc_rows"]
+
+OFFICIAL_ROWS = "train_official_rows.csv.gz"
+
+
+def not_here(data: Dataset, folder: Path, missing: list[str]) -> MissingData:
+    """The error for a data set that is not there: what is missing, its place, and the command that fetches it."""
+    place, names = folder / data.folder, ", ".join(files_of(data))
+    return MissingData(
+        f"{data.title} is not here: {place / missing[0]} is missing. Put {names} into {place}, "
+        f"or fetch it: python -m pna realworld prepare {data.name} --download"
+    )
+
+
+def files_of(data: Dataset) -> tuple[str, ...]:
+    """The local files of a data set."""
+    return (*data.files, OFFICIAL_ROWS) if data.name == "zinc" else data.files
+
+
+def missing_files(data: Dataset, folder: Path) -> list[str]:
+    """Those that are not in the folder."""
+    return [name for name in files_of(data) if not (folder / data.folder / name).exists()]
+
+
+def read_local(
+    data: Dataset, folder: Path, workers: int | None = None, progress: bool = True
+) -> tuple[dict[str, NDArray], dict]:
+    """The arrays of all splits, by "split/name", and where they come from."""
+    if missing := missing_files(data, folder):
+        raise not_here(data, folder, missing)
+    folder = folder / data.folder
+    if data.superpixels:
+        return _superpixels(data, folder, workers, progress), {"origin": "local", "train": "official"}
+    rows, facts = (zinc_rows if data.name == "zinc" else molhiv_rows)(data, folder)
+    read = zinc_graph if data.name == "zinc" else molhiv_graph
+    arrays = {}
+    for split in SPLITS:
+        graphs = Graphs.of(parallel_map(read, rows[split], f"{data.title} {split}", workers, progress))
+        arrays |= {f"{split}/{name}": array for name, array in graphs.arrays().items()}
+    return arrays, facts
+
+
+def zinc_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
+    """(SMILES, label) of every molecule, by split, and what is known of them."""
+    rows = {split: _molecules(folder / file) for split, file in zip(SPLITS, data.files, strict=True)}
+    official = len(_read_csv(folder / OFFICIAL_ROWS))
+    whole = official == len(rows["train"])
+    train = "official" if whole else f"redrawn: {official} of {len(rows['train'])} rows are the official molecules"
+    return rows, {"origin": "local", "train": train}
+
+
+def molhiv_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
+    """Likewise."""
+    molecules = _molecules(folder / data.files[0])
+    rows = {s: _rows(folder / file, len(molecules)) for s, file in zip(SPLITS, data.files[1:], strict=True)}
+    facts = {"origin": "local", "train": "official"}
+    return {split: [molecules[k] for k in index] for split, index in rows.items()}, facts
+
+
+def _rows(path: Path, count: int) -> list[int]:
+    try:
+        rows = [int(row["row"]) for row in _read_csv(path)]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} must have the column row, of whole numbers: {error!r}") from error
+    if not all(0 <= row < count for row in rows):
+        raise ValueError(f"{path} must name rows from 0 to {count - 1}, got {min(rows)} to {max(rows)}")
+    return rows
+
+
+def _molecules(path: Path) -> list[tuple[str, float]]:
+    try:
+        return [(row["smiles"], float(row["y"])) for row in _read_csv(path)]
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} must have the columns smiles and y, y being a number: {error!r}") from error
+
+
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a gzip file of CSV: {error}") from error
+
+
+def _superpixels(data: Dataset, folder: Path, workers: int | None, progress: bool) -> dict[str, NDArray]:
+    """Nodes only. Colours are kept as differences of the channels, which compress better."""
+    arrays = {}
+    for split, name in zip(SPLITS, data.files, strict=True):
+        nodes, color, position, y = _image_file(folder / name)
+        found = parallel_map(dropped, images(data, split, nodes, position), f"{data.title} {split}", workers, progress)
+        arrays |= {
+            f"{split}/nodes": nodes,
+            f"{split}/colour": np.diff(color, axis=0, prepend=np.uint8(0)),
+            f"{split}/position": position,  # [2, V]
+            f"{split}/dropped": np.concatenate(found),
+            f"{split}/y": y,
+        }
+    return arrays
+
+
+def _image_file(path: Path) -> tuple[NDArray, ...]:
+    """Nodes of each graph [G], colours [channels, V], positions [2, V], labels [G]."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ptr, color, position, y = (file[name] for name in ("node_ptr", "color", "pos", "label"))
+    except Exception as error:  # whatever a file of another kind makes the reader stumble over
+        raise ValueError(f"{path} must be an npz file of node_ptr, color, pos and label: {error}") from error
+    if not (len(color) == len(position) == ptr[-1] and len(y) == len(ptr) - 1):
+        raise ValueError(f"{path} must have a color and a pos for each of {ptr[-1]} nodes and {len(ptr) - 1} labels")
+    return np.diff(ptr).astype(np.uint8), color.reshape(len(position), -1).T, position.T, y
+
+
+def images(
+    data: Dataset, split: str, nodes: NDArray, position: NDArray, without: NDArray | None = None
+) -> list[Superpixels]:
+    """The images of a split one by one, numbered apart from those of the others."""
+    ends = np.cumsum(nodes, dtype=np.int64)[:-1]
+    parts = np.split(position.T, ends)
+    drops = [None] * len(parts) if without is None else np.split(without, ends)
+    first = 1_000_000 * SPLITS.index(split)
+    return [Superpixels(part, data.side, first + k, d) for k, (part, d) in enumerate(zip(parts, drops, strict=True))]

@@ -1,0 +1,69 @@
+"""The public downloads: ZINC, CIFAR10 and MNIST through torch_geometric, MolHIV through ogb. They need a network."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pna.realworld.data.datasets import SPLITS, Dataset
+from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
+
+__all__ = ["download"]
+
+
+def download(data: Dataset) -> tuple[dict[str, NDArray], dict]:
+    """The arrays of all splits, by "split/name", and where they come from; the raw files are not kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        read = _molhiv if data.name == "molhiv" else _torch_geometric
+        arrays = {}
+        for split, graphs in read(data, folder).items():
+            arrays |= {f"{split}/{name}": array for name, array in Graphs.of(graphs).arrays().items()}
+    return arrays, {"origin": "public download", "train": "official"}
+
+
+def _torch_geometric(data: Dataset, folder: str) -> dict[str, list[Graph]]:
+    from torch_geometric.datasets import ZINC, GNNBenchmarkDataset
+
+    sets = {}
+    for split, name in zip(SPLITS, ("train", "val", "test"), strict=True):
+        if data.name == "zinc":
+            graphs = ZINC(folder, subset=True, split=name)
+        else:
+            graphs = GNNBenchmarkDataset(folder, data.title, split=name)
+        sets[split] = [_from_pyg(data, graph) for graph in graphs]
+    return sets
+
+
+def _from_pyg(data: Dataset, graph: object) -> Graph:
+    """A torch_geometric Data: ZINC's categories, or colours and positions as the published files have them."""
+    x, edge = graph.x.numpy(), graph.edge_attr.numpy().reshape(graph.edge_index.shape[1], -1)
+    if data.superpixels:
+        x, edge = np.concatenate([x, graph.pos.numpy()], axis=1).astype(np.float16), edge.astype(np.float16)
+    else:
+        x, edge = x.reshape(len(x), -1).astype(np.uint8), edge.astype(np.uint8)
+    degree, source, order = sort_by_target(graph.edge_index.numpy(), len(x))
+    return Graph(x, degree, source, edge[order], graph.y.item())
+
+
+def _molhiv(data: Dataset, folder: str) -> dict[str, list[Graph]]:
+    """ogb's raw files, read by ogb; its processed ones are pickles that torch no longer opens by default."""
+    import pandas
+    from ogb.io.read_graph_raw import read_csv_graph_raw
+    from ogb.utils.url import download_url, extract_zip
+
+    url = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip"
+    extract_zip(download_url(url, folder), folder)
+    root = Path(folder) / "hiv"
+    graphs = read_csv_graph_raw(str(root / "raw"), add_inverse_edge=True)
+    labels = pandas.read_csv(root / "raw" / "graph-label.csv.gz", header=None).values[:, 0]
+    sets = {}
+    for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True):
+        rows = pandas.read_csv(root / "split" / "scaffold" / f"{name}.csv.gz", header=None).values[:, 0]
+        sets[split] = [_from_ogb(graphs[row], float(labels[row])) for row in rows]
+    return sets
+
+
+def _from_ogb(graph: dict, y: float) -> Graph:
+    degree, source, order = sort_by_target(graph["edge_index"], graph["num_nodes"])
+    return Graph(graph["node_feat"].astype(np.uint8), degree, source, graph["edge_feat"][order].astype(np.uint8), y)

@@ -1,0 +1,60 @@
+"""Adam for all weights of all replicas in one kernel (Kingma and Ba, 2015), the plain twin of which is in adam.py."""
+
+import math
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from pna.kernels.choice import on_its_device
+
+__all__ = ["adam", "takes"]
+
+BLOCK = 1024
+
+
+def takes(theta: Tensor, grad: Tensor) -> bool:
+    """Whether the kernel serves: for any."""
+    return True
+
+
+@triton.jit
+def adam_update(
+    theta, grad, m, v, step, learning_rate, P, weight_decay, beta_1, beta_2, log_beta_1, log_beta_2, epsilon,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    r = tl.program_id(1)
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place, inside = r * P + column, column < P
+    t = tl.load(step + r)
+    weight = tl.load(theta + place, mask=inside)
+    g = tl.load(grad + place, mask=inside) + weight_decay * weight
+    first = tl.load(m + place, mask=inside)
+    first += (1 - beta_1) * (g - first)
+    second = beta_2 * tl.load(v + place, mask=inside) + (1 - beta_2) * g * g
+    tl.store(m + place, first, mask=inside)
+    tl.store(v + place, second, mask=inside)
+    correction_1 = 1 - tl.exp(t * log_beta_1)
+    correction_2 = 1 - tl.exp(t * log_beta_2)
+    denominator = tl.sqrt(second / correction_2) + epsilon
+    tl.store(theta + place, weight - tl.load(learning_rate + r) / correction_1 * first / denominator, mask=inside)
+
+
+@on_its_device
+def adam(
+    theta: Tensor,
+    grad: Tensor,
+    m: Tensor,
+    v: Tensor,
+    step: Tensor,
+    learning_rate: Tensor,
+    weight_decay: float,
+    betas: tuple[float, float],
+    epsilon: float,
+) -> None:
+    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
+    R, P = theta.shape
+    adam_update[(-(-P // BLOCK), R)](
+        theta, grad.contiguous(), m, v, step, learning_rate, P, weight_decay, *betas, *map(math.log, betas), epsilon,
+        BLOCK=BLOCK,
+    )  # fmt: skip

@@ -1,0 +1,395 @@
+"""`python -m pna train`, `results` and `evaluate`."""
+
+import errno
+import os
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pna.__main__ import main
+from pna.experiments import PROFILES, Cell, MultiTaskRun, all_cells
+from pna.experiments.command import evaluate, results, train
+from pna.files import read_tensors, write_tensors
+from pna.multitask import TASKS
+from pna.training.store import load
+
+NAME = "multitask/released/gcn/8"
+SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
+FAILED, BAD_VALUE, STOPPED = 1, 2, 3  # exit codes
+
+
+@pytest.fixture(autouse=True)
+def run(few_graphs):
+    """The run that the commands below stand for."""
+    return MultiTaskRun(Cell.parse(NAME), few_graphs.profile)
+
+
+def result(run):
+    return run.result
+
+
+def replicas(run):
+    return load(result(run)).replicas
+
+
+# ---- train ----
+
+
+def test_list_prints_every_cell(capsys):
+    assert train(["--list"]) == 0
+    assert capsys.readouterr().out.split() == list(map(str, all_cells()))
+
+
+def test_training_writes_a_result_and_says_so(run, capsys):
+    assert train(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert f"{result(run)} written" in out
+    assert "epoch 3 of at most 3: best validation 0." in out
+    assert "2 of 2 replicas running" in out
+    for word in (*(task.name for task in TASKS), "multitask/test", "families/tree", "families/star"):
+        assert word in out
+    assert load(result(run)).hash == run.hash
+    assert run.weights.exists()
+    assert not run.checkpoint.exists()
+
+
+def test_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert train(SMOKE) == 0
+    out, err = capsys.readouterr()
+    assert "epoch 3 of" not in out
+    assert "3/3" in err
+    assert "best validation 0." in err
+    assert "2 of 2 replicas running" in err
+
+
+def test_a_second_call_finds_the_result(run, capsys):
+    assert train(SMOKE) == 0
+    before = result(run).read_bytes()
+    capsys.readouterr()
+    assert train(SMOKE) == 0
+    assert capsys.readouterr().out == f"{result(run)} is there already\n"
+    assert result(run).read_bytes() == before
+
+
+def test_a_time_budget_stops_and_resume_finishes(run, capsys):
+    assert train(SMOKE) == 0
+    expected = replicas(run)
+    result(run).unlink()
+
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    assert f"{NAME}: stopped after 0 epochs by the time budget; go on with --resume" in capsys.readouterr().out
+    assert not result(run).exists()
+    before = run.checkpoint.read_bytes()
+
+    assert train(SMOKE) == BAD_VALUE
+    assert f"{run.checkpoint} holds an unfinished training: go on with --resume" in capsys.readouterr().err
+    assert run.checkpoint.read_bytes() == before
+
+    assert train([*SMOKE, "--time-budget", "0", "--resume"]) == STOPPED
+    assert train([*SMOKE, "--resume"]) == 0
+    assert replicas(run) == expected
+    assert not run.checkpoint.exists()
+
+
+def test_a_budget_large_enough_finishes(run):
+    assert train([*SMOKE, "--time-budget", "1000"]) == 0
+    assert result(run).exists()
+
+
+def test_the_last_batch_within_the_budget_is_the_end(run):
+    once = [*SMOKE, "--epochs", "1", "--time-budget", "0", "--resume"]
+    batches = len(run.trainer.train)
+    assert batches > 1
+    assert [train(once) for _ in range(batches)] == [STOPPED] * (batches - 1) + [0]
+
+
+def test_resume_without_a_checkpoint_starts(run):
+    assert train([*SMOKE, "--resume"]) == 0
+    assert result(run).exists()
+
+
+def test_other_seeds_and_epochs_are_other_results(run):
+    assert train([*SMOKE, "--seeds", "1", "--epochs", "2"]) == 0
+    assert not result(run).exists()
+    recorded = load(MultiTaskRun(run.cell, run.profile.changed(1, 2)).result)
+    assert [(r.seed, r.epochs) for r in recorded.replicas] == [(0, 2)]
+    assert recorded.configuration["profile"]["name"] == "smoke-1-seeds-2-epochs"
+
+
+def test_single_tasks_are_trained(few_graphs):
+    name = "single-task/released/gcn/8"
+    assert train([name, "--profile", "smoke", "--device", "cpu", "--epochs", "1"]) == 0
+    run = MultiTaskRun(Cell.parse(name), few_graphs.profile.changed(epochs=1))
+    assert len(load(run.result).replicas) == 12
+
+
+def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, capsys):
+    """Networks that fit their training set may overflow on larger graphs."""
+    test = MultiTaskRun.test
+    monkeypatch.setattr(MultiTaskRun, "test", lambda *a: {k: e.fill_(torch.inf) for k, e in test(*a).items()})
+    assert train(SMOKE) == 0
+    assert "inf" in capsys.readouterr().out
+    assert replicas(run)[0].test["multitask/test"] == [None] * 6
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("figure4", "a cell is named training/spec/model/variant, as multitask/released/pna/16 or .*; got 'figure4'"),
+        ("multitask/released/gcn", "a cell is named training/spec/model/variant"),
+        ("figure4/released/gcn/16", "training in .* must be one of multitask, .*, got 'figure4'"),
+        ("multitask/released/gnn/16", "model in .* must be one of pna, .*, got 'gnn'"),
+        ("multitask/D9/gcn/16", "spec must be described, released, released less .*; got 'D9' in 'D9'"),
+        ("multitask/released/gcn/18", "the number of hidden features must be a multiple of 4 .*, got '18'"),
+        ("multitask/released/gcn/0", "the number of hidden features must be a multiple of 4 .*, got '0'"),
+    ],
+)
+@pytest.mark.parametrize("call", [train, lambda a: evaluate([*a, "--on", "families"])], ids=["train", "evaluate"])
+def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
+    assert call([name, "--profile", "smoke"]) == BAD_VALUE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(rf"pna (train|evaluate): {message}.*\n", err)
+    assert list(few_graphs.folder.rglob("*.*")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a CELL is needed; --list shows all"),
+        ([NAME, "--epochs", "0"], "must be a positive integer, got '0'"),
+        ([NAME, "--epochs", "-1"], "must be a positive integer, got '-1'"),
+        ([NAME, "--epochs", "1.5"], "must be a positive integer, got '1.5'"),
+        ([NAME, "--seeds", "ten"], "must be a positive integer, got 'ten'"),
+        ([NAME, "--profile", "huge"], "invalid choice: 'huge'"),
+        ([NAME, "--time-budget", "soon"], "must be a number of seconds, not negative, got 'soon'"),
+        ([NAME, "--time-budget", "nan"], "must be a number of seconds, not negative, got 'nan'"),
+        ([NAME, "--time-budget", "-1"], "must be a number of seconds, not negative, got '-1'"),
+    ],
+)
+def test_wrong_arguments_are_told(capsys, arguments, message):
+    with pytest.raises(SystemExit) as stop:
+        train(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["nonsense", "meta", *["cuda"] * (not torch.cuda.is_available())])
+def test_a_device_that_is_not_there_is_told(capsys, device):
+    for call in (train, lambda arguments: evaluate([*arguments, "--on", "families"])):
+        with pytest.raises(SystemExit) as stop:
+            call([NAME, "--profile", "smoke", "--device", device])
+        assert stop.value.code == 2
+        told = f"'{device}' cannot be used here: " if device == "cuda" else f"must be cpu or cuda, got '{device}'"
+        assert f"argument --device: {told}" in capsys.readouterr().err
+
+
+def foreign(path):
+    save_file({"x": torch.ones(3)}, path)
+
+
+def garbage(path):
+    path.write_bytes(b"these are not tensors")
+
+
+def truncated(path):
+    write_tensors(path, {"theta": torch.ones(3)}, {"hash": "0"})
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def empty(path):
+    path.touch()
+
+
+@pytest.mark.parametrize("damage", [foreign, garbage, truncated, empty])
+def test_a_checkpoint_that_is_not_ours_is_named_and_left_in_place(run, capsys, damage):
+    run.checkpoint.parent.mkdir(parents=True)
+    damage(run.checkpoint)
+    before = run.checkpoint.read_bytes()
+    assert train([*SMOKE, "--resume"]) == BAD_VALUE
+    assert f"pna train: {run.checkpoint} is not a file that this package wrote whole" in capsys.readouterr().err
+    assert run.checkpoint.read_bytes() == before
+    assert not result(run).exists()
+
+
+def test_a_checkpoint_of_another_configuration_is_named_and_left_in_place(run, monkeypatch, capsys):
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    before = run.checkpoint.read_bytes()
+    monkeypatch.setitem(PROFILES, "smoke", replace(run.profile, patience=7))
+    assert train([*SMOKE, "--resume"]) == BAD_VALUE
+    assert f"{run.checkpoint} is of another configuration ({NAME}); it is left as it is" in capsys.readouterr().err
+    assert run.checkpoint.read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"hash": "0"}'])
+def test_a_result_that_is_not_ours_is_named_and_left_in_place(few_graphs, capsys, text):
+    cell = next(all_cells())
+    path = MultiTaskRun(cell, few_graphs.profile).result
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    for call, arguments, code in ((train, [str(cell)], BAD_VALUE), (results, [], FAILED)):
+        assert call([*arguments, "--profile", "smoke"]) == code
+        assert str(path) in capsys.readouterr().err
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("kind", [".json", ".safetensors"])
+def test_a_full_disk_loses_nothing_that_was_trained(run, monkeypatch, capsys, kind):
+    assert train(SMOKE) == 0
+    expected = replicas(run)
+    result(run).unlink()
+    run.weights.unlink()
+    real = os.replace
+
+    def full(source, target):
+        if str(target) in (str(result(run)), str(run.weights)) and str(target).endswith(kind):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert train(SMOKE) == FAILED
+    assert "No space left on device" in capsys.readouterr().err
+    assert not result(run).exists()
+    assert len(read_tensors(run.checkpoint)[0]["curves"]) == 3
+    assert train([*SMOKE, "--resume"]) == 0
+    assert replicas(run) == expected
+    assert run.weights.exists()
+    assert not run.checkpoint.exists()
+
+
+def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(run, monkeypatch, capsys):
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = run.checkpoint.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert train([*SMOKE, "--resume"]) == FAILED
+    assert "No space left on device" in capsys.readouterr().err
+    assert run.checkpoint.read_bytes() == before
+    assert os.listdir(run.checkpoint.parent) == [run.checkpoint.name]
+    assert train([*SMOKE, "--resume"]) == 0
+
+
+# ---- evaluate ----
+
+
+@pytest.mark.parametrize(
+    ("collection", "splits"),
+    [("multitask", ["test"]), ("families", ["tree", "star"]), ("extrapolation", ["test_10_11", "test_11_12"])],
+)
+def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, splits):
+    assert train(SMOKE) == 0
+    capsys.readouterr()
+    assert evaluate([*SMOKE, "--on", collection]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"{NAME}, smoke"
+    assert lines[0].startswith("log10 MSE, five best")
+    for task in TASKS:
+        assert task.name in lines[0]
+    rows = {line.split()[0]: list(map(float, line.split()[1:])) for line in lines[1:]}
+    assert list(rows) == [f"{collection}/{split}" for split in splits]
+    for row in rows.values():
+        assert len(row) == 7
+        assert row[-1] == pytest.approx(sum(row[:6]) / 6, abs=2e-3)
+
+
+def test_evaluate_agrees_with_the_result(run, capsys):
+    assert train(SMOKE) == 0
+    capsys.readouterr()
+    assert evaluate([*SMOKE, "--on", "multitask"]) == 0
+    errors = torch.tensor([r.test["multitask/test"] for r in replicas(run)]).log10().mean(0)
+    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
+    assert printed == pytest.approx(errors.tolist(), abs=6e-4)
+
+
+def test_evaluate_takes_none_that_diverged(run, capsys):
+    run = MultiTaskRun(run.cell, run.profile.changed(seeds=7))
+    assert run.train()
+    for best in (run.replicas.best, run.replicas.best_metric):
+        best.copy_(torch.tensor([0.7, 0.1, torch.inf, 0.3, torch.inf, torch.inf, 0.2]))
+    run.replicas.best_theta[[2, 4, 5]] = torch.nan
+    run.record()
+    assert evaluate([*SMOKE, "--seeds", "7", "--on", "multitask"]) == 0
+    errors = run.test("multitask")["multitask/test"][[0, 1, 3, 6]].log10().mean(0)
+    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
+    assert printed == pytest.approx(errors.tolist(), abs=6e-4)
+
+
+def test_evaluate_without_weights_names_the_command(run, capsys):
+    assert evaluate([*SMOKE, "--epochs", "2", "--on", "families"]) == BAD_VALUE
+    err = capsys.readouterr().err
+    weights = MultiTaskRun(run.cell, run.profile.changed(epochs=2)).weights
+    assert f"{weights} is missing" in err
+    assert f"python -m pna train {NAME} --profile smoke --epochs 2" in err
+
+
+def test_evaluate_refuses_weights_of_another_configuration(run, monkeypatch, capsys):
+    assert train(SMOKE) == 0
+    monkeypatch.setitem(PROFILES, "smoke", replace(run.profile, patience=7))
+    assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
+    assert f"{run.weights} holds the weights of another configuration ({NAME})" in capsys.readouterr().err
+    garbage(run.weights)
+    assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
+    assert f"{run.weights} is not a file" in capsys.readouterr().err
+
+
+def test_evaluate_knows_its_collections(capsys):
+    with pytest.raises(SystemExit) as stop:
+        evaluate([*SMOKE, "--on", "molecules"])
+    assert stop.value.code == 2
+    assert "invalid choice: 'molecules'" in capsys.readouterr().err
+
+
+# ---- results ----
+
+
+def test_results_tells_recorded_partial_and_missing_per_figure(few_graphs, capsys):
+    options = ["--profile", "smoke", "--device", "cpu"]
+    assert train(["multitask/released/gcn/16", *options]) == 0
+    assert train(["multitask/released/gin/16", *options, "--time-budget", "0"]) == STOPPED
+    capsys.readouterr()
+    assert results(["--profile", "smoke"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "profile smoke"
+    for line in (
+        r"figure 4 +released +recorded +1 of 7 +\S*gcn/16",
+        r"figure 4 +released +partial +1 of 7 +\S*gin/16",
+        r"figure 4 +released +missing +5 of 7 +\S*pna/16 .*",
+        r"figure 4 +described +missing +7 of 7 +\S*pna/16 .*",
+        r"figure 5 +released +recorded +1 of 6 +multitask/gcn/16",
+        r"appendix, parameters comparison +released +recorded +1 of 13 +\S*gcn/16",
+    ):
+        assert re.search(f"^{line}$", out, re.MULTILINE), line
+
+
+def test_results_tells_apart_the_cells_of_one_model(capsys):
+    assert results(["--profile", "smoke"]) == 0
+    for line in capsys.readouterr().out.splitlines()[1:]:
+        cells = re.split(r" of \d+ +", line)[1].split()
+        assert len(cells) == len(set(cells)), line
+
+
+def test_results_of_other_epochs(capsys):
+    assert results(["--profile", "paper", "--epochs", "300", "--seeds", "3"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("profile paper-3-seeds-300-epochs\n")
+    assert "recorded" not in out
+
+
+def test_the_commands_are_reached_from_the_package(capsys):
+    assert main(["train", "--list"]) == 0
+    assert main(["results", "--profile", "smoke"]) == 0
+    assert main(["evaluate", *SMOKE, "--on", "families"]) == BAD_VALUE
+    assert capsys.readouterr().err.startswith("pna evaluate: ")

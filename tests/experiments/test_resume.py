@@ -1,0 +1,249 @@
+"""Interrupted and continued is uninterrupted, bit for bit; no kill leaves a checkpoint that cannot be read."""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from pna.experiments import Cell, MultiTaskRun, Profile
+from pna.files import read_tensors
+from pna.training import run as run_module
+from pna.training.store import load
+
+KILLS = 50
+CELLS = {name: Cell.parse(name) for name in ("multitask/released/pna/8", "multitask/described/gin/8")}
+EPOCHS = 9
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time stands still unless a test moves it, or lets it tick whenever it is read."""
+    clock = SimpleNamespace(now=0.0, tick=0.0)
+
+    def monotonic():
+        clock.now += clock.tick
+        return clock.now
+
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=monotonic))
+    return clock
+
+
+@pytest.fixture
+def profile(few_graphs):
+    return replace(few_graphs.profile, epochs=EPOCHS)
+
+
+def train_for(run, clock, steps):
+    """Trains so many steps, batches on a CPU, after which the deadline has passed; within an epoch or at its end."""
+    before = _steps_of(run)
+    clock.tick = 1.0
+    finished = run.train(deadline=clock.now + 1 + steps)
+    clock.tick = 0.0
+    assert _steps_of(run) == before + steps
+    return finished
+
+
+def _steps_of(run):
+    if not run.checkpoint.exists():
+        return 0
+    tensors, _ = read_tensors(run.checkpoint)
+    return len(tensors["curves"]) * len(run.trainer.train) + int(tensors["position"].max())
+
+
+def facts_of(run):
+    """All bits of a training, in memory and as recorded."""
+    tensors = run.replicas.tensors() | {"curves": torch.stack(run.curves)}
+    result = load(run.record())
+    return tensors, (result.hash, result.replicas, result.facts)
+
+
+def assert_same(one, other):
+    (tensors, facts), (expected_tensors, expected_facts) = one, other
+    assert tensors.keys() == expected_tensors.keys()
+    for name, t in tensors.items():
+        torch.testing.assert_close(t, expected_tensors[name], rtol=0, atol=0, equal_nan=True, msg=name)
+    assert facts == expected_facts
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_interrupted_five_times_equals_uninterrupted(profile, clock, monkeypatch, name):
+    expected = MultiTaskRun(CELLS[name], profile)
+    assert expected.train()
+    expected = facts_of(expected)
+
+    monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
+    last = MultiTaskRun(CELLS[name], profile)
+    batches = len(last.trainer.train)
+    points = [0, *sorted(random.Random(0).sample(range(1, EPOCHS * batches), 5))]
+    assert any(point % batches for point in points)  # within an epoch, too
+    for steps in (b - a for a, b in itertools.pairwise(points)):
+        assert not train_for(MultiTaskRun(CELLS[name], profile), clock, steps)
+    assert last.train()
+    assert_same(facts_of(last), expected)
+    assert not last.checkpoint.exists()
+
+
+def test_single_tasks_and_early_stopping_are_continued_too(profile, clock, monkeypatch):
+    cell, profile = Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=6, patience=1)
+    expected = MultiTaskRun(cell, profile)
+    assert expected.train()
+    assert len(set(expected.replicas.epoch.tolist())) > 1  # some replicas had left early
+    expected = facts_of(expected)
+    monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + "-again")
+    for steps in (1, 2, 4):
+        train_for(MultiTaskRun(cell, profile), clock, steps)
+    last = MultiTaskRun(cell, profile)
+    assert last.train()
+    assert_same(facts_of(last), expected)
+
+
+def test_a_crash_loses_no_more_than_the_epochs_since_the_checkpoint(profile, clock):
+    class CrashError(Exception):
+        pass
+
+    def crash(progress):
+        if progress.epoch == 7:
+            raise CrashError
+
+    cell = CELLS["multitask/described/gin/8"]
+    expected = MultiTaskRun(cell, profile)
+    assert expected.train()
+    expected = facts_of(expected)
+    train_for(MultiTaskRun(cell, profile), clock, 4 * len(MultiTaskRun(cell, profile).trainer.train))
+    with pytest.raises(CrashError):
+        MultiTaskRun(cell, profile).train(report=crash)
+    assert len(read_tensors(MultiTaskRun(cell, profile).checkpoint)[0]["curves"]) == 4
+    last, epochs = MultiTaskRun(cell, profile), []
+    assert last.train(report=lambda progress: epochs.append(progress.epoch))
+    assert epochs == list(range(5, EPOCHS + 1))
+    assert_same(facts_of(last), expected)
+
+
+def test_a_checkpoint_is_written_at_least_once_a_minute(profile, clock, monkeypatch):
+    assert run_module.CHECKPOINT_SECONDS <= 60
+    run, saved = MultiTaskRun(CELLS["multitask/described/gin/8"], profile), []
+    monkeypatch.setattr(run, "save", lambda: saved.append(clock.now))
+
+    def report(_):
+        clock.now += 10.0
+
+    run.train(report=report)
+    assert len(saved) > 1
+    assert max(b - a for a, b in zip([0.0, *saved], saved, strict=False)) <= 60
+
+
+def test_the_seconds_of_all_parts_are_added(profile, clock):
+    def report(_):
+        clock.now += 1.0
+
+    for epochs in (3, 6):
+        start = clock.now
+        run = MultiTaskRun(CELLS["multitask/described/gin/8"], profile)
+        run.train(deadline=start + 3.0, report=report)
+        assert (len(run.curves), run.seconds) == (epochs, float(epochs))
+
+
+def test_a_finished_training_that_was_not_recorded_is_not_trained_again(profile):
+    cell = CELLS["multitask/described/gin/8"]
+    first = MultiTaskRun(cell, profile)
+    assert first.train()
+    second = MultiTaskRun(cell, profile)
+    assert second.train(report=lambda progress: pytest.fail("trained again"))
+    assert_same(facts_of(second), facts_of(first))
+
+
+def test_progress_tells_epoch_and_running_replicas(profile):
+    told = []
+    run = MultiTaskRun(Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=2))
+    run.train(report=told.append)
+    assert [(p.epoch, p.epochs, p.running, p.replicas) for p in told] == [(1, 2, 12, 12), (2, 2, 12, 12)]
+    assert told[-1].best == run.replicas.best.min().item()
+
+
+# ---- kill -9 ----
+
+
+def driver(folder):
+    """Kills a training 50 times while it writes checkpoints; run in a process of its own, which forks the trainings."""
+    torch.set_num_threads(1)
+    delays = random.Random(0)
+    profile = Profile("tiny", seeds=2, epochs=KILLS + 5, divisor=2)
+    run = MultiTaskRun(Cell.parse("multitask/released/gcn/4"), profile)
+    fresh = run.fresh()
+    with torch.no_grad():  # sets torch up, once for all trainings; no gradient, as its threads would not survive a fork
+        run.trainer.set_errors(fresh.theta, fresh.state, run.trainer.validation)
+    os.environ["PNA_DATA"] = str(folder / "killed")
+    torn = 0
+    for kill in range(KILLS):
+        ready, started = os.pipe()
+        if (pid := os.fork()) == 0:
+            train_until_killed(run, started)
+        os.close(started)
+        assert os.read(ready, 1), f"training {kill} ended before it was killed"
+        os.close(ready)
+        time.sleep(delays.uniform(0.0, 0.03))
+        os.kill(pid, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        files = set(run.checkpoint.parent.glob("*")) | set(run.checkpoint.parent.glob(".*"))
+        if run.checkpoint in files:
+            tensors, facts = read_tensors(run.checkpoint)
+            assert facts["hash"] == run.hash
+            assert len(tensors["curves"]) == tensors["epoch"].max() <= kill + 1
+        torn += len(files - {run.checkpoint}) > 0
+        for file in files - {run.checkpoint}:
+            file.unlink()
+    done = len(read_tensors(run.checkpoint)[0]["curves"])
+    assert run.train()
+    os.environ["PNA_DATA"] = str(folder / "undisturbed")
+    other = MultiTaskRun(run.cell, profile)
+    assert other.train()
+    pairs = {name: (t, getattr(other.replicas, name)) for name, t in run.replicas.tensors().items()}
+    pairs["curves"] = torch.stack(run.curves), torch.stack(other.curves)
+    different = [name for name, (one, other) in pairs.items() if not torch.equal(one, other)]
+    print(json.dumps({"torn": torn, "done": done, "epochs": len(run.curves), "different": different}))
+
+
+def train_until_killed(run, started):
+    """One epoch, then its checkpoint again and again. Never returns."""
+
+    def report(_):
+        os.write(started, b".")
+        while True:
+            run.save()
+
+    try:
+        run.train(report=report)
+    finally:
+        os._exit(1)
+
+
+def test_fifty_kills_leave_every_checkpoint_readable_and_the_result_the_same(few_graphs):
+    here = Path(__file__)
+    script = f"""if True:
+        import pathlib, runpy
+        benchmark = runpy.run_path({str(here.with_name("conftest.py"))!r})
+        benchmark["COLLECTIONS"]["multitask"] = lambda spec: benchmark["SMALL"]["multitask"]
+        runpy.run_path({str(here)!r})["driver"](pathlib.Path({str(few_graphs.folder)!r}))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(here.parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["torn"] > 0  # some kills did hit a checkpoint half written
+    assert 0 < facts["done"] <= KILLS
+    assert facts["epochs"] == KILLS + 5
+    assert facts["different"] == []

@@ -1,0 +1,253 @@
+"""The frozen tables: every experiment of the paper, its cells, specifications and budgets."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pna.departures import DEPARTURES, SWITCHES
+from pna.experiments import (
+    EXPERIMENTS,
+    PROFILE_NAMES,
+    PROFILES,
+    SPECS,
+    TRAININGS,
+    Cell,
+    Profile,
+    all_cells,
+    profile_of,
+    run_of,
+)
+from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
+from pna.files import hash_of
+from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
+from pna.networks import MODELS, NetworkSpec, build
+from pna.networks import RELEASED as RELEASED_NETWORK
+from pna.networks.architectures import ARCHITECTURES
+from pna.report.runs import profile_named
+from pna.training.store import load
+
+SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
+FOUR = {"pna", "pna-no-scalers", "mpnn-sum", "mpnn-max"}
+
+
+def needed(experiment, spec):
+    return {(cell.training, cell.model, cell.variant) for cell in EXPERIMENTS[experiment].cells(spec)}
+
+
+def of(training, models, variant="16"):
+    return {(training, model, variant) for model in models}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_experiment_of_the_paper_is_there(spec):
+    eight = SEVEN | {"mean-max-min"}
+    larger = of("extrapolation" if spec == "described" else "multitask", SEVEN - {"pna-no-scalers"})
+    six = [of(data, FOUR, edges) for data in ("zinc", "cifar10", "mnist") for edges in ("edges", "no-edges")]
+    six = set.union(*six, of("molhiv", {"pna"}, "no-edges")) if spec == "released" else set()
+    assert {name: needed(name, spec) for name in EXPERIMENTS} == {
+        "figure4": of("multitask", SEVEN),
+        "figure5": larger,  # as released it is trained like figure 4, and so not trained again
+        "figure6": six,
+        "moments": of("multitask", {"pna", *(f"moments-{n}" for n in range(1, 6))}),
+        "graph-types": of("multitask", SEVEN),
+        "standard": of("multitask", eight) | of("standard", eight),
+        "single-task": of("multitask", SEVEN) | of("single-task", SEVEN),
+        "parameters": of("multitask", SEVEN) | of("multitask", SEVEN - {"pna"}, "20"),
+    }
+
+
+def test_both_specifications_are_run():
+    assert SPECS == ("described", "released")
+    assert {cell.spec for cell in all_cells()} == set(SPECS)
+    assert all(cell.spec == "released" for cell in all_cells(("released",)))
+
+
+def test_a_shared_cell_appears_once():
+    cells = list(all_cells())
+    assert len(cells) == len(set(cells))
+    assert set(cells) == {cell for e in EXPERIMENTS.values() for spec in SPECS for cell in e.cells(spec)}
+    shared = Cell("multitask", "released", "pna", "16")
+    assert cells.count(shared) == 1
+    assert sum(shared in e.cells("released") for e in EXPERIMENTS.values()) > 3
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_experiment_names_a_cell_twice(name):
+    cells = EXPERIMENTS[name].cells("released")
+    assert len(cells) == len(set(cells))
+    assert EXPERIMENTS[name].title
+    assert EXPERIMENTS[name].where
+
+
+@pytest.mark.parametrize("cell", list(all_cells()), ids=str)
+def test_a_cell_is_its_name(cell):
+    assert Cell.parse(str(cell)) == cell
+
+
+def test_the_name_of_a_cell():
+    assert str(Cell("multitask", "released", "pna", "16")) == "multitask/released/pna/16"
+    assert Cell.parse("single-task/D1+D5/gin/20") == Cell("single-task", "D1+D5", "gin", "20")
+
+
+def test_trainings_name_what_there_is():
+    for training in TRAININGS.values():
+        assert training.architecture in ARCHITECTURES
+        assert {training.collection, *training.tests} <= set(COLLECTIONS)
+    assert {name for name, t in TRAININGS.items() if t.single_task} == {"single-task"}
+    assert {name for name, t in TRAININGS.items() if t.architecture == "standard"} == {"standard"}
+    assert TRAININGS["multitask"].tests == ("multitask", "multitask-15-24", "families")
+
+
+def test_described_departs_in_nothing_and_released_in_all():
+    described, released = (Cell("multitask", spec, "pna", "16") for spec in SPECS)
+    assert (described.data_spec, described.network_spec) == (DESCRIBED, NetworkSpec())
+    assert released.data_spec == RELEASED
+    assert described.departures == ()
+    assert released.departures == ("D1", "D2", "D3", "D5", "D11", "D13", "init", "outputs")
+
+
+def test_a_switch_for_every_departure_and_a_departure_for_every_switch():
+    fields = {d.field for d in DEPARTURES if d.part in ("data", "network")}
+    assert fields == {*asdict(Spec()), *asdict(NetworkSpec())}
+    assert RELEASED_NETWORK == NetworkSpec(**dict.fromkeys(asdict(NetworkSpec()), True))
+    assert [d.id for d in DEPARTURES] == [*(f"D{k}" for k in range(1, 15)), "init", "outputs"]
+    assert [d.id for d in DEPARTURES if d.part == "none"] == ["D8", "D9", "D10"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("departure", [d for d in DEPARTURES if d.part == "network"], ids=lambda d: d.id)
+def test_a_configuration_names_a_departure_of_the_network_if_it_touches_the_model(departure, model):
+    cell = Cell("multitask", departure.id, model, "16")
+    touched = departure.touches("multitask", model)
+    assert cell.departures == ((departure.id,) if touched else ())
+    if departure.id in ("D5", "D6", "D7", "init", "outputs"):  # seen in the network; D11 and D12 in its numbers
+        plain, other = (_network(model, spec) for spec in (NetworkSpec(), NetworkSpec(**{departure.field: True})))
+        assert (plain != other) == touched
+
+
+def _network(model, spec):
+    """What a network is: its weights as drawn, and the switches that its modules keep."""
+    torch.manual_seed(0)
+    network = build(model, 16, spec)
+    norms = [m.position_norm for name, m in network.named_modules() if hasattr(m, "position_norm") and "GC" in name]
+    swaps = [getattr(m, "swap_extremes", None) for m in network.modules() if hasattr(m, "swap_extremes")]
+    uses = {"max", "min"} & {a for m in network.modules() for a in getattr(m, "aggregators", ())}
+    pairs = [m.mispaired for m in network.modules() if hasattr(m, "mispaired")]
+    weights = {name: t.tolist() for name, t in network.state_dict().items()}
+    return weights, norms, swaps if uses else [], pairs, network.nodes.last
+
+
+def test_data_and_training_have_departures_too():
+    assert Cell("multitask", "D3", "gcn", "16").departures == ("D3",)
+    assert Cell("extrapolation", "D3", "gcn", "16").departures == ()
+    assert Cell("multitask", "D4", "gcn", "16").departures == ()
+    assert Cell("extrapolation", "D4+D13", "gcn", "16").departures == ("D4", "D13")
+
+
+def test_released_less_a_departure():
+    whole, less = (Cell("multitask", spec, "pna", "16") for spec in ("released", "released-D11"))
+    assert set(whole.departures) - set(less.departures) == {"D11"}
+    assert Cell.parse("multitask/released-D11-D5/pna/16").departures == ("D1", "D2", "D3", "D13", "init", "outputs")
+    for wrong in ("described-D11", "released-D8", "released-", "D1-D11"):
+        with pytest.raises(ValueError, match="spec m"):
+            Cell.parse(f"multitask/{wrong}/pna/16")
+    assert "D14" in SWITCHES
+
+
+def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
+    cell = Cell.parse("extrapolation/released/gin/16")
+    assert cell.trained == Cell.parse("multitask/released/gin/16")
+    run = run_of(cell.trained, PROFILES["paper"])
+    assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation")
+    described = Cell.parse("extrapolation/described/gin/16")
+    assert described.trained == described
+    assert run_of(described, PROFILES["paper"]).collections == ("extrapolation",)
+    assert run_of(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).collections == ("multitask", "families")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "a cell is named training/spec/model/variant"),
+        ("pna", "a cell is named training/spec/model/variant"),
+        ("multitask/released/pna", "a cell is named training/spec/model/variant"),
+        ("multitask/released/pna/16/1", "a cell is named training/spec/model/variant"),
+        ("multitask/released/pna/big", "the number of hidden features must be a multiple of 4"),
+        ("multitask/released/pna/-16", "the number of hidden features must be a multiple of 4"),
+        ("multitask/released/pna/0", "the number of hidden features must be a multiple of 4"),
+        (
+            "multitask/released/pna/18",
+            "must be a multiple of 4 .*, got '18' in 'multitask/released/pna/18'",
+        ),
+        ("figure4/released/pna/16", "training in .* must be one of multitask, extrapolation.*'figure4'"),
+        ("multitask/released/gnn/16", "model in .* must be one of pna, .*'gnn'"),
+        ("multitask/D8/pna/16", "spec must be described, released, .*'D8'"),
+        ("multitask/released+D1/pna/16", "spec must be described.*'released' in 'released\\+D1'"),
+        ("multitask//pna/16", "spec must be described"),
+    ],
+)
+def test_other_names_are_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        Cell.parse(name)
+
+
+def test_the_paper_profile_is_the_papers_budget():
+    assert PROFILES["paper"] == Profile("paper", 10, 10_000, 1, 1, None, patience=1_000, learning_rate=0.003)
+
+
+def test_profiles_grow():
+    smoke, quick, paper = (PROFILES[name] for name in ("smoke", "quick", "paper"))
+    assert tuple(PROFILES) == tuple(FIGURE6_PROFILES) == PROFILE_NAMES == tuple(p.name for p in PROFILES.values())
+    assert smoke.divisor > quick.divisor > paper.divisor
+    assert smoke.seeds <= quick.seeds < paper.seeds
+    assert smoke.epochs < quick.epochs < paper.epochs
+
+
+def test_a_changed_profile_has_a_name_of_its_own():
+    paper = PROFILES["paper"]
+    assert paper.changed() == paper.changed(seeds=10, epochs=10_000) == paper
+    assert paper.changed(epochs=300) == Profile("paper-300-epochs", 10, 300)
+    assert paper.changed(seeds=3) == Profile("paper-3-seeds", 3, 10_000)
+    assert paper.changed(3, 300).name == "paper-3-seeds-300-epochs"
+
+
+# ---- what is recorded ----
+
+RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*/*/*/*.json"))
+FIRST = ["D1", "D2", "D3", "D4", "D5", "D6", "D7", "init", "outputs"]  # the departures known when the first runs ended
+
+
+def place(path):
+    return "/".join(path.parts[-4:])
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=place)
+def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
+    result = load(path)
+    cell = Cell.parse(result.cell)
+    named = profile_named(path.parts[-4])
+    base = named.name.split("-")[0]
+    seeds = named.seeds if "seeds" in named.name else None
+    profile = profile_of(cell, base, seeds, named.epochs if "epochs" in named.name else None)
+    assert result.hash == run_of(cell, profile).hash
+    assert path == path.parents[3] / profile.name / cell.place
+    assert len(result.replicas) == len(result.configuration["seeds"]) * (6 if cell.training == "single-task" else 1)
+
+
+@pytest.mark.parametrize("path", [path for path in RESULTS if load(path).relabelled], ids=place)
+def test_a_relabelled_result_is_the_run_that_it_was(path):
+    """Its first label named all departures known then, also those that do not touch its model; it lacked later ones."""
+    result = load(path)
+    first = result.relabelled["configuration"]
+    assert hash_of(first) == result.relabelled["hash"]
+    assert first["departures"] == FIRST
+    cell = Cell.parse(result.cell)
+    touching = {d.id for d in DEPARTURES if d.touches(cell.training, cell.model)}
+    # D13 bears a validation loss that is not finite, and none of these runs had one
+    had = [name for name in SWITCHES if name in touching and (name in FIRST or name == "D13")]
+    assert list(cell.departures) == had
+    assert not any(replica.diverged for replica in result.replicas)
+    assert first | {"cell": str(cell), "departures": had} == result.configuration
+    assert replace(cell, spec=cell.spec.split("-")[0]) == Cell.parse(result.relabelled["cell"])

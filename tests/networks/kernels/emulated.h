@@ -1,0 +1,147 @@
+// What the CUDA kernels need of CUDA, on a CPU: a block's threads are fibers that take turns at every barrier.
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <vector>
+
+#define EMULATED
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __constant__ static
+
+struct float4 {
+  float x, y, z, w;
+};
+struct Index {
+  int x, y;
+};
+
+static Index threadIdx, blockIdx, gridDim;
+static float4 *shared_memory;
+
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static float inverse(float a) { return 1 / a; }
+static float rsqrtf(float a) { return 1 / sqrtf(a); }
+static float __fdividef(float a, float b) { return a / b; }
+static int __float_as_int(float a) { int b; memcpy(&b, &a, 4); return b; }
+static float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }
+
+struct Fiber {  // begun as a context, and then left and entered by jumps, which ask nothing of the system
+  ucontext_t begin;
+  jmp_buf place;
+  bool begun;
+};
+
+static std::vector<Fiber> fibers;
+static ucontext_t scheduler;
+static jmp_buf turn;
+
+static void yield_fiber() {
+  int me = threadIdx.x;
+  if (!_setjmp(fibers[me].place)) _longjmp(turn, 1);
+  threadIdx.x = me;
+}
+
+static void enter_fiber(int me) {
+  threadIdx = {me, 0};
+  if (_setjmp(turn)) return;
+  if (fibers[me].begun) _longjmp(fibers[me].place, 1);
+  fibers[me].begun = true;
+  swapcontext(&scheduler, &fibers[me].begin);
+}
+
+struct Barrier {
+  int arrived = 0, generation = 0;
+  void wait(int threads) {
+    int before = generation;
+    if (++arrived == threads) arrived = 0, generation++;
+    while (generation == before) yield_fiber();
+  }
+};
+
+struct Warp {
+  float a[16][8], b[8][8];
+  Barrier barrier;
+};
+
+static Barrier block_barrier;
+static std::vector<Warp> warps;
+
+static void __syncthreads() { block_barrier.wait(fibers.size()); }
+static void __syncwarp() {}
+static void prefetch(const float *) {}
+
+static float tf32(float a) { return __int_as_float(__float_as_int(a) & -8192); }
+
+// D = A B + C, [16, 8] [8, 8]; the elements that a thread has are those of PTX's mma.m16n8k8.
+static void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4], float b0, float b1) {
+  Warp &warp = warps[threadIdx.x / 32];
+  int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  for (int i = 0; i < 4; i++) warp.a[g + 8 * (i % 2)][t + 4 * (i / 2)] = tf32(a[i]);
+  warp.b[t][g] = tf32(b0), warp.b[t + 4][g] = tf32(b1);
+  warp.barrier.wait(32);
+  float *c[4] = {&c0, &c1, &c2, &c3};
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < 8; k++) *c[i] += warp.a[g + 8 * (i / 2)][k] * warp.b[k][2 * t + i % 2];
+  warp.barrier.wait(32);
+}
+
+static void warp_barrier() { warps[threadIdx.x / 32].barrier.wait(32); }
+
+static float from_lane(float a, int apart) {
+  static float lanes[1024];
+  lanes[threadIdx.x] = a;
+  warp_barrier();
+  float theirs = lanes[threadIdx.x ^ apart];
+  warp_barrier();
+  return theirs;
+}
+
+static void copy_later(float *shared, const float *global) { memcpy(shared, global, 16); }
+
+static void await_copies() {}
+
+template <class Shared>
+static Shared &shared_as() {
+  return *(Shared *)shared_memory;
+}
+
+// Runs `kernel`, a function without arguments, on a grid of blocks with so many bytes of shared memory.
+template <class Kernel>
+static void launch(Kernel kernel, int programs, int replicas, int threads, int bytes) {
+  static Kernel *current;
+  static int finished;
+  current = &kernel;
+  gridDim = {programs, replicas};
+  for (int block = 0; block < programs * replicas; block++) {
+    blockIdx = {block % programs, block / programs};
+    std::vector<char> memory(bytes + 4096, 0xff);  // not numbers, unless they are written first
+    shared_memory = (float4 *)memory.data();
+    fibers.assign(threads, {});
+    warps.assign(threads / 32, {});
+    std::vector<std::vector<char>> stacks(threads, std::vector<char>(1 << 16));
+    finished = 0;
+    for (int i = 0; i < threads; i++) {
+      ucontext_t &begin = fibers[i].begin;
+      getcontext(&begin);
+      begin.uc_stack.ss_sp = stacks[i].data();
+      begin.uc_stack.ss_size = stacks[i].size();
+      makecontext(&begin, (void (*)())[] { (*current)(); finished++; _longjmp(turn, 1); }, 0);
+    }
+    std::vector<bool> done(threads);
+    while (finished < threads)
+      for (int i = 0; i < threads; i++) {
+        if (done[i]) continue;
+        int before = finished;
+        enter_fiber(i);
+        done[i] = finished > before;
+      }
+    for (size_t i = bytes; i < memory.size(); i++)
+      if (memory[i] != (char)0xff) abort();  // written beyond its end
+  }
+}

@@ -1,0 +1,161 @@
+"""The kernels of dense layers and of baselines against their plain-torch twins in float64, for several replicas.
+
+Forward within 1e-5 and gradients within 1e-4 in norm, as float32 allows; and the same bits every time.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, vmap
+from torch.nn import functional
+
+from pna.networks import layers
+from pna.networks.kernels.batchnorm import normalise
+from pna.networks.kernels.gru import gated
+from pna.networks.kernels.linear import ACTIVATIONS, linear
+from pna.networks.kernels.neighbours import neighbour_sum
+from pna.networks.kernels.set2set import set2set
+from pna.networks.specification import DESCRIBED
+from pna.training import adam as plain_adam
+from pna.training.adam_kernel import adam
+
+R = 3
+
+
+class Called(nn.Module):
+    """A module under another function of its weights."""
+
+    def __init__(self, module, function):
+        super().__init__()
+        self.module, self.function = module, function
+
+    def forward(self, *inputs):
+        return self.function(self.module, *inputs)
+
+
+def run(module, function, weights, inputs, shared, dtype, device):
+    """Output and gradients of R replicas."""
+    weights = {name: w.to(device, dtype).requires_grad_() for name, w in weights.items()}
+    inputs = [x.to(device, dtype).requires_grad_() for x in inputs]
+    called = Called(module.to(device, dtype), function)
+    dims = (0, *(None if k in shared else 0 for k in range(len(inputs))))
+    named = {f"module.{name}": w for name, w in weights.items()}
+    out = vmap(lambda p, *xs: functional_call(called, p, xs), in_dims=dims)(named, *inputs)
+    g = torch.linspace(-1, 2, out.numel()).view(out.shape).to(out)
+    grads = torch.autograd.grad(out, [*inputs, *weights.values()], g)
+    return [t.detach().cpu().double() for t in (out, *grads)]
+
+
+def assert_agrees(module, twin, fused, inputs, device, shared=()):
+    weights = {name: torch.randn(R, *p.shape) / 2 for name, p in module.named_parameters()}
+    expected = run(module, twin, weights, inputs, shared, torch.float64, "cpu")
+    found, again = (run(module, fused, weights, inputs, shared, torch.float32, device) for _ in range(2))
+    for k, (a, b, c) in enumerate(zip(expected, found, again, strict=True)):
+        assert (b - a).norm() <= (1e-5 if k == 0 else 1e-4) * a.norm()
+        assert torch.equal(b, c)
+
+
+class Affine(nn.Linear):
+    """A fully-connected layer."""
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("sizes", [(16, 16), (16, 3), (2, 16), (40, 20)])
+def test_linear(activation, sizes, device):
+    assert_agrees(
+        Affine(*sizes),
+        lambda m, x: layers.ACTIVATIONS[activation](functional.linear(x, m.weight, m.bias)),
+        lambda m, x: linear(x, m.weight, m.bias, activation),
+        [torch.randn(R, 77, sizes[0])],
+        device,
+    )
+
+
+def test_linear_of_one_input_for_all_replicas_and_without_bias(device):
+    assert_agrees(
+        nn.Linear(5, 7, bias=False),
+        lambda m, x: m(x),
+        lambda m, x: linear(x, m.weight, None, "identity"),
+        [torch.randn(70, 5)],
+        device,
+        shared=(0,),
+    )
+
+
+@pytest.mark.parametrize("hidden", [8, 16, 20])
+@pytest.mark.parametrize("shared", [(), (0,)])
+def test_gru(hidden, shared, device):
+    x = torch.randn(45, hidden) if shared else torch.randn(R, 45, hidden)
+    inputs = [x, torch.randn(R, 45, hidden)]
+    assert_agrees(layers.GRU(hidden), lambda m, *xs: m(*xs), lambda m, *xs: gated(*xs, m.gates), inputs, device, shared)
+
+
+@pytest.mark.parametrize(("hidden", "graphs", "nodes"), [(16, 5, 3), (20, 17, 2), (8, 1, 5)])
+def test_set2set(hidden, graphs, nodes, device):
+    inputs = [torch.randn(R, graphs, nodes, hidden) / 2]
+    assert_agrees(layers.Set2Set(hidden), lambda m, x: m(x), lambda m, x: set2set(x, m.gates), inputs, device)
+
+
+@pytest.mark.gpu  # the interpreter would take minutes
+@pytest.mark.parametrize(("hidden", "graphs", "nodes"), [(16, 50, 24), (20, 18, 15), (16, 16, 32)])
+def test_set2set_of_the_benchmarks_sizes(hidden, graphs, nodes, device):
+    inputs = [torch.randn(R, graphs, nodes, hidden) / 2]
+    assert_agrees(layers.Set2Set(hidden), lambda m, x: m(x), lambda m, x: set2set(x, m.gates), inputs, device)
+
+
+@pytest.mark.parametrize(("rows", "features"), [(300, 16), (9, 5), (129, 20)])
+def test_batch_normalisation(rows, features, device):
+    module = layers.BatchNorm(features, DESCRIBED).train()
+    assert_agrees(
+        module,
+        lambda m, x: functional.batch_norm(x, None, None, m.weight, m.bias, training=True),
+        lambda m, x: normalise(x, m.weight, m.bias)[0],
+        [3 * torch.randn(R, rows, features) + 5],
+        device,
+    )
+
+
+def test_batch_normalisation_tells_mean_and_variance(device):
+    x = torch.randn(500, 7, device=device) + 100
+    _, mean, var = normalise(x, torch.ones(7, device=device), torch.zeros(7, device=device))
+    expected, wanted = torch.var_mean(x.double(), dim=0, unbiased=False)
+    torch.testing.assert_close(mean.double(), wanted, rtol=1e-6, atol=0)
+    torch.testing.assert_close(var.double(), expected, rtol=1e-5, atol=0)
+
+
+class Own(nn.Module):
+    """1 + ε of GIN, or 1 of GCN."""
+
+    def __init__(self):
+        super().__init__()
+        self.epsilon = nn.Parameter(torch.ones(1))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("features", [2, 16, 20])
+def test_neighbour_sum_is_the_matrix_product(normalised, features, device):
+    V = 70
+    A = (torch.rand(V, V) < 0.1).triu(1).double()
+    A = A + A.t()
+    A[:, -1] = A[-1] = 0  # a node without neighbours
+    ptr = torch.cat([torch.zeros(1), A.sum(1).cumsum(0)]).int()
+    column = A.nonzero()[:, 1].int()
+
+    def twin(m, x):
+        n = torch.rsqrt(A.sum(1, keepdim=True) + 1) if normalised else torch.ones(V, 1).double()
+        return n * (A @ (n * x) + m.epsilon * n * x)
+
+    def fused(m, x):
+        return neighbour_sum(x, (ptr.to(device), column.to(device)), m.epsilon, normalised)
+
+    assert_agrees(Own(), twin, fused, [torch.randn(R, V, features)], device)
+
+
+def test_adam_is_the_plain_one(device):
+    state = [torch.randn(R, 1500), torch.randn(R, 1500), torch.rand(R, 1500), torch.rand(R, 1500)]
+    state += [torch.tensor([[1.0], [7.0], [5000.0]]), torch.tensor([[0.003], [0.01], [0.1]])]
+    mine, theirs = ([t.clone().to(device) for t in state], [t.clone().double() for t in state])
+    plain_adam.adam_step(*theirs, 1e-2)
+    adam(*mine, 1e-2, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a.cpu().double(), b, rtol=1e-4, atol=1e-6)

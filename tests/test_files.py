@@ -1,0 +1,181 @@
+"""Files are whole or not there, and a damaged one is refused by name."""
+
+import errno
+import json
+import os
+import platform
+import stat
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from pna.files import checksum, read_arrays, read_json, read_tensors, write_arrays, write_json, write_tensors
+
+TENSORS = {
+    "theta": torch.arange(6.0).view(2, 3).t(),  # not contiguous
+    "best": torch.tensor([torch.inf, torch.nan], dtype=torch.double),
+    "epoch": torch.tensor([2**40]),
+    "diverged": torch.tensor([True, False]),
+    "empty": torch.zeros(0, 3),
+}
+FACTS = {"cell": "multitask/released/pna/16", "seconds": 0.1, "seeds": [0, 1], "none": None, "δ": {"a": [1.5, None]}}
+WRITERS = {
+    "tensors": lambda path, value: write_tensors(path, {"x": torch.tensor([value])}, {}),
+    "json": lambda path, value: write_json(path, {"x": value}),
+}
+READERS = {"tensors": lambda path: read_tensors(path)[0]["x"].item(), "json": lambda path: read_json(path)["x"]}
+
+
+def test_tensors_and_facts_come_back(tmp_path):
+    path = tmp_path / "new" / "folder" / "a.safetensors"
+    write_tensors(path, TENSORS, FACTS)
+    tensors, facts = read_tensors(path)
+    assert facts == FACTS
+    assert tensors.keys() == TENSORS.keys()
+    for name, t in TENSORS.items():
+        torch.testing.assert_close(tensors[name], t, rtol=0, atol=0, equal_nan=True)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_json_comes_back_one_key_a_line(tmp_path):
+    path = tmp_path / "new" / "folder" / "a.json"
+    write_json(path, FACTS)
+    assert read_json(path) == FACTS
+    assert json.loads(path.read_text()) == FACTS
+    assert len(path.read_text().splitlines()) == len(FACTS) + 2
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_is_overwritten(tmp_path, kind):
+    for value in (1, 2):
+        WRITERS[kind](tmp_path / "a", value)
+    assert READERS[kind](tmp_path / "a") == 2
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_an_error_in_writing_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, kind, call, error):
+    def fail(*_, **__):
+        raise error
+
+    WRITERS[kind](tmp_path / "a", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        for name in ("a", "b"):
+            with pytest.raises(type(error)):
+                WRITERS[kind](tmp_path / name, 2)
+    assert READERS[kind](tmp_path / "a") == 1
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_is_not_json_is_not_written(tmp_path):
+    write_json(tmp_path / "a", {"x": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a", {"x": float("nan")})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a", {"x": torch.ones(1)})
+    assert read_json(tmp_path / "a") == {"x": 1}
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_others_may_read_the_files(tmp_path, kind):
+    umask = os.umask(0o022)
+    try:
+        WRITERS[kind](tmp_path / "a", 1)
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_a_truncated_file_is_refused_by_name(tmp_path, share):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, TENSORS, FACTS)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(share * len(data))])
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a file that this package wrote whole"):
+        read_tensors(path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("data", [b"hello", b"\0" * 100, b"\xff" * 100, b'{"x": 1}', bytes([2, *[0] * 7]) + b"{}"])
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path, data):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a file"):
+        read_tensors(path)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"pna": "not JSON"}])
+def test_tensors_of_others_are_refused_by_name(tmp_path, metadata):
+    path = tmp_path / "a.safetensors"
+    save_file({"x": torch.ones(3)}, path, metadata)
+    with pytest.raises(ValueError, match=r"a\.safetensors is not a file"):
+        read_tensors(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b'{"x": 1', b"\xff\xfe", b"hello", b"[1]", b"null"])
+def test_broken_json_is_refused_by_name(tmp_path, data):
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.json does not hold a JSON object"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors])
+def test_a_missing_file_is_missing(tmp_path, read):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "a")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_arrays_and_facts_come_back(tmp_path, method):
+    arrays = {"a/b": np.arange(6, dtype=np.uint8).reshape(2, 3), "c": np.ones(2)}
+    write_arrays(tmp_path / "x.npz", arrays, {"name": "x"}, 3, method)
+    back, facts = read_arrays(tmp_path / "x.npz", 3)
+    assert facts == {"name": "x", "format": 3, "sha256": checksum(arrays)}
+    assert all(np.array_equal(back[name], array) for name, array in arrays.items())
+    assert all(back[name].dtype == array.dtype for name, array in arrays.items())
+
+
+def test_the_same_arrays_are_the_same_bytes(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        write_arrays(tmp_path / name, {"x": np.arange(99)}, {"name": "x"}, 1)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_flipped_bit_in_a_tensor_is_noticed(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, TENSORS, FACTS)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"a\.safetensors has been altered"):
+        read_tensors(path)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    left, other = (tmp_path / f".a.json.{platform.node()}.{pid}" for pid in (killed.pid, os.getppid()))
+    left.touch(), other.touch()
+    write_json(tmp_path / "a.json", {})
+    assert not left.exists()
+    assert other.exists()  # its process is alive, and may be writing
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*a\.json"):
+        write_json(tmp_path / "a.json", {})

@@ -1,0 +1,159 @@
+"""Aggregation without messages against the equations on messages."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pna import Neighbourhoods
+from pna import gather as module
+from pna.aggregators import AGGREGATORS, resolve
+from pna.gather import aggregate
+
+NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]
+
+
+def random_graph(N=9, E=40, hub=None):
+    target = torch.randint(0, N - 2, (E,))  # the last two nodes stay empty
+    if hub is not None:
+        target[: E // 2] = hub
+    return Neighbourhoods.of(torch.stack([torch.randint(0, N, (E,)), target]), N)
+
+
+def parts(neighbourhoods, *channels, dtype=torch.double):
+    N, E = neighbourhoods.num_nodes, neighbourhoods.num_edges
+    return [torch.randn(n, *channels, dtype=dtype, requires_grad=True) for n in (N, E, N)]
+
+
+def on_messages(neighbourhoods, names, source=None, edge=None, target=None):
+    """The definition: make all messages, apply the equations."""
+    m = 0
+    m = m if source is None else m + source[neighbourhoods.source]
+    m = m if edge is None else m + edge
+    m = m if target is None else m + target[neighbourhoods.target]
+    return torch.stack([resolve(name).function(m, neighbourhoods.ptr) for name in names], dim=-2)
+
+
+@pytest.mark.parametrize("channels", [(1,), (5,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("given", ["source", "edge", "source edge", "source target", "source edge target"])
+@pytest.mark.parametrize("block", [1, 16, 1 << 20])
+def test_equals_the_equations_on_messages_with_gradients(channels, given, block, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", block)
+    neighbourhoods = random_graph(hub=3)
+    tensors = dict(zip(("source", "edge", "target"), parts(neighbourhoods, *channels), strict=True))
+    tensors = {name: tensors[name] for name in given.split()}
+    out, expected = (f(neighbourhoods, NAMES, **tensors) for f in (aggregate, on_messages))
+    assert out.shape == (9, *channels[:-1], len(NAMES), channels[-1])
+    torch.testing.assert_close(out, expected)
+    g = torch.randn_like(out)
+    grads = [torch.autograd.grad(o, tensors.values(), g) for o in (out, expected)]
+    for mine, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradcheck_to_second_order(name):
+    target = torch.tensor(
+        [0, 0, 0, 1, 2, 2, 2, 2, 2]
+    )  # not two messages: their odd moments are 0, where the root jumps
+    neighbourhoods = Neighbourhoods.of(torch.stack([torch.randint(0, 5, (9,)), target]), 5)
+    tensors = parts(neighbourhoods, 2)
+    assert gradcheck(lambda s, e, t: aggregate(neighbourhoods, [name], s, e, t), tensors)
+    assert gradgradcheck(lambda s, e, t: aggregate(neighbourhoods, [name], s, e, t), tensors)
+
+
+def test_many_replicas_are_channels():
+    neighbourhoods = random_graph()
+    source, edge, target = parts(neighbourhoods, 2, 3)
+    many = torch.randn(4, 9, 2, 3, dtype=torch.double, requires_grad=True)
+    out = torch.func.vmap(lambda s: aggregate(neighbourhoods, NAMES, s, edge, target))(many)
+    one_by_one = torch.stack([aggregate(neighbourhoods, NAMES, s, edge, target) for s in many])
+    torch.testing.assert_close(out, one_by_one)
+    torch.testing.assert_close(
+        torch.autograd.grad(out.sum(), [many, edge]), torch.autograd.grad(one_by_one.sum(), [many, edge])
+    )
+    with pytest.raises(ValueError, match="many replicas on one graph"):
+        torch.func.vmap(lambda ptr: aggregate(neighbourhoods._replace(ptr=ptr), NAMES, source))(
+            neighbourhoods.ptr.expand(2, -1)
+        )
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the largest number of elements that any operation returned in fresh memory."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor) and not out._is_view():
+            self.largest = max(self.largest, out.numel())
+        return out
+
+
+@pytest.mark.parametrize("hub", [None, 0])
+def test_no_tensor_of_all_messages_is_made(hub, monkeypatch):
+    """Inside the operators, where a mode does not look by itself: their functions are called without them."""
+    monkeypatch.setattr(module, "BLOCK", 1 << 10)
+    N, E, F = 60, 2400, 16
+    neighbourhoods = random_graph(N, E, hub)
+    ptr, column = neighbourhoods[:2]
+    names = ["mean", "std", "max", "min", "softmax", "moment3"]
+    source = torch.randn(N, 1, F)
+    with LargestTensor() as mode:
+        out = module.aggregate_blocks(source, None, ptr, column, " ".join(names))
+        module.differentiate_blocks(torch.ones_like(out), source, None, ptr, column, " ".join(names))
+    assert mode.largest <= out.numel() < E * F
+    with LargestTensor() as mode:  # the control: the definition does make it
+        on_messages(neighbourhoods, names, source=source.requires_grad_()).sum().backward()
+    assert mode.largest == E * F
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_lower_precision_follows_float64(dtype):
+    neighbourhoods = random_graph(N=20, E=200, hub=1)
+    source = torch.randn(20, 4).to(dtype).requires_grad_()
+    exact = source.detach().double().requires_grad_()
+    names = ["mean", "std", "max", "min", "sum", "softmax"]
+    out, expected = aggregate(neighbourhoods, names, source), aggregate(neighbourhoods, names, exact)
+    assert out.dtype == dtype
+    tolerance = 8 * torch.finfo(dtype).eps
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
+    out.sum().backward()
+    expected.sum().backward()
+    assert (source.grad - exact.grad).norm() < 10 * tolerance * exact.grad.norm()
+
+
+def test_not_contiguous_parts():
+    neighbourhoods = random_graph()
+    source = torch.randn(6, 9, dtype=torch.double).t()[:, ::2].requires_grad_()
+    out = aggregate(neighbourhoods, NAMES, source)
+    torch.testing.assert_close(out, on_messages(neighbourhoods, NAMES, source))
+    g = torch.randn(9, 3, len(NAMES), dtype=torch.double).transpose(1, 2)
+    mine, theirs = (
+        torch.autograd.grad(f(neighbourhoods, NAMES, source), source, g)[0] for f in (aggregate, on_messages)
+    )
+    torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize(("N", "E"), [(0, 0), (1, 0), (3, 0), (1, 4)])
+def test_no_nodes_no_edges_one_node(N, E):
+    neighbourhoods = Neighbourhoods.of(torch.zeros(2, E, dtype=torch.long), N)
+    source = torch.randn(N, 2, 3, requires_grad=True)
+    out = aggregate(neighbourhoods, NAMES, source, target=torch.ones(N, 2, 3))
+    assert out.shape == (N, 2, len(NAMES), 3)
+    assert E > 0 or (out == 0).all()
+    out.sum().backward()
+    assert source.grad.isfinite().all()
+
+
+def test_the_operators_pass_torchs_own_checks():
+    neighbourhoods = random_graph()
+    source, edge, _ = (t.detach() for t in parts(neighbourhoods, 2, 3, dtype=torch.float))
+    ptr, column = neighbourhoods[:2]
+    torch.library.opcheck(module.gather_aggregate, (source, edge, ptr, column, "mean std max"))
+    torch.library.opcheck(module.gather_aggregate, (source, None, ptr, column, "mean"))
+
+
+def test_without_messages():
+    with pytest.raises(ValueError, match="give source, edge or both"):
+        aggregate(random_graph(), ["mean"])
