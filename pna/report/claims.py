@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
+from pna.places import results_folder
 from pna.report import comparisons as tests
 from pna.report import realworld_claims as real
 from pna.report import structure
 from pna.report.realworld import budgets, scores
-from pna.report.runs import RECORDED, Runs, runs_of
+from pna.report.runs import RECORDED, Run, Runs, recorded_path, runs_of
 from pna.report.style import budget_text
 from pna.report.theory import outcomes
 from pna.report.verdicts import NOT_RUN, Comparison, Decision, Ruling, fact, rule
@@ -63,7 +64,7 @@ class Finding:
     evidence: str
     budget: str = ""
     rows: tuple[Decision, ...] = ()
-    cells: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()  # files under results/
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -199,7 +200,7 @@ def _finding(
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
     ruling = rule(claim.test(runs), claim.need)
     finding = _finding(
-        claim, ruling, runs.full, runs.spec, budget_text(runs), cells=tuple(str(cell) for cell in runs.found)
+        claim, ruling, runs.full, runs.spec, budget_text(runs), cells=tuple(map(_file, runs.found.values()))
     )
     if finding.kind == "not in the released code":
         return replace(
@@ -208,13 +209,17 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     return finding
 
 
+def _file(run: Run) -> str:
+    return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
+
+
 def _from_realworld(claim: Claim, profile: str) -> Finding:
     ours, asked = scores(profile), claim.realworld
     found = {place: score for place, score in ours.items() if place[1] in asked.columns}
     full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
     ruling = rule(asked.test(ours), asked.need)
     text = f"{ruling.text}; {real.published_says(asked)}"
-    cells = tuple(score.result["cell"] for score in found.values())
+    cells = tuple(score.file for score in found.values())
     budget = "; ".join(budgets(ours, asked.columns))
     return replace(_finding(claim, ruling, full, budget=budget, cells=cells), evidence=text)
 

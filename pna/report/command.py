@@ -70,7 +70,7 @@ def _report(options: argparse.Namespace) -> int:
     findings = judge(options.profile)
     facts = path.with_name("claims.json")
     _write(facts, json.dumps([facts_of(finding) for finding in findings], indent=1, ensure_ascii=False))
-    _write(path, page(options.profile, figures_folder(), findings))
+    _write(path, page(options.profile, figures_folder(), findings, path.parent))
     print(f"{path} and {facts} written")
     return 0
 

@@ -4,7 +4,7 @@ import base64
 import html
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import matplotlib
@@ -15,7 +15,7 @@ from pna.places import figures_folder, results_folder
 from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
 from pna.report.realworld import budgets, missing, scores
 from pna.report.runs import RECORDED, Runs, runs_of, specs_of
-from pna.report.style import COLUMN, STYLE, WARN, budget_text, save, stamp, write_sidecar
+from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, save_beside, stamp
 from pna.training.store import Result
 
 __all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
@@ -31,7 +31,14 @@ class Entry:
     where: str
     experiment: str | None = None
     panels: tuple[tuple[str, Callable[[Runs], Drawn]], ...] = ()
-    files: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)  # what each picture shows, by its name
+
+    def shows(self, file: str) -> str:
+        """What a picture shows, in a sentence."""
+        if file in self.files:
+            return self.files[file]
+        panel, _, spec = file.rpartition("_")
+        return f"{dict(self.panels)[panel].__doc__.splitlines()[0].rstrip('.')} ({spec})"
 
 
 def _experiment(name: str, title: str, where: str, **panels: Callable[[Runs], Drawn]) -> Entry:
@@ -39,19 +46,15 @@ def _experiment(name: str, title: str, where: str, **panels: Callable[[Runs], Dr
 
 
 FIGURES: dict[str, Entry] = {
-    "figure1": Entry("Aggregators that fail", "figure 1", files=("figure1",)),
-    "figure2": Entry("Principal Neighbourhood Aggregation", "figure 2", files=("figure2",)),
-    "figure3": Entry("The architecture", "figure 3", files=("figure3",)),
-    "benchmark": Entry(
-        "The benchmark's data",
-        "section 4, appendix G",
-        files=("benchmark_labels", "benchmark_departures", "families_described", "families_released"),
-    ),
     "figure4": _experiment(
         "figure4", "Multi-task benchmark", "figure 4", figure4a=multitask.figure4a, figure4b=multitask.figure4b
     ),
     "figure5": _experiment("figure5", "Extrapolation to larger graphs", "figure 5", figure5=extrapolation.figure5),
-    "figure6": Entry("Real-world benchmarks", "figure 6", files=("figure6",)),
+    "figure6": Entry(
+        "Real-world benchmarks",
+        "figure 6",
+        files={"figure6": "A table of models and data sets: published means and deviations, and ours below them"},
+    ),
     "moments": _experiment("moments", "Moments ablation", "appendix D", moments=appendix.moments),
     "graph-types": _experiment("graph-types", "Graph types", "appendix H", graph_types=appendix.graph_types),
     "standard": _experiment(
@@ -59,10 +62,40 @@ FIGURES: dict[str, Entry] = {
     ),
     "single-task": _experiment("single-task", "Single task", "appendix J", single_task=appendix.single_task),
     "parameters": _experiment("parameters", "Parameters", "appendix K", parameters=appendix.parameters),
+    "figure1": Entry(
+        "Aggregators that fail",
+        "figure 1",
+        files={"figure1": "Pairs of neighbourhoods, and which aggregators give both of a pair the same value"},
+    ),
+    "figure2": Entry(
+        "Principal Neighbourhood Aggregation",
+        "figure 2",
+        files={"figure2": "The layer: messages, four aggregators, three scalers, 13F numbers into U"},
+    ),
+    "figure3": Entry(
+        "The architecture",
+        "figure 3",
+        files={"figure3": "The recurrent network with the number of parameters of each of its modules"},
+    ),
+    "benchmark": Entry(
+        "The benchmark's data",
+        "section 4, appendix G",
+        files={
+            "benchmark_labels": "How each of the six labels is distributed, as described and as released",
+            "benchmark_departures": "What D1 to D4 change: connected graphs, their labels, sizes",
+            "families_described": "One graph of each of the ten families after toggling, as described",
+            "families_released": "One graph of each of the ten families after toggling, as released",
+        },
+    ),
     "theory": Entry(
         "The theory",
         "sections 2.1 and 2.2, appendices A to D",
-        files=("theory_five_reals", "theory_collisions", "theory_round_trip", "theory_scalers"),
+        files={
+            "theory_five_reals": "A circle of multisets of five reals that share mean, std, max and min",
+            "theory_collisions": "Certified collisions of n − 1 aggregators, for several families of them",
+            "theory_round_trip": "The error of recovering a multiset from its moments in floating point, by size",
+            "theory_scalers": "What linear and logarithmic scalers do to a signal over twelve layers",
+        },
     ),
 }
 
@@ -93,7 +126,7 @@ def draw(
     train: bool = False,
     folder: Path | str | None = None,
 ) -> Drawing:
-    """Draws a figure from what is recorded, as PDF and PNG with a sidecar JSON each; returns the PNG files.
+    """Draws a figure from what is recorded, as PDF, PNG and SVG with a sidecar JSON each; returns the PNG files.
 
     profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
     missing are first trained on the device, under a profile.
@@ -107,7 +140,7 @@ def draw(
             for one in specs:
                 _draw_experiment(name, entry, runs_of(entry.experiment, one, profile), folder)
         else:
-            _OTHERS[name](name, entry, profile, specs, folder)
+            _OTHERS[name](name, entry, profile, folder)
     return Drawing({file: folder / f"{file}.png" for file in files_of(name, spec)})
 
 
@@ -138,7 +171,7 @@ def _draw_experiment(name: str, entry: Entry, runs: Runs, folder: Path) -> None:
 
 def _nothing() -> Drawn:
     """In place of a figure that has no run at all."""
-    figure = Figure(figsize=(COLUMN, 1.2), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 1.2), layout="constrained")
     figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
     return figure, {}
 
@@ -176,33 +209,34 @@ def _cell(result: Result) -> dict:
 
 
 def _draw_one(function: Callable[[], Drawn]) -> Callable:
-    def run(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+    def run(name: str, entry: Entry, profile: str, folder: Path) -> None:
         figure, numbers = function()
         save(figure, name, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
 
     return run
 
 
-def _draw_benchmark(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+def _draw_benchmark(name: str, entry: Entry, profile: str, folder: Path) -> None:
     sets = benchmark.training_sets()
     for file, function in (("benchmark_labels", benchmark.labels), ("benchmark_departures", benchmark.departures)):
         figure, numbers = function(sets)
-        figure.supxlabel("1,280 of the 5,120 training graphs of each specification", fontsize=6, color="0.45")
+        figure.supxlabel("1,280 of the 5,120 training graphs of each specification", fontsize=7, color="#6b6b6b")
         save(figure, file, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
     for one in SPECS:
         figure, numbers = benchmark.gallery(one)
         save(figure, f"families_{one}", _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
 
 
-def _draw_theory(function: Callable[[Path], dict[str, dict]]) -> Callable:
-    def run(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
-        for file, numbers in function(folder).items():
-            write_sidecar(file, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
+def _draw_theory(function: Callable[[], dict[str, dict]]) -> Callable:
+    def run(name: str, entry: Entry, profile: str, folder: Path) -> None:
+        for file, numbers in function().items():
+            facts = _facts(name, entry) | {"cells": [], "numbers": numbers}
+            save_beside(lambda file=file: theory.pictures(file), file, facts, folder)
 
     return run
 
 
-def _draw_realworld(name: str, entry: Entry, profile: str, specs: tuple[str, ...], folder: Path) -> None:
+def _draw_realworld(name: str, entry: Entry, profile: str, folder: Path) -> None:
     figure, numbers = realworld.figure6(profile)
     found = scores(profile)
     made_from = {

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from pna.report.style import COLUMN, MODEL_COLOURS
+from pna.report.style import MODEL_COLOURS, WIDTH
 
 __all__ = ["fit", "plot", "toy_graphs"]
 
@@ -60,7 +60,7 @@ def plot(curves: dict[str, list[float]]) -> Figure:
     """The curves in one figure."""
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(COLUMN + 1, 2.8), layout="constrained")
+    figure, axis = plt.subplots(figsize=(WIDTH, 2.8), layout="constrained")
     for name, curve in curves.items():
         axis.semilogy(range(1, len(curve) + 1), curve, label=name, color=_COLOURS.get(name, "0.5"))
     axis.set(xlabel="epoch", ylabel="test MSE / variance of the labels")

@@ -82,6 +82,7 @@ class Score:
     seeds: int
     budget: str = ""  # the profile's name
     result: Result | None = None
+    file: str = ""  # under results/
 
     def __str__(self) -> str:
         digits = 3 if self.mean < 1 else 2
@@ -110,7 +111,7 @@ def scores(profile: str) -> dict[tuple[str, str], Score]:
     for name, column in COLUMNS.items():
         folder = _folder(column, profile)
         for title, path in _files(folder, column).items():
-            found[title, name] = _score(load(path), column, folder.name)
+            found[title, name] = _score(load(path), column, path)
     return found
 
 
@@ -131,10 +132,11 @@ def _folder(column: Column, profile: str) -> Path:
     return max(folders, key=lambda folder: len(_files(folder, column)))
 
 
-def _score(result: Result, column: Column, budget: str) -> Score:
+def _score(result: Result, column: Column, path: Path) -> Score:
     mean, deviation = summary(result)[column.weights]
     seeds = sum(replica.test[f"test/{column.weights}"][0] is not None for replica in result.replicas)
-    return Score(column.scale * mean, column.scale * deviation, seeds, budget, result)
+    file = path.relative_to(results_folder())
+    return Score(column.scale * mean, column.scale * deviation, seeds, file.parts[0], result, file.as_posix())
 
 
 def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:

@@ -15,11 +15,35 @@ from pna.networks import MODELS
 from pna.places import results_folder
 from pna.training.store import ReplicaResult, Result, load
 
-__all__ = ["RECORDED", "Run", "Runs", "profile_named", "recorded_path", "runs_of", "specs_of"]
+__all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "recorded_run", "runs_of", "specs_of"]
 
 RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
 
 _NAME = re.compile(rf"({'|'.join(PROFILES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A replica's loss over epochs, thinned; which epoch was best, and which the last.
+
+    It is the validation loss; where the schedule watches something else (minus the ROC-AUC), the training loss.
+    """
+
+    seed: int
+    task: str | None
+    points: tuple[tuple[int, float | None], ...]  # (epoch, loss)
+    best_epoch: int
+    best_loss: float | None
+    last_epoch: int
+
+    @classmethod
+    def of(cls, replica: ReplicaResult) -> "Curve":
+        """From a replica of a result."""
+        watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
+        points = tuple((point[0], point[watched]) for point in replica.curve)
+        near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
+        best = replica.validation if watched == 2 else near
+        return cls(replica.seed, replica.task, points, replica.best_epoch, best, replica.epochs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +83,16 @@ class Run:
         return tuple(self.result.facts["baseline"])
 
     @property
-    def epochs(self) -> list[int]:
-        """How many epochs each replica took."""
-        return [replica.epochs for replica in self.result.replicas]
+    def made_with(self) -> dict[str, str]:
+        """Where the numbers come from: device, versions and commit or, where that is not known, the code's hash."""
+        versions = ", ".join(f"{name} {value}" for name, value in sorted(self.result.versions.items()))
+        commit = self.result.commit[:12] if self.result.commit else f"code {self.result.code[:12]}"
+        return {"device": self.result.device, "versions": versions, "commit": commit}
 
     @property
-    def diverged(self) -> int:
-        """How many replicas diverged."""
-        return sum(replica.diverged for replica in self.result.replicas)
+    def curves(self) -> list[Curve]:
+        """The learning curve of each replica."""
+        return [Curve.of(replica) for replica in self.result.replicas]
 
     @property
     def _units(self) -> NDArray[np.float64]:
@@ -150,7 +176,7 @@ def _budgets() -> list[Profile]:
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
     found, missing = {}, []
     for cell in cells:
-        run = _run(cell, profile)
+        run = recorded_run(cell, profile)
         if run is None:
             missing.append(cell)
         else:
@@ -158,7 +184,7 @@ def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -
     return Runs(experiment, spec, profile, found, tuple(missing))
 
 
-def _run(cell: Cell, profile: Profile) -> Run | None:
+def recorded_run(cell: Cell, profile: Profile) -> Run | None:
     """The recorded cell; None if there is none of this very configuration."""
     path = recorded_path(cell, profile)
     if not path.exists():

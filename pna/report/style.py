@@ -1,9 +1,13 @@
-"""One look for all figures: sizes that a paper takes, colours that colour-blind readers tell apart, one per model."""
+"""One look for all figures: the width of a NeurIPS page, eight points, one colour and marker for each model."""
 
+import hashlib
+import io
 import json
 import math
 import os
 import textwrap
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -14,21 +18,27 @@ from pna.networks import MODELS
 from pna.report.runs import Runs
 
 __all__ = [
-    "COLUMN",
+    "DARK",
     "GREY",
+    "LIGHT",
     "MARKERS",
     "MODEL_COLOURS",
+    "SMALL",
     "STYLE",
     "WARN",
-    "WIDE",
+    "WIDTH",
     "budget_text",
+    "contrast",
+    "ink_on",
     "save",
+    "save_beside",
     "stamp",
     "tame",
-    "write_sidecar",
 ]
 
-COLUMN, WIDE = 3.5, 7.0  # inches: one column, two columns
+WIDTH = 5.5  # inches: the text block of NeurIPS, so that eight points stay eight points
+SMALL = 7  # points: the least size of letters
+_SUFFIXES = ("pdf", "png", "svg")
 
 STYLE = {
     "font.size": 8,
@@ -38,34 +48,53 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "grid.color": "0.9",
+    "grid.color": "#e5e5e5",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
-    "legend.fontsize": 7,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
     "errorbar.capsize": 2,
     "savefig.dpi": 200,
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",  # letters stay letters: small files, and the page can be searched
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
 
-# Okabe and Ito's colours. A model has its own colour and marker in every figure.
-GREY, WARN = "#767676", "#B34700"
+# Okabe and Ito's colours, but for GCN: their purple and GAT's green are one to eyes without green.
+GREY, WARN = "#6b6b6b", "#A83A00"
+DARK, LIGHT = "#010101", "#fefefe"  # ink on coloured ground: the page turns black and white round, not these
 MODEL_COLOURS: dict[str, str] = {
     "pna": "#D55E00",
     "pna-no-scalers": "#E69F00",
     "mpnn-max": "#0072B2",
     "mpnn-sum": "#56B4E9",
     "gat": "#009E73",
-    "gcn": "#CC79A7",
+    "gcn": "#882255",
     "gin": "#000000",
     "mean-max-min": "#B8A800",
     **{f"moments-{n}": shade for n, shade in zip(range(1, 6), ("0.75", "0.62", "0.48", "0.34", "0.2"), strict=True)},
     "baseline": GREY,
 }
-MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp<>hd*", strict=True))
+MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp<>hd*", strict=False))
+
+
+def _luminance(colour: tuple[float, float, float]) -> float:
+    """Relative luminance after WCAG."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
+    """The contrast ratio after WCAG, from 1 to 21."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def ink_on(colour: tuple[float, float, float]) -> str:
+    """Black or white, whichever stands out more: the better of the two has at least 4.5 to 1."""
+    return DARK if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else LIGHT
 
 
 def budget_text(runs: Runs) -> str:
@@ -86,38 +115,75 @@ def stamp(figure: Figure, runs: Runs) -> None:
         names = [f"{MODELS[c.model].title} ({c.training}, {c.hidden})" for c in runs.missing]
         shown = names if len(names) < 5 else [*names[:4], f"{len(names) - 4} more"]
         lines.append(f"not recorded: {', '.join(shown)}")
-    letters = int(20 * figure.get_figwidth())  # of six points, in a line
+    letters = int(18 * figure.get_figwidth())  # of seven points, in a line
     text = "\n".join(textwrap.fill(line, letters) for line in lines)
-    figure.supxlabel(text, fontsize=6, color=GREY if runs.full else WARN)
+    figure.supxlabel(text, fontsize=SMALL, color=GREY if runs.full else WARN)
+
+
+# ---- files ----
 
 
 def save(figure: Figure, name: str, facts: dict, folder: Path) -> list[Path]:
-    """Writes NAME.pdf, NAME.png and, last, the sidecar NAME.json, each in one go."""
+    """Writes NAME.pdf, NAME.png, NAME.svg and, last, the sidecar NAME.json, each in one go.
+
+    If the sidecar says that the same numbers were drawn by the same code, the pictures stay as they are: their bits
+    depend on the machine that drew them, their numbers do not.
+    """
+
+    def pictures() -> dict[str, bytes]:
+        return {suffix: _picture(figure, name, suffix) for suffix in _SUFFIXES}
+
+    return save_beside(pictures, name, facts, folder)
+
+
+def save_beside(pictures: object, name: str, facts: dict, folder: Path) -> list[Path]:
+    """Likewise from a function that draws them, by their endings."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for suffix, metadata in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
-        paths.append(folder / f"{name}.{suffix}")
-        unfinished = paths[-1].with_name(f".{name}.{suffix}.tmp")
-        figure.savefig(unfinished, format=suffix, metadata=metadata)
-        os.replace(unfinished, paths[-1])
-    return [*paths, write_sidecar(name, facts, folder)]
+    sidecar = folder / f"{name}.json"
+    text = json.dumps(tame(facts | {"drawn by": _drawing_code()}), indent=1, ensure_ascii=False) + "\n"
+    paths = [folder / f"{name}.{suffix}" for suffix in _SUFFIXES]
+    if sidecar.exists() and sidecar.read_text(encoding="utf-8") == text and paths[1].exists():
+        for path in [*filter(Path.exists, paths), sidecar]:
+            path.touch()  # made anew, as far as the workflow is concerned
+        return [*paths, sidecar]
+    for suffix, content in pictures().items():
+        _replace(folder / f"{name}.{suffix}", content)
+    _replace(sidecar, text.encode())
+    return [*paths, sidecar]
 
 
-def write_sidecar(name: str, facts: dict, folder: Path) -> Path:
-    """Writes NAME.json, in one go."""
-    path = folder / f"{name}.json"
-    unfinished = path.with_name(f".{name}.json.tmp")
-    unfinished.write_text(json.dumps(tame(facts), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _picture(figure: Figure, name: str, suffix: str) -> bytes:
+    import matplotlib
+
+    metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format=suffix, metadata=metadata[suffix])
+    return buffer.getvalue()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.tmp")
+    unfinished.write_bytes(content)
     os.replace(unfinished, path)
-    return path
+
+
+@cache
+def _drawing_code() -> str:
+    """A hash of what decides how a figure looks."""
+    here = Path(__file__).parent
+    digest = hashlib.sha256(version("matplotlib").encode())
+    for path in [Path(__file__), *sorted((here / "figures").glob("*.py"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def tame(value: object) -> object:
-    """As JSON takes it: arrays as lists, five significant digits, null for what is not finite."""
+    """As JSON takes it: arrays as lists, five significant digits and no more than nine decimals, null for infinity."""
     if isinstance(value, dict):
         return {str(key): tame(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [tame(item) for item in value]
     if isinstance(value, float | np.floating):
-        return float(f"{value:.5g}") if math.isfinite(value) else None
+        return round(float(f"{value:.5g}"), 9) + 0.0 if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

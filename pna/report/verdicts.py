@@ -42,10 +42,10 @@ class Comparison:
     otherwise: str = UNDECIDED
     found: Estimate | None = None  # what is drawn with its interval
     bound: float = 0.0  # and the line that it is drawn beside
-    text: str = ""  # where there is no estimate
+    text: str = ""  # said in place of the estimate
 
     def __str__(self) -> str:
-        if self.found is None:
+        if self.text or self.found is None:
             return f"{self.name} {self.text}".strip()
         low, high = self.found.interval
         ends = f" [{number(low)}, {number(high)}]" if self.found.known else ""
@@ -145,7 +145,7 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
         estimated = [row for row in held if row.comparison.found is not None]
         if need < len(rows) or not estimated:
             return f"{parts[0]}: {_names(held, len(held) if need == len(rows) else 3)}"
-        closest = max(estimated, key=lambda row: row.comparison.found.interval[1] - row.comparison.bound)
+        closest = max(estimated, key=lambda row: row.comparison.p)
         return f"{parts[0]}; the closest: {closest.comparison}"
     for outcome, words, shown in ((AGAINST, "against it", 6), (UNDECIDED, "undecided", 3)):
         if names := _names([row for row in rows if row.outcome == outcome], shown):

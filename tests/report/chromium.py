@@ -1,11 +1,13 @@
-"""A page in headless Chromium, over the DevTools protocol: its errors, its images, its width."""
+"""A page in headless Chromium, over the DevTools protocol: its errors, its images, its width, its accessibility."""
 
 import json
+import os
 import shutil
 import subprocess
 import time
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,14 @@ FLAGS = [
 LOOK = """JSON.stringify({
   width: document.documentElement.scrollWidth,
   images: [...document.images].map(image => [image.alt, image.complete && image.naturalWidth > 0]),
+  drawn: [...document.querySelectorAll("svg[role=img]")].map(image => image.getAttribute("aria-label")),
   title: document.title})"""
+SMALLEST = """const scale = e => e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
+JSON.stringify([...document.querySelectorAll("main *, nav *")]
+  .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && e.getClientRects().length)
+  .map(e => [parseFloat(getComputedStyle(e).fontSize) * scale(e), e.textContent])
+  .sort((a, b) => a[0] - b[0])[0])"""
+OPEN = 'document.querySelectorAll("main details").forEach(d => { d.open = true; })'
 
 
 def find():
@@ -25,6 +34,16 @@ def find():
         if path := shutil.which(name):
             return path
     pytest.skip("needs Chromium: on Debian, apt-get install chromium")
+
+
+def axe():
+    """axe-core's script: $AXE_CORE, or where `npm install axe-core` puts it in the repository or in the home folder."""
+    root = Path(__file__).parents[2]
+    places = [os.environ.get("AXE_CORE", ""), *(f / "node_modules/axe-core/axe.min.js" for f in (root, Path.home()))]
+    for place in map(Path, places):
+        if place.is_file():
+            return place.read_text(encoding="utf-8")
+    pytest.skip("needs axe-core: npm install axe-core, or its axe.min.js in $AXE_CORE")
 
 
 @contextmanager
@@ -49,33 +68,62 @@ def browser(profile):
         process.wait(timeout=20)
 
 
-def look(page, port, width):
-    """Loads a file at a width: what LOOK says, and every error of console and network."""
-    import websocket
+class Tab:
+    """A tab of the browser: calls, and the events between them."""
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=30) as reply:
-        address = next(tab["webSocketDebuggerUrl"] for tab in json.load(reply) if tab["type"] == "page")
-    socket = websocket.create_connection(address, timeout=120)
-    events, number = [], 0
+    def __init__(self, port):
+        import websocket
 
-    def call(method, **params):
-        nonlocal number
-        number += 1
-        socket.send(json.dumps({"id": number, "method": method, "params": params}))
-        while (message := json.loads(socket.recv())).get("id") != number:
-            events.append(message)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=30) as reply:
+            address = next(tab["webSocketDebuggerUrl"] for tab in json.load(reply) if tab["type"] == "page")
+        self.socket = websocket.create_connection(address, timeout=240)
+        self.events, self.number = [], 0
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **params):
+        self.number += 1
+        self.socket.send(json.dumps({"id": self.number, "method": method, "params": params}))
+        while (message := json.loads(self.socket.recv())).get("id") != self.number:
+            self.events.append(message)
         return message["result"]
 
-    for domain in ("Page", "Runtime", "Log", "Network"):
-        call(f"{domain}.enable")
-    call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 800)
-    call("Page.navigate", url=page.as_uri())
-    while not any(event.get("method") == "Page.loadEventFired" for event in events):
-        events.append(json.loads(socket.recv()))
-    seen = json.loads(call("Runtime.evaluate", expression=LOOK)["result"]["value"])
+    def open(self, page, width, scheme="light"):
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 800
+        )
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Page.navigate", url=page.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(json.loads(self.socket.recv()))
+
+    def run(self, script):
+        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+
+def look(page, port, width):
+    """Loads a file at a width: what LOOK says, and every error of console and network."""
+    tab = Tab(port)
+    tab.open(page, width)
+    seen = json.loads(tab.run(LOOK))
     bad = ("Runtime.exceptionThrown", "Network.loadingFailed")
-    errors = [e for e in events if e["method"] in bad]
-    errors += [e for e in events if e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
-    errors += [e for e in events if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] == "error"]
-    socket.close()
+    errors = [e for e in tab.events if e["method"] in bad]
+    errors += [e for e in tab.events if e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
+    errors += [e for e in tab.events if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] == "error"]
+    tab.socket.close()
     return seen | {"errors": errors}
+
+
+def violations(page, port, width, scheme):
+    """What axe-core finds on the page with all sections open, and the smallest letters with their text."""
+    script = axe()
+    tab = Tab(port)
+    tab.open(page, width, scheme)
+    tab.run(OPEN)
+    smallest = json.loads(tab.run(SMALLEST))
+    tab.run(f"{script}; 0")
+    found = json.loads(tab.run("axe.run().then(result => JSON.stringify(result.violations))"))
+    tab.socket.close()
+    return [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in found], smallest

@@ -1,12 +1,15 @@
 import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pna.experiments import EXPERIMENTS
 from pna.networks import MODELS
 from pna.report import FIGURES, draw
 from pna.report.draw import files_of
-from pna.report.style import MARKERS, MODEL_COLOURS
+from pna.report.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
 from tests.report.conftest import write_real, write_result
 
 DRAWN = [name for name, entry in FIGURES.items() if entry.experiment]
@@ -107,7 +110,7 @@ def test_figure_6_says_what_it_was_made_from(results, tmp_path, monkeypatch):
 
 
 def test_unknown_names_are_named():
-    with pytest.raises(ValueError, match=r"figure must be one of figure1, .*; got 'figure7'"):
+    with pytest.raises(ValueError, match=r"figure must be one of figure4, .*; got 'figure7'"):
         draw("figure7")
     with pytest.raises(ValueError, match="profile must be a budget to train with"):
         draw("figure4", train=True)
@@ -117,3 +120,63 @@ def test_every_model_has_a_colour_and_a_marker_of_its_own():
     assert set(MODEL_COLOURS) == {*MODELS, "baseline"}
     assert len(set(MODEL_COLOURS.values())) == len(MODEL_COLOURS)
     assert len(set(MARKERS.values())) == len(MODELS)
+
+
+def rgb(colour):
+    return tuple(int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+
+
+@given(st.tuples(*[st.floats(0, 1)] * 3))
+def test_ink_stands_out_on_every_ground(ground):
+    assert contrast(ground, rgb(ink_on(ground))) >= 4.5
+    assert ink_on(ground) in (DARK, LIGHT)
+
+
+def without_green(colour):
+    """As eyes without green receptors see it (Machado, Oliveira and Fernandes, 2009)."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb(colour))
+    rows = ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969))
+    return [min(max(a * red + b * green + c * blue, 0), 1) ** (1 / 2.2) for a, b, c in rows]
+
+
+def test_gat_and_gcn_are_apart_for_eyes_without_green():
+    gat, gcn, before = (without_green(c) for c in (MODEL_COLOURS["gat"], MODEL_COLOURS["gcn"], "#CC79A7"))
+    far, near = (sum((a - b) ** 2 for a, b in zip(gat, other, strict=True)) ** 0.5 for other in (gcn, before))
+    assert far > 0.3
+    assert far > 1.5 * near
+
+
+def test_pictures_stay_as_they_are_when_the_numbers_do(results, tmp_path):
+    write_result("multitask/released/pna/16")
+    draw("moments", "paper", "released", folder=tmp_path)
+    picture = tmp_path / "moments_released.png"
+    picture.write_bytes(b"drawn on another machine")
+    draw("moments", "paper", "released", folder=tmp_path)
+    assert picture.read_bytes() == b"drawn on another machine"
+    write_result("multitask/released/pna/16", level=-2.5)
+    draw("moments", "paper", "released", folder=tmp_path)
+    assert picture.read_bytes() != b"drawn on another machine"
+
+
+def test_numbers_of_a_sidecar_do_not_depend_on_the_last_bits():
+    assert tame([1e-17, -1e-17, 1 / 3, float("inf")]) == [0.0, 0.0, 0.33333, None]
+
+
+def test_every_figure_has_the_width_of_the_page_and_eight_points(full, tmp_path, monkeypatch):
+    monkeypatch.setenv("PNA_RESULTS", str(full))
+    draw("figure5", "paper", "released", folder=tmp_path)
+    text = (tmp_path / "figure5_released.svg").read_text()
+    assert 'width="396pt"' in text  # 5.5 inches
+    assert min(float(size) for size in re.findall(r"font-size: ([\d.]+)px", text)) >= 7
+    assert STYLE["font.size"] == 8
+
+
+def test_too_few_seeds_have_no_box(results, tmp_path, monkeypatch):
+    boxes = []
+    monkeypatch.setattr("pna.report.figures.multitask._box", lambda *given: boxes.append(given))
+    write_result("multitask/released/pna/16", "quick")
+    draw("figure4", "quick", "released", folder=tmp_path)
+    assert not boxes
+    write_result("multitask/released/pna/16", "paper")
+    draw("figure4", "paper", "released", folder=tmp_path)
+    assert len(boxes) == 1

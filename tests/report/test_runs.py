@@ -1,11 +1,12 @@
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pna.experiments import PROFILES, Cell
+from pna.experiments.multitask import table_of
 from pna.report.runs import profile_named, recorded_path, runs_of, specs_of
-from pna.training.store import load, table_of
+from pna.training.store import load, save
 from tests.report.conftest import write_result
 
 CELL = "multitask/released/pna/16"
@@ -28,9 +29,8 @@ def test_specs():
 
 def test_errors_are_converted_to_the_released_units(results):
     path = write_result(CELL, level=-2.0)
-    facts = json.loads(path.read_text())
-    facts["maxima"] = [2 * value for value in facts["maxima"]]
-    path.write_text(json.dumps(facts))
+    result = load(path)
+    save(path, replace(result, facts=result.facts | {"maxima": [2 * value for value in result.facts["maxima"]]}))
     (run,) = runs_of("figure4", "released", "paper").found.values()
     assert np.log10(run.errors("multitask/test")[0]) == pytest.approx(-2 + 2 * np.log10(2))
     assert np.log10(run.baseline("multitask/test")) == pytest.approx(-1 + 2 * np.log10(2))
@@ -42,7 +42,7 @@ def test_a_single_tasks_errors_are_those_of_its_own_networks(results):
     run = runs.of("single-task")["pna"]
     assert run.errors("multitask/test").shape == (2, 6)
     assert np.isfinite(run.errors("multitask/test")).all()
-    assert len(run.facts["replicas"]) == 12
+    assert len(run.result.replicas) == 12
 
 
 def test_recorded_takes_the_fullest_budget_that_has_all_cells(results):
@@ -92,7 +92,7 @@ def test_the_recorded_results_of_the_repository_agree_with_the_store(monkeypatch
     monkeypatch.delenv("PNA_RESULTS", raising=False)
     from pna.report.scores import best, log_tasks
 
-    runs = runs_of("figure4", "released", "paper-300-epochs")
+    runs = runs_of("figure4", "described", "paper")
     assert len(runs.found) == 7
     for cell, run in runs.found.items():
         store = table_of(load(recorded_path(cell, runs.profile)))["multitask/test"]

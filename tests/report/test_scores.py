@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pna.report.runs import runs_of
-from pna.report.scores import Interval, best, difference, interval, log_mean, log_tasks, resampled
+from pna.report.scores import EXPLODED, best, change, log_mean, log_tasks, overall, ratio, score, wider_split
 from tests.report.conftest import write_result
 
 SPLIT = "multitask/test"
@@ -18,43 +18,62 @@ def test_the_five_best_seeds_are_those_of_least_validation_error(results):
     assert np.log10(best(run, SPLIT))[:, 0] == pytest.approx([-2.0, -1.99, -1.98, -1.97, -1.96])
     assert log_tasks(best(run, SPLIT)) == pytest.approx([-1.98] * 6)
     assert log_mean(best(run, SPLIT)) == pytest.approx([-2.0, -1.99, -1.98, -1.97, -1.96])
+    assert score(run).value == overall(run).value == pytest.approx(-1.98)
 
 
 def test_a_seed_that_diverged_is_never_among_them(results):
     run = run_of("pna", level=-2.0, diverged=(0, 1))
     assert np.log10(best(run, SPLIT))[:, 0] == pytest.approx([-1.98, -1.97, -1.96, -1.95, -1.94])
+    assert score(run).value == pytest.approx(-1.96)
 
 
-def test_fewer_than_five_are_averaged_as_they_are(results):
+def test_fewer_than_five_are_averaged_as_they_are_without_an_interval(results):
     run = run_of("pna", level=-2.0, diverged=range(2, 10))
     assert log_tasks(best(run, SPLIT)) == pytest.approx([-1.995] * 6)
+    assert score(run).value == pytest.approx(-1.995)
+    assert not score(run).known
 
 
-def test_draws_of_seeds_take_their_own_five_best(results):
-    run = run_of("pna", level=-2.0)
-    rows = np.array([[9] * 10, [0] * 10])
-    assert log_tasks(best(run, SPLIT, rows))[:, 0] == pytest.approx([-1.91, -2.0])
-
-
-def test_a_difference_of_equals_is_zero_and_undecided(results):
-    run = run_of("pna")
-    found = difference(run, run, SPLIT)
-    assert (found.value, found.low, found.high, found.sign) == (0, 0, 0, "undecided")
-
-
-def test_a_clear_difference_has_a_sign(results):
+def test_a_clear_difference_is_significant_and_one_of_equals_is_not(results):
     one, other = run_of("pna", level=-3.0, noise=0.02), run_of("gin", level=-2.0, noise=0.02)
-    assert difference(one, other, SPLIT).sign == "below"
-    assert difference(other, one, SPLIT).sign == "above"
-    assert difference(one, other, SPLIT, task=3).value == pytest.approx(-1, abs=0.1)
+    assert (score(one) - score(other)).below() < 1e-6
+    assert (score(one, task=3) - score(other, task=3)).value == pytest.approx(-1, abs=0.1)
+    assert (score(one) - score(one)).below() == pytest.approx(0.5)
 
 
-def test_the_bootstrap_is_seeded():
-    assert (resampled(10) == resampled(10)).all()
-    assert resampled(10).shape == (10_000, 10)
+def test_an_error_beyond_ten_times_the_baselines_counts_as_ten_times(results):
+    levels = {SPLIT: [20.0] * 6}
+    run = run_of("gin", level=-2.0, levels=levels, baseline=-1.0)
+    assert score(run).value == pytest.approx(np.log10(EXPLODED) - 1.0)
+    assert log_tasks(best(run, SPLIT))[0] == pytest.approx(20.02)  # as it is drawn
 
 
-def test_the_interval_of_known_draws():
-    assert interval(0.5, np.linspace(0, 1, 1001)) == Interval(0.5, pytest.approx(0.025), pytest.approx(0.975))
-    assert np.isnan(interval(1.0, np.full(10, np.nan)).low)
-    assert str(Interval(-0.5, -0.75, 0.25)) == "-0.50 [-0.75, +0.25]"
+def test_one_network_on_two_test_sets_is_compared_seed_by_seed(results):
+    run = run_of("pna", level=-2.0, noise=0.3, levels={"families/line": [-1.5] * 6})
+    found = change(run, "families/line", "families/star")
+    assert found.value == pytest.approx(0.5)
+    assert found.error == pytest.approx(0, abs=1e-9)  # both share each seed's noise
+
+
+def test_networks_of_single_tasks_are_chosen_task_by_task(results):
+    write_result("single-task/released/pna/16", level=-2.0, noise=0.1)
+    run = runs_of("single-task", "released", "paper").of("single-task")["pna"]
+    found = score(run)
+    tasks = [score(run, task=task) for task in range(6)]
+    assert found.value == pytest.approx(np.mean([one.value for one in tasks]))
+    assert found.error == pytest.approx(np.sqrt(sum(one.error**2 for one in tasks)) / 6)
+
+
+def test_ratios_are_to_the_baseline_on_the_same_graphs(results):
+    write_result("multitask/released/gat/16", level=-2.0, baseline=-1.0)
+    run = next(iter(runs_of("figure5", "released", "paper").found.values()))
+    assert ratio(run, "extrapolation/test_20_25").value == pytest.approx(-0.98)
+    assert ratio(run, "extrapolation/test_20_25", "extrapolation/test_45_50").value == pytest.approx(0)
+
+
+def test_published_numbers_are_compared_on_the_sizes_that_they_fit(results):
+    write_result("multitask/described/pna/16")
+    assert wider_split(runs_of("figure4", "described", "paper").of("multitask")["pna"]) == SPLIT
+    run = run_of("gin", level=-2.0, levels={"multitask-15-24/test": [-1.5] * 6})
+    assert wider_split(run) == "multitask-15-24/test"
+    assert score(run, wider_split(run)).value == pytest.approx(-1.48)

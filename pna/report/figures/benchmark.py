@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from pna.experiments import SPECS
 from pna.multitask import COLLECTIONS, FAMILIES, TASKS, MultiTask, Spec, make
 from pna.multitask.gallery import gallery_figure
-from pna.report.style import WIDE
+from pna.report.style import SMALL, WIDTH
 
 __all__ = ["departures", "gallery", "labels", "training_sets"]
 
@@ -26,13 +26,20 @@ def training_sets(divisor: int = 4) -> dict[str, MultiTask]:
 
 def gallery(spec: str) -> tuple[Figure, dict]:
     """One graph of every family after toggling."""
+    drawn = {name: gallery_figure(Spec.parse(name), width=WIDTH) for name in SPECS}
+    dots = {name: [one for axis in figure.axes for one in axis.collections] for name, figure in drawn.items()}
+    farthest = max(one.get_clim()[1] or 0 for row in dots.values() for one in row)
+    for one in dots[spec]:
+        one.set_clim(0, farthest)  # the same colours in both pictures
+    for axis in drawn[spec].axes:
+        axis.set_title(axis.get_title().replace(" (", "\n("))
     shares = {family.title: family.share for family in FAMILIES}
-    return gallery_figure(Spec.parse(spec), width=WIDE), {"share of the benchmark": shares}
+    return drawn[spec], {"share of the benchmark": shares, "farthest from a source": farthest}
 
 
 def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
     """How each of the six labels is distributed, in units of its maximum over the training set."""
-    figure = Figure(figsize=(WIDE, 3.2), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     numbers: dict[str, dict] = {}
     for column, (task, axis) in enumerate(zip(TASKS, figure.subplots(2, 3).flat, strict=True)):
         for name, data in sets.items():
@@ -44,15 +51,15 @@ def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
             numbers.setdefault(name, {})[task.name] = {"mean": values.mean(), "maximum": data.maxima[column]}
         axis.set_title(f"{task.title} ({task.level})")
         axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
-        axis.legend(fontsize=6, loc="upper left" if task.name == "connected" else "upper right")
+        axis.legend(fontsize=SMALL, loc="upper left" if task.name == "connected" else "upper right")
     figure.supylabel("share of the labels", fontsize=8)
     return figure, numbers
 
 
 def departures(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
     """D1: the label "connected"; D2: how much toggling is left; D3 and D4: sizes."""
-    figure = Figure(figsize=(WIDE, 2.9), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, width_ratios=[0.8, 1.2, 1.2])
+    figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.2])
     connected = _connected(left, sets)
     families = _by_family(middle, sets)
     sizes = _sizes(right)
@@ -66,11 +73,11 @@ def _connected(axis: Axes, sets: dict[str, MultiTask]) -> dict:
     rows = {name: (data["train"].truly_connected().mean(), _labels(data, column).mean()) for name, data in sets.items()}
     for shift, (name, row) in zip((-0.2, 0.2), rows.items(), strict=True):
         bars = axis.bar(np.arange(2) + shift, row, width=0.38, color=COLOURS[name])
-        axis.bar_label(bars, [f"{share:.0%}" for share in row], fontsize=6)
-    axis.set_xticks(range(2), ["are\nconnected", "labelled\nconnected"])
+        axis.bar_label(bars, [f"{share:.0%}" for share in row], fontsize=SMALL)
+    axis.set_xticks(range(2), ["are", "labelled"])
     axis.set_ylim(0, 1.1)
     axis.set_ylabel("share of the graphs")
-    axis.set_title("D1, the label; D2, the graphs")
+    axis.set_title("D1, D2: connected")
     return {name: {"connected": row[0], "labelled": row[1]} for name, row in rows.items()}
 
 
@@ -85,7 +92,7 @@ def _by_family(axis: Axes, sets: dict[str, MultiTask]) -> dict:
     axis.set_yticks(range(len(FAMILIES)), [family.title for family in FAMILIES])
     axis.invert_yaxis()
     axis.set_xlabel("share of the graphs")
-    axis.set_title("D2: connected after toggling")
+    axis.set_title("D2: by family")
     return numbers
 
 
@@ -98,11 +105,11 @@ def _sizes(axis: Axes) -> dict:
             axis.plot([min(sizes), max(sizes)], [y + shift] * 2, "-o", ms=3, lw=3, color=COLOURS[name])
             numbers.setdefault(name, {})[f"{collection} {split}"] = [min(sizes), max(sizes)]
     axis.axvspan(15, 24, color="0.93", zorder=0)
-    axis.text(19.5, -0.55, "training sizes", ha="center", fontsize=6.5, color="0.4")
-    axis.set_yticks(range(3), ["validation\n(D3)", "test\n(D3)", "extrapolation,\nvalidation (D4)"])
+    axis.text(19.5, -0.55, "training sizes", ha="center", fontsize=SMALL, color="0.4")
+    axis.set_yticks(range(3), ["validation\n(D3)", "test\n(D3)", "extrap.,\nvalid. (D4)"])
     axis.set_ylim(2.5, -0.75)
     axis.set_xlabel("nodes")
-    axis.set_title("D3, D4: sizes of the graphs")
+    axis.set_title("D3, D4: sizes")
     return numbers
 
 

@@ -1,77 +1,79 @@
 """Figure 5: the error relative to the baseline on ever larger graphs."""
 
-import textwrap
-
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from pna import published
 from pna.networks import MODELS
-from pna.report.runs import Run, Runs
-from pna.report.scores import best
-from pna.report.style import COLUMN, MARKERS, MODEL_COLOURS, WARN
+from pna.report.comparisons import SHOWN, sizes_of
+from pna.report.runs import Runs
+from pna.report.scores import EXPLODED, ratio
+from pna.report.statistics import Estimate
+from pna.report.style import GREY, MARKERS, MODEL_COLOURS, WIDTH
 
-__all__ = ["SHOWN", "figure5", "ratios", "splits_of"]
+__all__ = ["figure5"]
 
-SHOWN = 6  # the paper shows sizes up to 50; the released code tests on three more
-_TOP = 0.35
-
-
-def splits_of(run: Run) -> list[str]:
-    """The test sets of a training, by size."""
-    return [split for split in run.result.replicas[0].test if split.startswith("extrapolation/")]
-
-
-def ratios(run: Run, split: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """log10 of the mean MSE over tasks divided by the baseline's, [..., 5]: one number for each kept seed."""
-    return np.log10(best(run, split, rows).mean(axis=-1) / run.baseline(split).mean())
+_TOP = float(np.log10(EXPLODED))
+_EDGE = _TOP - 0.13  # where the arrows of exploded models stand
 
 
 def figure5(runs: Runs) -> tuple[Figure, dict]:
-    """A line for each model with its deviation over the five best runs; the published line is dashed."""
-    figure = Figure(figsize=(COLUMN, 3.6), layout="constrained")
-    axis = figure.subplots()
-    ours, spread, labels = {}, {}, []
-    for name, run in runs.of("extrapolation").items():
-        splits = splits_of(run)[:SHOWN]
-        labels = [split.split("test_")[1].replace("_", "-") for split in splits]
-        values = np.array([ratios(run, split) for split in splits])  # [sizes, 5]
-        ours[name], spread[name] = values.mean(axis=1), values.std(axis=1)
-        style = {"color": MODEL_COLOURS[name], "marker": MARKERS[name], "ms": 4, "lw": 1.3}
-        shown = np.where(ours[name] <= _TOP, ours[name], np.nan)
-        axis.errorbar(np.arange(len(splits)), shown, spread[name], label=MODELS[name].title, **style)
+    """A line for each model with its 95 % interval, the published line dashed; on the right, beyond the paper."""
+    figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
+    inside, beyond = figure.subplots(1, 2, width_ratios=[6, 3.2], sharey=True)
+    found = {
+        name: {size: ratio(run, split) for size, split in sizes_of(run).items()}
+        for name, run in runs.of("extrapolation").items()
+    }
+    sizes = list(next(iter(found.values()))) if found else published.table("extrapolation")["columns"]
+    for axis, part in ((inside, sizes[:SHOWN]), (beyond, sizes[SHOWN:])):
+        for place, (name, row) in enumerate(found.items()):
+            _line(axis, [row[size] for size in part], name, (place - 2.5) * 0.06)
+        axis.axhline(0, color=GREY, lw=0.8)
+        axis.set_xticks(range(len(part)), part)
+        axis.tick_params(axis="x", labelrotation=25)
+        axis.grid(axis="y")
     theirs = published.extrapolation()
     for name, line in theirs.items():
-        axis.plot(line, "--", lw=0.9, color=MODEL_COLOURS[name], alpha=0.55)
-    axis.plot([], [], "--", lw=0.9, color="0.4", label="published")
-    axis.axhline(0, color="0.5", lw=0.8)
-    axis.text(SHOWN - 1.5, 0.01, "baseline", fontsize=6, color="0.4", va="bottom", ha="center")
-    low = np.nanmin([-2.0, *(value for row in ours.values() for value in row if np.isfinite(value))])
-    axis.set_ylim(low - 0.15, _TOP)
-    if gone := _off_the_plot(ours, labels):
-        axis.set_title(textwrap.fill(f"off the plot: {gone}", 68), fontsize=6, color=WARN)
-    axis.set_xticks(range(SHOWN), labels or published.table("extrapolation")["columns"])
-    axis.set_xlabel("nodes of the test graphs")
-    axis.set_ylabel("$\\log_{10}$(MSE / MSE of the baseline)")
-    figure.legend(ncols=2, loc="outside upper center")
-    axis.grid(axis="y")
+        inside.plot(np.where(np.isfinite(line), line, np.nan), "--", lw=0.9, color=MODEL_COLOURS[name], alpha=0.7)
+    inside.plot([], [], "--", lw=0.9, color=GREY, label="published")
+    inside.text(0, 0.03, "baseline", color=GREY, va="bottom", fontsize=8)
+    _limits(inside, found)
+    inside.set_title("the paper's sizes")
+    beyond.set_title("beyond the paper")
+    beyond.set_facecolor("#f4f4f4")
+    inside.set_ylabel("log₁₀(MSE / MSE of the baseline)\n(lower is better)")
+    inside.set_xlabel("nodes of the test graphs")
+    handles, labels = inside.get_legend_handles_labels()
+    handles += inside.plot([], [], "^", ms=5, color=GREY)
+    figure.legend(
+        handles, [*labels, f"error above {EXPLODED:.0f} times the baseline's"], ncols=3, loc="outside upper center"
+    )
     return figure, {
-        "sizes": labels,
-        "log10(MSE / baseline)": ours,
-        "deviation over runs": spread,
+        "sizes": sizes,
+        "log10(MSE / baseline)": {name: [one.value for one in row.values()] for name, row in found.items()},
+        "95 % interval": {name: [one.interval for one in row.values() if one.known] for name, row in found.items()},
         "published": theirs,
-        "note": "MSE is the mean over the six tasks; the baseline predicts the training mean on the same graphs",
+        "note": "MSE is the mean over the six tasks, the baseline predicts the training mean on the same graphs; "
+        f"a run above {EXPLODED:.0f} times the baseline counts as {EXPLODED:.0f} times",
     }
 
 
-def _off_the_plot(ours: dict[str, NDArray[np.float64]], labels: list[str]) -> str:
-    """The models that are too far above the baseline to be shown, with their sizes and the largest ratio."""
-    texts = []
-    for name, row in ours.items():
-        gone = np.flatnonzero(~(row <= _TOP))
-        if len(gone):
-            sizes = "all sizes" if len(gone) == len(row) else ", ".join(labels[place] for place in gone)
-            most = row[gone].max()
-            texts.append(f"{MODELS[name].title} at {sizes} (up to {f'{most:+.1f}' if np.isfinite(most) else '∞'})")
-    return "; ".join(texts)
+def _line(axis: Axes, row: list[Estimate], name: str, shift: float) -> None:
+    """A model's line; where it leaves the picture, an arrow at the edge."""
+    values = np.array([one.value for one in row])
+    shown = np.where(values < _EDGE, values, np.nan)
+    reach = [one.interval[1] - one.value if one.known else 0.0 for one in row]
+    style = {"color": MODEL_COLOURS[name], "marker": MARKERS[name], "ms": 4, "lw": 1.3}
+    places = np.arange(len(row))
+    axis.errorbar(
+        places + shift, shown, reach if any(reach) else None, elinewidth=0.7, label=MODELS[name].title, **style
+    )
+    gone = np.flatnonzero(~(values < _EDGE))
+    axis.plot(gone + shift, np.full(len(gone), _EDGE), "^", ms=5, color=MODEL_COLOURS[name])
+
+
+def _limits(axis: Axes, found: dict[str, dict[str, Estimate]]) -> None:
+    lows = [one.value for row in found.values() for one in row.values() if np.isfinite(one.value)]
+    axis.set_ylim(min([-2.0, *lows]) - 0.2, _TOP)

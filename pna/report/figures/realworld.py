@@ -1,5 +1,6 @@
 """Figure 6: the real-world benchmarks, as a table of published numbers with ours where they are recorded."""
 
+import itertools
 import textwrap
 
 from matplotlib.axes import Axes
@@ -8,43 +9,56 @@ from matplotlib.figure import Figure
 from pna import published
 from pna.report import realworld
 from pna.report.realworld import Score
-from pna.report.style import GREY, MODEL_COLOURS, WARN, WIDE
+from pna.report.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
 
 __all__ = ["figure6"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
-_LETTERS = 160  # in a line under the table
+_LETTERS = 112  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
-    """Rows are models, columns data sets; in bold the best published number, below it ours or that it was not run."""
+    """Rows are models, columns data sets; on grey the best published number, below it ours or that it was not run."""
     theirs, ours = published.realworld(), realworld.scores(profile)
-    figure = Figure(figsize=(WIDE, 0.33 * len(theirs) + 1.4), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.36 * len(theirs) + 1.5), layout="constrained")
     axis = figure.subplots()
-    axis.set(xlim=(-1.6, len(realworld.COLUMNS) - 0.5), ylim=(len(theirs) - 0.5, -1.55))
+    axis.set(xlim=(0, WIDTH), ylim=(len(theirs) - 0.5, -1.55))
     axis.set_axis_off()
-    for x, (name, column) in enumerate(realworld.COLUMNS.items()):
+    for x, (name, column) in zip(_places(), realworld.COLUMNS.items(), strict=True):
         _heading(axis, x, column)
-        for y, (title, row) in enumerate(theirs.items()):
-            _published(axis, x, y - 0.18 * (title in column.titles), row[name], _best(theirs, name))
+        for y, title in enumerate(theirs):
+            score = realworld.published_score(title, name)
+            _published(axis, x, y - 0.2 * (title in column.titles), score, _best(theirs, name))
             if title in column.titles:
                 _ours(axis, x, y + 0.2, ours.get((title, name)))
     for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="0.88", lw=0.6)
-        axis.text(-1.55, y, title, va="center", fontsize=7.5, color=_INK.get(title, "black"))
+        axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
     full = bool(ours) and all(score.full for score in ours.values()) and not realworld.missing(ours)
-    figure.supxlabel(_words(ours, full), fontsize=6, color=GREY if full else WARN)
+    figure.supxlabel(_words(ours, full), fontsize=SMALL, color=GREY if full else WARN)
     return figure, {"published": theirs, "ours": _numbers(ours) or "not run"}
 
 
-def _heading(axis: Axes, x: int, column: realworld.Column) -> None:
-    text = "\n".join([*column.title.replace("features", "feat.").split(", "), column.metric])
-    axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=7)
+def _places() -> list[float]:
+    """The middle of each column, in inches: an error has one digit more than a percentage."""
+    widths = [0.71 if column.lower_is_better else 0.63 for column in realworld.COLUMNS.values()]
+    ends = list(itertools.accumulate(widths, initial=WIDTH - sum(widths)))
+    return [(left + right) / 2 for left, right in itertools.pairwise(ends)]
+
+
+def _heading(axis: Axes, x: float, column: realworld.Column) -> None:
+    text = "\n".join(
+        [
+            *column.title.replace("no edge features", "no edges").replace("edge features", "edges").split(", "),
+            column.metric,
+        ]
+    )
+    axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=SMALL)
 
 
 def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
     """What is shown, and which budget ours are made from."""
-    legend = "Published mean ± deviation over seeds, the best in bold."
+    legend = "Published mean ± deviation over seeds, the best on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     lines = [f"{legend} Below, in colour: ours, after the last epoch (MolHIV: weights best on validation)."]
@@ -60,25 +74,29 @@ def _numbers(ours: dict[tuple[str, str], Score]) -> dict[str, dict]:
         f"{title}, {name}": {
             "mean": score.mean,
             "deviation": score.deviation,
-            "seeds": len(score.result["replicas"]),
+            "seeds": len(score.result.replicas),
             "budget": score.budget,
             "full": score.full,
-            "training set": score.result["data"]["train"],
+            "training set": score.result.facts["data"]["train"],
         }
         for (title, name), score in ours.items()
     }
 
 
-def _published(axis: Axes, x: int, y: float, theirs: tuple[float, float] | None, best: float) -> None:
+def _published(axis: Axes, x: float, y: float, theirs: Score | None, best: float) -> None:
     if theirs is None:
-        axis.text(x, y, "–", ha="center", va="center", color="0.7")
+        axis.text(x, y, "–", ha="center", va="center", color=GREY)
     else:
-        weight = "bold" if theirs[0] == best else "normal"
-        axis.text(x, y, str(Score(*theirs)), ha="center", va="center", fontsize=6.5, weight=weight)
+        ground = {"facecolor": "#e5e5e5", "pad": 1.2, "linewidth": 0} if theirs.mean == best else None
+        axis.text(x, y, _short(theirs), ha="center", va="center", fontsize=SMALL, bbox=ground)
 
 
-def _ours(axis: Axes, x: int, y: float, ours: Score | None) -> None:
-    text, size, colour = ("not run", 5.5, GREY) if ours is None else (str(ours), 6.5, WARN)
+def _short(score: Score) -> str:
+    return str(score).replace(" ", "")
+
+
+def _ours(axis: Axes, x: float, y: float, ours: Score | None) -> None:
+    text, size, colour = ("not run", SMALL, GREY) if ours is None else (_short(ours), SMALL, WARN)
     axis.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
 
 

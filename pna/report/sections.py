@@ -1,0 +1,275 @@
+"""The folding sections of the page: claims, how verdicts are made, departures, theory, curves, speed, provenance."""
+
+import inspect
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pna.departures import DEPARTURES
+from pna.experiments import PROFILES, SPECS, Cell
+from pna.networks import MODELS
+from pna.places import repository, results_folder
+from pna.report import speed
+from pna.report.claims import Finding
+from pna.report.command import direction_of
+from pna.report.coverage import USED, kept_table
+from pna.report.draw import FIGURES
+from pna.report.markup import Raw, badge, escape, estimate, link, soft, table
+from pna.report.plots import curves, interval_row, span
+from pna.report.realworld import scores
+from pna.report.runs import Curve, Run, recorded_run, runs_of
+from pna.report.scores import score
+from pna.report.style import MODEL_COLOURS
+from pna.report.theory import outcomes
+from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
+
+__all__ = ["Links", "claims", "departures", "learning", "method", "provenance", "speeds", "theory"]
+
+
+class Links:
+    """Addresses of the repository's files, from the folder that the page stands in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def to(self, path: Path) -> str:
+        """The address of a file."""
+        return Path(os.path.relpath(path, self.folder)).as_posix()
+
+    def source(self, function: object) -> Raw:
+        """To the line at which a function begins."""
+        path, line = Path(inspect.getsourcefile(function)), inspect.getsourcelines(function)[1]
+        name = path.relative_to(repository()).as_posix()
+        return link(f"{self.to(path)}#L{line}", f"{name}, line {line}")
+
+
+# ---- claims ----
+
+
+def claims(findings: Sequence[Finding], links: Links) -> str:
+    """Every claim once, under its figure."""
+    parts = [_words(), '<p class="soft">All of it as JSON: ' + link("claims.json", "claims.json") + ".</p>"]
+    for figure, entry in FIGURES.items():
+        own = [finding for finding in findings if finding.claim.figure == figure]
+        if own:
+            head = f'<h3>{escape(entry.title)} <a class="soft" href="#{figure}">{entry.where}</a></h3>'
+            parts += [head, *(_claim(group, links) for group in _by_claim(own))]
+    return "\n".join(parts)
+
+
+def _words() -> str:
+    rows = [(badge(kind), meaning) for kind, meaning in WORDS.items()]
+    return table(("verdict", "means"), rows, "One rule for words")
+
+
+def _by_claim(findings: Sequence[Finding]) -> list[list[Finding]]:
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.claim.id, []).append(finding)
+    return list(groups.values())
+
+
+def _claim(group: Sequence[Finding], links: Links) -> str:
+    claim = group[0].claim
+    sides = "".join(_side(finding) for finding in group)
+    return (
+        f'<article class="claim" id="claim-{claim.id}"><h4><a href="#claim-{claim.id}">{escape(claim.sentence)}</a> '
+        f'<span class="soft">{escape(claim.where)}</span></h4>{sides}{_behind(group, links)}</article>'
+    )
+
+
+def _side(finding: Finding) -> str:
+    spec = f"<b>{finding.spec}</b> " if finding.spec else ""
+    budget = f' <span class="soft">[{escape(finding.budget)}]</span>' if finding.budget else ""
+    verdict = f"{badge(finding.kind, finding.verdict)}{escape(direction_of(finding))}"
+    return f"<p>{spec}{verdict} {escape(finding.evidence)}{budget}</p>{_comparisons(finding)}"
+
+
+def _comparisons(finding: Finding) -> str:
+    """The interval plots, folded."""
+    drawn = [row for row in finding.rows if row.comparison.found is not None]
+    if not drawn:
+        return ""
+    low, high = span(drawn)
+    rows = [_comparison(row, low, high) for row in drawn]
+    header = ("comparison", "interval", "value", "p (Holm)", "outcome")
+    whose = f"{finding.claim.sentence}, {finding.spec}" if finding.spec else finding.claim.sentence
+    caption = f"{whose}: the line is at {number(drawn[0].comparison.bound, 1)}"
+    body = table(header, rows, caption, {1: "plot", 2: "number", 3: "number"})
+    return f'<details class="rows"><summary>{_count(len(rows), "comparison")}</summary>{body}</details>'
+
+
+def _count(number_of: int, word: str) -> str:
+    return f"{number_of} {word}{'s' * (number_of != 1)}"
+
+
+def _comparison(row: Decision, low: float, high: float) -> tuple:
+    p = "–" if math.isnan(row.p) else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
+    return row.comparison.name, Raw(interval_row(row, low, high)), estimate(row.comparison.found), p, row.outcome
+
+
+def _behind(group: Sequence[Finding], links: Links) -> str:
+    """Where the test stands, and the cells that it read."""
+    claim, parts = group[0].claim, []
+    if claim.source:
+        parts.append(f"test: {links.source(claim.source)}")
+    elif claim.check:
+        parts.append(f"checks: {link(links.to(repository() / 'verification' / 'checks.py'), 'verification/checks.py')}")
+    cells = Counter(path for finding in group for path in _files(finding))
+    if cells:
+        shown = ", ".join(link(links.to(path), path.stem) for path in cells)
+        parts.append(f"<details><summary>{_count(len(cells), 'cell')}</summary>{shown}</details>")
+    return f'<div class="soft behind">{" · ".join(parts)}</div>' if parts else ""
+
+
+def _files(finding: Finding) -> list[Path]:
+    return [results_folder() / path for path in finding.cells]
+
+
+# ---- how verdicts are made ----
+
+
+def method() -> str:
+    """The statistics in words, and the simulated coverage."""
+    kept = kept_table()
+    words = (
+        "<ul><li>The paper's number is the mean over the five of ten seeds with the least validation error. Its error "
+        "is a bootstrap's that repeats the choice: draw ten seeds with replacement, choose five anew, take the mean. "
+        "The interval is the mean ± t · error, t with five degrees of freedom.</li>"
+        "<li>From fewer than five seeds there is no interval, no box and no bar.</li>"
+        "<li>Several comparisons in one claim are corrected after Holm; the interval of each is not.</li>"
+        f"<li>A claim of no difference needs the difference to be significantly less than {MARGIN} in "
+        "log<sub>10</sub> MSE (a factor of 1.26); by so much an explosion must exceed the baseline, too.</li>"
+        "<li>A published mean is held against the range in which the mean of ten more of our runs falls; a range "
+        f"wider than ±{TOLERANCE} (a factor of two) decides nothing.</li>"
+        "<li>In comparisons, an error above ten times the baseline's counts as ten times: the run has exploded, and "
+        "how far says nothing more.</li>"
+        "<li>Models are compared as independent: their seeds start different networks.</li>"
+        "<li>Real-world numbers are compared by Welch's test from mean, deviation and number of seeds.</li></ul>"
+    )
+    rows = []
+    for name, row in kept["coverage"].items():
+        title = Raw(f"<b>{escape(name)}</b>") if name == USED else name
+        rows.append((title, *(f"{row[key]:.1%}" for key in ("mean", "least", "most"))))
+    caption = (
+        f"How often a stated 95 % is right: {kept['trials']:,} simulated trials on each of {kept['populations']} "
+        "populations made from the recorded seeds (normal and smoothed); in bold the interval that is used"
+    )
+    command = '<p class="soft"><code>python -m pna coverage</code> simulates it again.</p>'
+    return words + table(("interval", "mean", "least", "most"), rows, caption) + command
+
+
+# ---- departures ----
+
+
+def departures() -> str:
+    """Where the released code departs from the paper, and what each departure alone does, where it has been run."""
+    rows = [(d.id, d.described, d.released, _effect(d.id)) for d in DEPARTURES]
+    header = ("departure", "described", "released", "effect on the average, log10 MSE")
+    return table(header, rows, "Below zero: the departure makes the task easier or the model better")
+
+
+def _effect(departure: str) -> Raw:
+    """Each model with this departure alone against the same without any."""
+    found = []
+    for model in MODELS:
+        one, other = (
+            recorded_run(Cell("multitask", spec, model, "16"), PROFILES["paper"]) for spec in (departure, "described")
+        )
+        if one and other:
+            found.append(f"{escape(MODELS[model].title)} {estimate(score(one) - score(other))}")
+    return Raw("<br>".join(found) or "not run alone")
+
+
+# ---- theory ----
+
+
+def theory() -> str:
+    """Every statement with its check."""
+    rows = [(row.statement, row.status, row.method, row.range, row.evidence, row.caveat) for row in outcomes()]
+    header = ("statement", "status", "kind of evidence", "range", "what was seen", "caveat")
+    return table(header, rows, "Statements of the paper and their checks, run now") + _slips()
+
+
+def _slips() -> str:
+    try:
+        from verification.slips import SLIPS
+    except ImportError:
+        return ""
+    rows = [(slip.where, slip.kind, slip.printed, slip.instance, slip.repair) for slip in SLIPS]
+    header = ("where", "kind", "as printed", "fails for", "repair")
+    return table(header, rows, "Slips and loose ends in the printed text, each with its repair")
+
+
+# ---- learning curves ----
+
+
+def learning(profile: str) -> str:
+    """Every recorded run's curve: small multiples by model, all seeds of a cell in one."""
+    words = (
+        "Validation loss (of MolHIV the training loss) over epochs; both axes are shared within a row, the loss is "
+        "logarithmic. A dot is the best epoch, a bar the last. Point at a curve, or tap it, for seed, epoch and loss."
+    )
+    groups: dict[str, dict[str, tuple[str, list[Curve]]]] = {}
+    for run in _all_runs(profile):
+        group = f"{run.cell.training}, {run.cell.spec}, {run.profile.name}"
+        title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
+        groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
+    for (title, _), found in scores(profile).items():
+        data, spec, _, edges = found.result.cell.split("/")
+        curves_ = [Curve.of(one) for one in found.result.replicas]
+        groups.setdefault(f"{data}, {spec}, {found.budget}", {})[f"{title}, {edges}"] = ("currentColor", curves_)
+    return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
+
+
+def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
+    everything = [one for _, found in cells.values() for one in found]
+    losses = [loss for one in everything for _, loss in one.points if loss]
+    if not losses:
+        return ""
+    epochs = max(one.last_epoch for one in everything)
+    low = math.floor(2 * math.log10(min(losses))) / 2
+    high = min(max(math.ceil(2 * math.log10(max(losses))) / 2, low + 0.5), low + 4.5)
+    drawn = "".join(curves(name, colour, found, epochs, low, high) for name, (colour, found) in cells.items())
+    axes = f"0 to {epochs:,} epochs, loss {10**low:.1g} to {10**high:.1g}"
+    return f'<h3>{escape(title)} <span class="soft">{axes}</span></h3><div class="multiples">{drawn}</div>'
+
+
+def _all_runs(profile: str) -> Iterable[Run]:
+    """Every run behind the figures, once."""
+    found: dict[tuple[str, str], Run] = {}
+    for entry in FIGURES.values():
+        for spec in SPECS if entry.experiment else ():
+            for run in runs_of(entry.experiment, spec, profile).found.values():
+                found.setdefault((str(run.cell), run.profile.name), run)
+    return found.values()
+
+
+# ---- speed and provenance ----
+
+
+def speeds() -> str:
+    """What benchmarks/ has measured."""
+    header = ("what", "ours", "faster than", "machine")
+    rows = speed.rows()
+    return (
+        table(header, rows, "Time, and how many times faster than the alternative")
+        if rows
+        else soft("Not measured here.")
+    )
+
+
+def provenance(profile: str) -> str:
+    """What the runs were made with: not the machine that drew the page."""
+    made = Counter(tuple(run.made_with.values()) for run in _all_runs(profile))
+    rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(made.items())]
+    words = (
+        "Each figure has a JSON beside it with the numbers drawn and the cells used; each cell has a JSON under "
+        "results/ with its configuration and hash, its versions and every seed's numbers. Loading checks the hash."
+    )
+    budget = f"Profile: {profile}. " + (
+        "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
+    )
+    return soft(words) + soft(budget) + table(("device", "code", "cells", "versions"), rows, "The runs that are shown")

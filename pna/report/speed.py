@@ -1,0 +1,69 @@
+"""The page's table of speed, from what benchmarks/ has measured."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from pna.places import repository
+
+__all__ = ["rows"]
+
+Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, machine
+
+
+def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
+    for row in facts["rows"]:
+        if row["model"] == "pna" and not facts.get("breakdown"):
+            what = f"one epoch and run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
+            yield what, f"{row['ms']:.2f} ms", f"{row['ratio']:,.0f} × the released code"
+
+
+def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
+    what = f"mean, max, min and std, {facts['nodes']:,} nodes, {facts['edges']:,} edges, {facts['graph']}"
+    ratio = facts["ratio"]["ours"]["total_ms"]
+    yield what, f"{facts['rows']['ours']['total_ms']:.2f} ms", f"{ratio:.1f} × PyTorch Geometric"
+
+
+def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
+    ours = facts["ms"]["ours, recorded"]
+    times = facts["times_ours_recorded"]["torch_geometric"]
+    yield (
+        f"one PNA layer on a batch as of {facts['batch']}, recorded",
+        f"{ours:.2f} ms",
+        f"{times:.1f} × PyTorch Geometric",
+    )
+
+
+def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
+    what = f"one PNA layer on a CPU, {facts['nodes']:,} nodes, {facts['edges']:,} edges"
+    yield what, f"{facts['pna']['seconds']:.2f} s", f"{facts['ratio']['seconds']:.2f} × PyTorch Geometric"
+
+
+def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
+    for row in facts["rows"]:
+        seconds = row["pna"]["seconds_per_epoch_and_run"]
+        what = f"one epoch and run of {row['cell']}, {row['pna']['runs']} seeds at once"
+        yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
+
+
+_READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
+    "training": _training,
+    "aggregation": _aggregation,
+    "layer_gpu": _layer,
+    "layer_cpu": _cpu,
+    "realworld": _realworld,
+}
+
+
+def rows() -> list[Row]:
+    """What is measured, with the machine; empty where benchmarks/ is not there."""
+    path = repository() / "benchmarks" / "results.jsonl"
+    if not path.exists():
+        return []
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [
+        (*row, facts["machine"]["device"]) for facts in lines for row in _READ.get(facts["benchmark"], _nothing)(facts)
+    ]
+
+
+def _nothing(facts: dict) -> Iterator[tuple[str, str, str]]:
+    return iter(())
