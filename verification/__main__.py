@@ -1,13 +1,14 @@
-"""`python -m verification find | check | figures | report | collide`."""
+"""`python -m verification prove | find | check | figures | report | collide`."""
 
 import argparse
 import sys
 from fractions import Fraction
 from pathlib import Path
 
-from verification import collide
+from verification import collide, prove
 from verification.checker import CertificateError, check_directory
 from verification.theorem_1 import NoCollisionError
+from verification.theorems import COQ, HOL_LIGHT, THEOREMS
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
@@ -31,6 +32,10 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         if name in ("find", "check"):
             command.add_argument("--directory", type=Path, default=CERTIFICATES, help="default: %(default)s")
+    command = commands.add_parser("prove", help="compile the formal proofs", description=prove.__doc__)
+    command.add_argument("--slow", action="store_true", help="HOL Light as well: half an hour")
+    command.add_argument("--record", action="store_true", help="keep what was proved, in formal/record.json")
+    command.set_defaults(run=_prove)
     command = commands.add_parser(
         "collide",
         help="Theorem 1 for your own aggregators",
@@ -49,6 +54,32 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=_collide)
     return parser
+
+
+def _prove(options: argparse.Namespace) -> int:
+    try:
+        answers = prove.prove_coq()
+        if options.record:
+            prove.record(COQ, answers)
+        if options.slow:
+            transcript, more = prove.prove_hol_light()
+            answers |= more
+            if options.record:
+                prove.TRANSCRIPT.write_text(transcript, encoding="utf-8")
+                prove.record(HOL_LIGHT, more)
+    except prove.NotProvedError as error:
+        print(f"not proved: {error}", file=sys.stderr)
+        return 1
+    except prove.ToolMissingError as error:
+        print(f"prove: {error}", file=sys.stderr)
+        return 2
+    for theorem in THEOREMS:
+        if theorem.name in answers:
+            answer = answers[theorem.name]
+            print(f"{theorem.paper}: {theorem.words}\n  {theorem.name} ({theorem.file}), {theorem.tool}")
+            print(f"       {answer['statement']}\n  {answer['assumptions']}\n")
+    print(f"{len(answers)} theorems, nothing assumed" + ("" if options.slow else "; Theorem 1 for all n: --slow"))
+    return 0
 
 
 def _find(options: argparse.Namespace) -> int:
