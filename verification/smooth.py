@@ -62,12 +62,11 @@ def ball(x: Exact) -> arb:
 
 
 def power(x: arb, k: int) -> arb:
-    """x^k, k ≥ 0, with x² never negative; flint's own power of a ball around 0 is not a number."""
+    """x^k for k ≥ 0; flint's own power of a ball around 0 is not a number."""
     if k == 0:
         return arb(1)
     half = power(x, k // 2)
-    square = arb(0).max(half * half) if half.contains(0) else half * half
-    return square * x if k % 2 else square
+    return half * half * x if k % 2 else half * half
 
 
 class Real:
@@ -137,9 +136,9 @@ class Real:
     __rmul__ = __mul__
 
     def __abs__(self) -> "Real":
-        if self.value >= 0:
+        if self.value > 0:
             return self
-        return -self if self.value <= 0 else self._either("abs", abs(self.value))
+        return -self if self.value < 0 else self._either("abs", abs(self.value))
 
     def _either(self, what: str, value: arb) -> "Real":
         """A value that is continuous, but has two formulas over the ball."""

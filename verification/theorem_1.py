@@ -224,11 +224,19 @@ def _null_direction(aggregators: Sequence[Aggregator], sphere: Sphere) -> list[a
     """The unit u with J(c) u = 0, which is the collision's direction in the limit r -> 0."""
     n = len(sphere.centre)
     _, jacobian = _system(aggregators, sphere, [arb(0)] * n)
-    # The last row would be 2u = 0; any normalisation does in its place that the null direction is not orthogonal to.
-    rows = [*jacobian.tolist()[:-1], [arb((-1) ** i) for i in range(n)]]
-    u = arb_mat(rows).mid().inv() * arb_mat([[arb(0)]] * (n - 1) + [[arb(1)]])
-    length = sum((x * x for x in u.entries()), arb(0)).sqrt()
-    return [(x / length).mid() for x in u.entries()]
+    # The last row would be 2u = 0. In its place u_k = 1 for each k in turn: the shortest u is the one that is known best.
+    directions = []
+    for k in range(n):
+        rows = [*jacobian.tolist()[:-1], [arb(int(i == k)) for i in range(n)]]
+        try:
+            u = (arb_mat(rows).mid().inv() * arb_mat([[arb(0)]] * (n - 1) + [[arb(1)]])).entries()
+        except ZeroDivisionError:  # u_k = 0
+            continue
+        directions.append((float(sum((x * x for x in u), arb(0)).sqrt().mid()), u))
+    if not directions:
+        raise ZeroDivisionError
+    length, u = min(directions, key=lambda pair: pair[0])
+    return [(x / length).mid() for x in u]
 
 
 def _newton(aggregators: Sequence[Aggregator], sphere: Sphere, u: list[arb]) -> list[arb] | None:
