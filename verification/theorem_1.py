@@ -224,7 +224,7 @@ def _null_direction(aggregators: Sequence[Aggregator], sphere: Sphere) -> list[a
     """The unit u with J(c) u = 0, which is the collision's direction in the limit r -> 0."""
     n = len(sphere.centre)
     _, jacobian = _system(aggregators, sphere, [arb(0)] * n)
-    # The last row would be 2u = 0. In its place u_k = 1 for each k in turn: the shortest u is the one that is known best.
+    # The last row would be 2u = 0. In its place u_k = 1 for each k in turn; the shortest u is known best.
     directions = []
     for k in range(n):
         rows = [*jacobian.tolist()[:-1], [arb(int(i == k)) for i in range(n)]]
