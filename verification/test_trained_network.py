@@ -11,17 +11,9 @@ from verification import trained_network
 from verification.counterexamples import PNA_FAILS
 from verification.smooth import ball, variables
 from verification.theorem_1 import collide
+from verification.trained_network import outputs
 
 WEIGHTS = trained_network.read_weights()
-
-
-def outputs(x: list) -> torch.Tensor:
-    """What the package's layer says of a node with these neighbours, whose own features are 0."""
-    features = torch.zeros(len(x) + 1, 2, dtype=torch.float64)
-    features[1:, 1] = torch.tensor([float(y) for y in x], dtype=torch.float64)
-    edges = torch.stack([torch.arange(1, len(x) + 1), torch.zeros(len(x), dtype=torch.long)])
-    with torch.no_grad():
-        return trained_network.layer(WEIGHTS)(features, edges)[0]
 
 
 @pytest.mark.parametrize("n", [2, 4])

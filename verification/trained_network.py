@@ -27,7 +27,7 @@ from verification.families import EPSILON, Family, mean
 from verification.smooth import Real, ball, maximum, minimum, sqrt
 from verification.theorem_1 import Aggregator, Sphere
 
-__all__ = ["SIZES", "WEIGHTS", "family", "layer", "read_weights", "weights_from"]
+__all__ = ["SIZES", "WEIGHTS", "family", "layer", "outputs", "read_weights", "weights_from"]
 
 WEIGHTS = Path(__file__).parent / "certificates" / "weights" / "trained_network.json"
 SIZES = range(2, 6)
@@ -121,6 +121,15 @@ def layer(weights: dict) -> pna.PNAConv:
         conv.U[0].weight[..., F:] = _tensor(weights["U"]).flatten(2)
         conv.mix.weight.copy_(_tensor(weights["mix"]))
     return conv
+
+
+def outputs(x: Sequence) -> Tensor:
+    """What the layer says of a node whose own features are 0 and whose neighbours have the random features x, [16]."""
+    features = torch.zeros(len(x) + 1, 2, dtype=torch.float64)
+    features[1:, RANDOM_FEATURE] = torch.tensor([float(y) for y in x], dtype=torch.float64)
+    edges = torch.stack([torch.arange(1, len(x) + 1), torch.zeros(len(x), dtype=torch.long)])
+    with torch.no_grad():
+        return layer(read_weights())(features, edges)[0]
 
 
 def _tensor(values: Sequence) -> Tensor:

@@ -5,7 +5,8 @@ is an interval over seeds (pna/report/scores.py): it holds, fails, or cannot be 
 given by the paper's full budget alone; less than that shows a direction and says "not yet run at full budget".
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pna.experiments import SPECS
@@ -14,7 +15,7 @@ from pna.report import realworld_claims as realworld
 from pna.report import structure
 from pna.report.runs import RECORDED, Runs, runs_of
 from pna.report.style import budget_text
-from pna.report.theory import outcomes
+from pna.report.theory import Outcome, outcomes
 
 __all__ = ["CLAIMS", "NOT_RUN", "VERDICTS", "Claim", "Finding", "judge"]
 
@@ -166,10 +167,15 @@ def _from_checks(claim: Claim) -> Finding:
     failed = [row for row in rows if row.status == "FAILS"]
     held, measured = (sum(row.status == status for row in rows) for status in ("holds", "measured"))
     caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
-    text = "; ".join(f"{row.statement}: {row.evidence}" for row in failed) or f"machine-checked; {caveats}".rstrip("; ")
+    text = "; ".join(f"{row.statement}: {row.evidence}" for row in failed) or f"{_kinds(rows)}; {caveats}".rstrip("; ")
     outcome = "fails" if failed else "holds"
     count = f"{held} of {len(rows)} checks hold" + f", {measured} is a measurement" * bool(measured)
     return Finding(claim, "", "not" if failed else "reproduced", outcome, f"{count}; {text}")
+
+
+def _kinds(rows: Sequence[Outcome]) -> str:
+    """Which kinds of evidence there are, with their numbers: "2 proved formally, 3 certified interval"."""
+    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rows).items())
 
 
 def _plain(claim: Claim, evidence: tests.Evidence) -> Finding:

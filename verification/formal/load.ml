@@ -1,5 +1,6 @@
-(* What theorem_1.ml needs of HOL Light's library: its multivariate analysis up to the invariance of domain (paths.ml).
-   With hol-light 20230128 of Debian 12 and libnum-ocaml-dev this takes about half an hour of one core, and 1.6 GB. *)
+(* What theorem_1.ml needs of HOL Light's library: the homology of Euclidean space, with the
+   invariance of domain (homology.ml), and the topology of vectors (topology.ml). With hol-light 20230128 of Debian 12 and
+   libnum-ocaml-dev this takes the better part of half an hour of one free core, and 1.5 GB. *)
 loadt "Library/card.ml";;
 loadt "Library/permutations.ml";;
 loadt "Library/products.ml";;
@@ -12,5 +13,3 @@ loadt "Multivariate/homology.ml";;
 loadt "Multivariate/vectors.ml";;
 loadt "Multivariate/determinants.ml";;
 loadt "Multivariate/topology.ml";;
-loadt "Multivariate/convex.ml";;
-loadt "Multivariate/paths.ml";;

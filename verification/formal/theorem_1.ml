@@ -40,6 +40,38 @@ let BALL_IN_CONE = prove
   RULE_ASSUM_TAC(REWRITE_RULE[dist]) THEN
   REWRITE_TAC[GSYM REAL_OF_NUM_ADD] THEN ASM_REAL_ARITH_TAC);;
 
+(* Brouwer's invariance of domain: the library's theorem on the Euclidean space of functions num -> real, carried over to
+   vectors by the homeomorphism between the two. *)
+let INVARIANCE_OF_DOMAIN_VECTORS = prove
+ (`!h:real^N->real^N s.
+        h continuous_on s /\ open s /\
+        (!x y. x IN s /\ y IN s /\ h x = h y ==> x = y)
+        ==> open(IMAGE h s)`,
+  REPEAT STRIP_TAC THEN
+  MP_TAC(REWRITE_RULE[HOMEOMORPHIC_MAPS_MAP] HOMEOMORPHIC_MAPS_EUCLIDEAN_SPACE_EUCLIDEAN) THEN
+  ABBREV_TAC `f':(num->real)->real^N = \x. lambda i. x i` THEN
+  ABBREV_TAC `f:real^N->num->real = \x i. if 1 <= i /\ i <= dimindex(:N) then x$i else &0` THEN
+  REWRITE_TAC[TOPSPACE_EUCLIDEAN; IN_UNIV] THEN STRIP_TAC THEN
+  REWRITE_TAC[OPEN_IN] THEN FIRST_ASSUM(fun th ->
+    GEN_REWRITE_TAC I [MATCH_MP HOMEOMORPHIC_MAP_OPENNESS_EQ th]) THEN
+  REWRITE_TAC[TOPSPACE_EUCLIDEAN; SUBSET_UNIV] THEN
+  MP_TAC(ISPECL [`dimindex(:N)`; `IMAGE (f:real^N->num->real) s`;
+                 `(f:real^N->num->real) o h o (f':(num->real)->real^N)`]
+    INVARIANCE_OF_DOMAIN_EUCLIDEAN_SPACE) THEN
+  ANTS_TAC THENL
+   [REPEAT CONJ_TAC THENL
+     [ASM_MESON_TAC[HOMEOMORPHIC_MAP_OPENNESS_EQ; OPEN_IN; SUBSET_UNIV; TOPSPACE_EUCLIDEAN];
+      MATCH_MP_TAC CONTINUOUS_MAP_COMPOSE THEN EXISTS_TAC `euclidean:(real^N)topology` THEN
+      ASM_SIMP_TAC[HOMEOMORPHIC_IMP_CONTINUOUS_MAP] THEN
+      MATCH_MP_TAC CONTINUOUS_MAP_COMPOSE THEN EXISTS_TAC `subtopology euclidean (s:real^N->bool)` THEN
+      ASM_REWRITE_TAC[CONTINUOUS_MAP_EUCLIDEAN] THEN
+      ASM_SIMP_TAC[CONTINUOUS_MAP_IN_SUBTOPOLOGY; CONTINUOUS_MAP_FROM_SUBTOPOLOGY;
+                   HOMEOMORPHIC_IMP_CONTINUOUS_MAP] THEN
+      ASM SET_TAC[];
+      REWRITE_TAC[IMP_CONJ; RIGHT_FORALL_IMP_THM; FORALL_IN_IMAGE; o_THM] THEN ASM_MESON_TAC[]];
+    MATCH_MP_TAC EQ_IMP THEN AP_TERM_TAC THEN
+    REWRITE_TAC[EXTENSION; IN_IMAGE; o_THM] THEN ASM_MESON_TAC[]]);;
+
 let THEOREM_1_ON_THE_CONE = prove
  (`!(g:num->real^N->real) m.
         m < dimindex(:N) /\
@@ -58,7 +90,7 @@ let THEOREM_1_ON_THE_CONE = prove
     ASM_MESON_TAC[CONTINUOUS_ON_SUBSET];
     ALL_TAC] THEN
   ASM_CASES_TAC `!x y:real^N. x IN b /\ y IN b /\ (f:real^N->real^N) x = f y ==> x = y` THENL
-   [MP_TAC(ISPECL [`f:real^N->real^N`; `b:real^N->bool`] INVARIANCE_OF_DOMAIN) THEN
+   [MP_TAC(ISPECL [`f:real^N->real^N`; `b:real^N->bool`] INVARIANCE_OF_DOMAIN_VECTORS) THEN
     ASM_REWRITE_TAC[] THEN EXPAND_TAC "b" THEN REWRITE_TAC[OPEN_BALL] THEN ASM_REWRITE_TAC[] THEN
     DISCH_TAC THEN
     SUBGOAL_THEN `IMAGE (f:real^N->real^N) b SUBSET interior {y | y$(dimindex(:N)) = &0}` MP_TAC THENL
