@@ -1,13 +1,15 @@
-"""`python -m verification find | check | figures | report | collide`."""
+"""`python -m verification prove | find | check | figures | report | collide`."""
 
 import argparse
 import sys
 from fractions import Fraction
 from pathlib import Path
 
-from verification import collide
-from verification.checker import CertificateError, check_directory
+from verification import collide, prove
+from verification.checker import CertificateError, check_directory, check_file
+from verification.files import write
 from verification.theorem_1 import NoCollisionError
+from verification.theorems import COQ, HOL_LIGHT, THEOREMS
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
@@ -29,8 +31,14 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(run=run)
-        if name in ("find", "check"):
+        if name == "find":
             command.add_argument("--directory", type=Path, default=CERTIFICATES, help="default: %(default)s")
+        if name == "check":
+            command.add_argument("files", type=Path, nargs="*", help="default: all certificates of this folder")
+    command = commands.add_parser("prove", help="compile the formal proofs", description=prove.__doc__)
+    command.add_argument("--slow", action="store_true", help="HOL Light as well: half an hour")
+    command.add_argument("--record", action="store_true", help="keep what was proved, in formal/record.json")
+    command.set_defaults(run=_prove)
     command = commands.add_parser(
         "collide",
         help="Theorem 1 for your own aggregators",
@@ -47,8 +55,35 @@ def _parser() -> argparse.ArgumentParser:
         metavar=("LOW", "HIGH"),
         help="where to look: the collision is near n equally spaced points from LOW to HIGH (default: 1 2)",
     )
+    command.add_argument("--out", type=Path, metavar="FILE", help="write the collision as a certificate")
     command.set_defaults(run=_collide)
     return parser
+
+
+def _prove(options: argparse.Namespace) -> int:
+    try:
+        answers = prove.prove_coq()
+        if options.record:
+            prove.record(COQ, answers)
+        if options.slow:
+            transcript, more = prove.prove_hol_light()
+            answers |= more
+            if options.record:
+                prove.TRANSCRIPT.write_text(transcript, encoding="utf-8")
+                prove.record(HOL_LIGHT, more)
+    except prove.NotProvedError as error:
+        print(f"not proved: {error}", file=sys.stderr)
+        return 1
+    except prove.ToolMissingError as error:
+        print(f"prove: {error}", file=sys.stderr)
+        return 2
+    for theorem in THEOREMS:
+        if theorem.name in answers:
+            answer = answers[theorem.name]
+            print(f"{theorem.paper}: {theorem.words}\n  {theorem.name} ({theorem.file}), {theorem.tool}")
+            print(f"       {answer['statement']}\n  {answer['assumptions']}\n")
+    print(f"{len(answers)} theorems, nothing assumed" + ("" if options.slow else "; Theorem 1 for all n: --slow"))
+    return 0
 
 
 def _find(options: argparse.Namespace) -> int:
@@ -61,8 +96,11 @@ def _find(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     try:
-        print("\n".join(check_directory(options.directory)))
-    except CertificateError as error:
+        for path in options.files:
+            print(f"{path}: {len(check_file(path))} certificates hold")
+        if not options.files:
+            print("\n".join(check_directory(CERTIFICATES)))
+    except (CertificateError, OSError) as error:
         print(f"rejected: {error}", file=sys.stderr)
         return 1
     return 0
@@ -84,13 +122,18 @@ def _report(_: argparse.Namespace) -> int:
 
 def _collide(options: argparse.Namespace) -> int:
     try:
-        print(collide.collision_report(collide.load(options.aggregators), options.n, *options.interval))
+        found = collide.find_collision(collide.load(options.aggregators), options.n, *options.interval)
     except collide.UsageError as error:
         print(f"collide: {error}", file=sys.stderr)
         return 2
     except NoCollisionError as error:
         print(f"collide: {error}", file=sys.stderr)
         return 1
+    print(found)
+    if options.out is not None:
+        write(options.out, collide.certificate_file(found))
+        check_file(options.out)
+        print(f"The independent checker accepts {options.out}.")
     return 0
 
 

@@ -1,165 +1,200 @@
 """The independent checker: re-checks every certificate of `certificates/` from what it says, and nothing else.
 
-It imports nothing of this package but its own interval tests (`interval_checker`): aggregators, moments and
-encodings are evaluated here once more, by other formulas where there are any. A certificate is a proof, not a seal:
-it is rejected when what it says is not proved by it, so a change that leaves a true and provable statement is
-accepted.
+It imports nothing of this package but its own parts (`certificate`, `interval_checker`, `program_checker`):
+aggregators, moments and encodings are evaluated here once more, by other formulas where there are any. A certificate is
+a proof, not a seal: it is rejected when what it says is not proved by it, so a change that leaves a true and provable
+statement is accepted. A file's certificates must be of the kind, and of the aggregators, that its statement is about.
 """
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 
-from verification.interval_checker import CONTINUOUS, FAMILIES, box_holds_a_collision, sign_changes
+from verification.certificate import (
+    BITS,
+    CertificateError,
+    ball,
+    fields,
+    name,
+    names,
+    natural,
+    rational,
+    rationals,
+    read_json,
+    require,
+)
+from verification.interval_checker import check_box, check_sign_change
 
-__all__ = ["CertificateError", "check_certificate", "check_directory", "check_file"]
+__all__ = ["STATEMENTS", "CertificateError", "Proved", "check_certificate", "check_directory", "check_file", "sizes"]
 
 
-class CertificateError(ValueError):
-    """A certificate that is malformed, or that does not prove what it says."""
+@dataclass(frozen=True)
+class Proved:
+    """What a certificate proves: its kind, the aggregators it is about, and the size of the multisets."""
+
+    kind: str
+    about: str
+    n: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A file's statement, and the kinds of certificates and the aggregators (None: any) that it is about."""
+
+    text: str
+    kinds: frozenset[str]
+    about: frozenset[str] | None = None
+
+
+def _boxes(about: str) -> Statement:
+    return Statement(f"Theorem 1: {about}", frozenset({"box"}), frozenset({about}))
+
+
+STATEMENTS: dict[str, Statement] = {
+    "counterexamples": Statement(
+        "figure 1: multisets that some aggregators do not tell apart", frozenset({"collision"})
+    ),
+    "prouhet_tarry_escott": Statement(
+        "Theorem 1: n integers that share n - 1 power sums", frozenset({"collision"}), frozenset({"n - 1 power sums"})
+    ),
+    "theorem_1_n2": Statement(
+        "Theorem 1, n = 2: continuous aggregators, by the intermediate value theorem", frozenset({"sign change"})
+    ),
+    "theorem_1_power_sums": _boxes("power sums"),
+    "theorem_1_power_means": _boxes("power means"),
+    "theorem_1_log_sum_exp": _boxes("log-sum-exp"),
+    "theorem_1_random_networks": _boxes("random networks"),
+    "theorem_1_paper_smooth": _boxes("the paper's smooth aggregators"),
+    "theorem_1_trained_network": _boxes("trained PNA network"),
+    "proposition_1": Statement("Proposition 1: multisets from their moments", frozenset({"moments"})),
+    "theorem_2": Statement(
+        "Theorem 2: multisets from the scaled mean, and collisions where a hypothesis is dropped",
+        frozenset({"encoding", "encoding collision"}),
+    ),
+    "collide": Statement(
+        "Theorem 1: a collision of given aggregators", frozenset({"box", "sign change"}), frozenset({"program"})
+    ),
+}
+"""What a file may state, by the name it has in `certificates/`; `collide` is what users' files state, of any name."""
 
 
 def check_directory(directory: Path) -> list[str]:
     """Checks every certificate file; returns a line for each, raises CertificateError at the first that fails."""
     files = sorted(directory.glob("*.json"))
-    if not files:
-        raise CertificateError(f"{directory}: there are no certificates")
-    return [f"{path.name}: {check_file(path)} certificates hold" for path in files]
+    require(bool(files), f"{directory}: there are no certificates")
+    return [f"{path.name}: {len(check_file(path))} certificates hold" for path in files]
 
 
-def check_file(path: Path) -> int:
-    """Checks one file and returns how many certificates it holds."""
+def check_file(path: Path) -> list[Proved]:
+    """Checks one file; returns what its certificates prove."""
+    content = read_json(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CertificateError(f"{path.name}: not JSON: {error}") from error
-    if not isinstance(content, dict) or set(content) != {"statement", "certificates"}:
-        raise CertificateError(f"{path.name}: must be an object with the fields statement and certificates")
-    certificates = content["certificates"]
-    if not isinstance(certificates, list) or not certificates:
-        raise CertificateError(f"{path.name}: certificates must be a list that is not empty")
+        fields(content, {"statement", "certificates"}, "the file")
+        statement = _statement(path.stem, content["statement"])
+        certificates = content["certificates"]
+        require(
+            isinstance(certificates, list) and 0 < len(certificates) <= 1000, "there must be 1 to 1000 certificates"
+        )
+    except CertificateError as error:
+        raise CertificateError(f"{path.name}: {error}") from error
+    proved = []
     for i, certificate in enumerate(certificates):
         try:
-            check_certificate(certificate)
+            proved.append(check_certificate(certificate, path.parent))
+            _fits(proved[-1], statement)
+            require(proved[-1].kind != "box" or proved[-1] not in proved[:-1], f"n = {proved[-1].n} twice")
         except CertificateError as error:
             raise CertificateError(f"{path.name}, certificate {i}: {error}") from error
-    return len(certificates)
+    return proved
 
 
-def check_certificate(certificate: object) -> None:
-    """Raises CertificateError unless the certificate proves what it says."""
-    if not isinstance(certificate, dict) or certificate.get("kind") not in list(KINDS):
-        raise CertificateError(f"kind must be one of {sorted(KINDS)}")
-    fields, check = KINDS[certificate["kind"]]
-    if set(certificate) != fields | {"kind"}:
-        raise CertificateError(f"fields must be {sorted(fields)}, got {sorted(set(certificate) - {'kind'})}")
+def _statement(stem: str, text: object) -> Statement:
+    by_text = {statement.text: statement for statement in STATEMENTS.values()}
+    name(text, by_text, "the statement")
+    expected = STATEMENTS.get(stem, by_text[text])
+    require(by_text[text] == expected, f"the statement of this file must be {expected.text!r}, got {text!r}")
+    return expected
+
+
+def _fits(proved: Proved, statement: Statement) -> None:
+    require(proved.kind in statement.kinds, f"a {proved.kind} is no proof of {statement.text!r}")
+    require(
+        statement.about is None or proved.about in statement.about,
+        f"it is about {proved.about}, and the file's statement is {statement.text!r}",
+    )
+
+
+def sizes(proved: Iterable[Proved]) -> str:
+    """The sizes that were checked, in words: "n = 2 … 10, 12"."""
+    numbers, parts = sorted({p.n for p in proved}), []
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [n for _, n in group]
+        parts.append(f"{run[0]} … {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)))
+    return f"n = {', '.join(parts)}"
+
+
+def check_certificate(certificate: object, directory: Path | None = None) -> Proved:
+    """What the certificate proves; raises CertificateError unless it does. Weights that it names are in `directory`."""
+    require(isinstance(certificate, dict), "a certificate must be an object")
+    kind = name(certificate.get("kind"), KINDS, "kind")
+    wanted, check = KINDS[kind]
+    given = fields(certificate, {*wanted, "kind"}, f"a {kind}")
+    values = {key: value for key, value in given.items() if key != "kind"}
     try:
-        check(**{name: value for name, value in certificate.items() if name != "kind"})
+        about, n = check(**values, directory=directory) if kind == "box" else check(**values)
     except CertificateError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-        raise CertificateError(f"cannot be evaluated: {error}") from error
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
+        raise CertificateError(f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}") from error
+    return Proved(kind, about, n)
 
 
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise CertificateError(message)
-
-
-def _rational(text: object) -> Fraction:
-    _require(
-        isinstance(text, str) and re.fullmatch(r"-?\d+(/[1-9]\d*)?", text) is not None, f"not a rational: {text!r}"
-    )
-    return Fraction(text)
-
-
-def _rationals(texts: object) -> list[Fraction]:
-    _require(isinstance(texts, list) and len(texts) > 0, f"not a list of rationals: {texts!r}")
-    return [_rational(text) for text in texts]
-
-
-def _natural(value: object, smallest: int = 1) -> int:
-    _require(
-        isinstance(value, int) and not isinstance(value, bool) and value >= smallest, f"not a whole number: {value!r}"
-    )
-    return value
-
-
-def _ball(q: Fraction) -> arb:
-    return arb(fmpq(q.numerator, q.denominator))
-
-
-def _aggregate(name: str, x: list[Fraction]) -> Fraction:
+def _aggregate(aggregator: str, x: list[Fraction]) -> Fraction:
     """An aggregator over the rationals; std by its square, as a sum over pairs."""
     d = len(x)
-    if name == "mean":
+    if aggregator == "mean":
         return sum(x, Fraction(0)) / d
-    if name == "std":
+    if aggregator == "std":
         return sum(((a - b) ** 2 for a in x for b in x), Fraction(0)) / (2 * d * d)
-    if name in ("max", "min"):
-        return sorted(x)[-1 if name == "max" else 0]
-    match = re.fullmatch(r"power sum ([1-9]\d*)", name)
-    _require(match is not None, f"unknown aggregator {name!r}")
+    if aggregator in ("max", "min"):
+        return sorted(x)[-1 if aggregator == "max" else 0]
+    match = re.fullmatch(r"power sum ([1-9][0-9]?)", aggregator)
+    require(match is not None, f"unknown aggregator {aggregator[:40]!r}: mean, std, max, min, power sum 1 to 99")
     return sum((y ** int(match[1]) for y in x), Fraction(0))
 
 
-def _check_collision(first: object, second: object, agree: list[str], differ: list[str]) -> None:
+def _check_collision(first: object, second: object, agree: object, differ: object) -> tuple[str, int]:
     """Two different multisets, the aggregators that agree on them, and those that do not."""
-    x, y = _rationals(first), _rationals(second)
-    _require(sorted(x) != sorted(y), "the two multisets are the same")
-    _require(len(agree) > 0, "no aggregator is said to agree")
-    for name in agree:
-        _require(_aggregate(name, x) == _aggregate(name, y), f"{name} differs")
-    for name in differ:
-        _require(_aggregate(name, x) != _aggregate(name, y), f"{name} agrees")
+    x, y = rationals(first, "first", 100), rationals(second, "second", 100)
+    require(sorted(x) != sorted(y), "the two multisets are the same")
+    agree, differ = names(agree, "agree"), names(differ, "differ")
+    require(len(agree) > 0, "no aggregator is said to agree")
+    for aggregator in agree:
+        require(_aggregate(aggregator, x) == _aggregate(aggregator, y), f"{aggregator} differs")
+    for aggregator in differ:
+        require(_aggregate(aggregator, x) != _aggregate(aggregator, y), f"{aggregator} agrees")
+    n = len(x)
+    power_sums = len(y) == n and agree == [f"power sum {k}" for k in range(1, n)]
+    return "n - 1 power sums" if power_sums else " and ".join(agree), n
 
 
-def _check_box(
-    n: object, aggregators: dict, centre: object, radius: str, midpoints: object, radii: object, precision: object
-) -> None:
-    """A box that holds a collision of n - 1 aggregators."""
-    _natural(n, 2)
-    c, m, r = _rationals(centre), _rationals(midpoints), _rationals(radii)
-    _require(len(c) == len(m) == len(r) == n, f"centre and box must have n = {n} coordinates")
-    _require(_rational(radius) > 0 and all(q > 0 for q in r), "radii must be positive")
-    _require(aggregators.get("name") in FAMILIES, f"unknown aggregators {aggregators.get('name')!r}")
-    _, fields = FAMILIES[aggregators["name"]]
-    _require(set(aggregators) == fields | {"name"}, f"the aggregators' fields must be {sorted(fields)}")
-    described = {key: value if key in ("name", "aggregators") else _nested(value) for key, value in aggregators.items()}
-    _require(len(described.get("aggregators", [])) == len(set(described.get("aggregators", []))), "an aggregator twice")
-    reason = box_holds_a_collision(described, c, _rational(radius), m, r, _natural(precision, 2))
-    _require(reason is None, str(reason))
-
-
-def _nested(value: object) -> list | Fraction:
-    return [_nested(item) for item in value] if isinstance(value, list) else _rational(value)
-
-
-def _check_sign_change(aggregator: str, centre: object, a: str, b: str, precision: object) -> None:
-    """A collision of one continuous aggregator on two reals, by the intermediate value theorem."""
-    _require(aggregator in CONTINUOUS, f"unknown aggregator {aggregator!r}")
-    c = _rationals(centre)
-    _require(len(c) == 2, "the centre must have two coordinates")
-    reason = sign_changes(aggregator, c, _rational(a), _rational(b), _natural(precision, 2))
-    _require(reason is None, str(reason))
-
-
-def _check_moments(n: object, elements: object, mean: str, moments: object) -> None:
+def _check_moments(n: object, elements: object, mean: object, moments: object) -> tuple[str, int]:
     """The moments of the multiset, and that they determine it: exp(Σ (-1)^(k-1) p_k t^k / k) = Π (1 + r_i t) up to t^n.
 
     The left side is a function of the moments alone; the right side has one factorisation.
     """
-    x, mu, M = _rationals(elements), _rational(mean), _rationals(moments)
-    _require(len(x) == _natural(n, 2) and len(M) == n - 1, f"there must be n = {n} elements and n - 1 moments")
+    natural(n, "n", 2, 64)
+    x, mu, M = rationals(elements, "elements", 100), rational(mean, "mean"), rationals(moments, "moments")
+    require(len(x) == n and len(M) == n - 1, f"there must be n = {n} elements and n - 1 moments")
     r = [y - mu for y in x]
-    _require(sum(r, Fraction(0)) == 0, "the mean is not that of the elements")
+    require(sum(r, Fraction(0)) == 0, "the mean is not that of the elements")
     for k, moment in enumerate(M, start=2):
-        _require(sum((y**k for y in r), Fraction(0)) == n * moment, f"moment {k} is not that of the elements")
+        require(sum((y**k for y in r), Fraction(0)) == n * moment, f"moment {k} is not that of the elements")
     p = [Fraction(0), *(n * moment for moment in M)]
     logarithm = [Fraction(0), *((-1) ** (k - 1) * p[k - 1] / k for k in range(1, n + 1))]
     series = [Fraction(1)]
@@ -168,46 +203,73 @@ def _check_moments(n: object, elements: object, mean: str, moments: object) -> N
     product = [Fraction(1)]
     for y in r:
         product = [a + y * b for a, b in zip([*product, Fraction(0)], [Fraction(0), *product], strict=True)]
-    _require(series == product, "the moments do not give the elements back")
+    require(series == product, "the moments do not give the elements back")
+    return "moments", n
 
 
-def _scaler(scaler: dict) -> dict[int, Fraction | arb]:
-    if scaler.get("name") == "table" and set(scaler) == {"name", "values"}:
-        return dict(enumerate(_rationals(scaler["values"]), start=1))
-    _require(scaler.get("name") == "logarithmic" and set(scaler) == {"name", "alpha", "largest"}, "unknown scaler")
-    _require(scaler["alpha"] in (1, -1), "alpha must be 1 or -1")
-    return {d: arb(d + 1).log() ** scaler["alpha"] for d in range(1, _natural(scaler["largest"]) + 1)}
+LARGEST_Z, LARGEST_N, LARGEST_SIZE = 200, 1000, 64
 
 
-def _check_encoding(scaler: dict, N: object, K: str, multiset: list, h: list, depth: object, precision: object) -> None:
-    """Theorem 2's hypotheses for this scaler, N and K; and that h, given as a ball, decodes to the multiset."""
-    X = sorted(_natural(z) for z in multiset)
-    offset, (middle, radius) = _rational(K), _rationals(h)
-    _require(radius >= 0 and max(X) <= _natural(depth), "the radius must not be negative, nor depth less than max Z")
-    with ctx.workprec(_natural(precision, 2)):
+def _multiset(value: object, what: str, smallest: int) -> list[int]:
+    require(
+        isinstance(value, list) and 0 < len(value) <= LARGEST_SIZE, f"{what} must hold 1 to {LARGEST_SIZE} elements"
+    )
+    return sorted(natural(z, what, smallest, LARGEST_Z) for z in value)
+
+
+def _table(scaler: dict) -> dict[int, Fraction]:
+    fields(scaler, {"name", "values"}, "a scaler's table")
+    values = rationals(scaler["values"], "the scaler's values", 200)
+    require(len(values) <= LARGEST_SIZE, f"a scaler has at most {LARGEST_SIZE} values")
+    return dict(enumerate(values, start=1))
+
+
+def _scaler(scaler: object) -> dict[int, Fraction | arb]:
+    require(isinstance(scaler, dict), "the scaler must be an object")
+    if name(scaler.get("name"), ["table", "logarithmic"], "the scaler's name") == "table":
+        return _table(scaler)
+    fields(scaler, {"name", "alpha", "largest"}, "a logarithmic scaler")
+    alpha = natural(scaler["alpha"], "alpha", -1, 1)
+    require(alpha != 0, "alpha must be 1 or -1")
+    largest = natural(scaler["largest"], "the largest size", 1, LARGEST_SIZE)
+    return {d: arb(d + 1).log() ** alpha for d in range(1, largest + 1)}
+
+
+def _check_encoding(
+    scaler: object, N: object, K: object, multiset: object, h: object, depth: object, precision: object
+) -> tuple[str, int]:
+    """Theorem 2's hypotheses for this scaler, N and K; that the ball h holds h(X), and that it decodes to X alone."""
+    X = _multiset(multiset, "the multiset", 1)
+    offset = rational(K, "K", 200)
+    require(isinstance(h, list) and len(h) == 2, "h must be a midpoint and a radius")
+    middle, radius = rationals(h, "h")
+    natural(N, "N", 2, LARGEST_N)
+    natural(depth, "depth", 1, LARGEST_Z)
+    natural(precision, "precision", 2, BITS)
+    require(radius >= 0 and max(X) <= depth, "the radius must not be negative, nor depth less than max Z")
+    d, mean = len(X), offset + sum((Fraction(1, N**z) for z in X), Fraction(0)) / len(X)
+    with ctx.workprec(2 * precision + 64):  # so that the checker's own ball of h(X) is far narrower than the stated one
         exact = _scaler(scaler)
-        s = {d: _ball(v) if isinstance(v, Fraction) else v for d, v in exact.items()}
-        _require(_natural(N) > max(s) + 1 and 1 <= len(X) <= max(s), "N must exceed |X| + 1, and s be defined at |X|")
+        require(N > max(exact) + 1 and d <= max(exact), "N must exceed the largest size + 1, and s be defined at |X|")
+        s = {size: ball(v) if isinstance(v, Fraction) else v for size, v in exact.items()}
         _check_hypotheses(s, offset)
-        value, mean = (
-            arb(_ball(middle), _ball(radius)),
-            offset + sum((Fraction(1, N**z) for z in X), Fraction(0)) / len(X),
-        )
-        if isinstance(exact[len(X)], Fraction):
-            _require(abs(exact[len(X)] * mean - middle) <= radius, "h is not the value of the multiset")
+        if isinstance(exact[d], Fraction):
+            require(abs(exact[d] * mean - middle) <= radius, "h is not the value of the multiset")
         else:
-            _require(value.overlaps(s[len(X)] * _ball(mean)), "h is not the value of the multiset")
-        found = [digits for d in s for digits in _readings(value * d / s[d] - _ball(offset * d), d, N, depth)]
-    _require(found == [X], "h does not decode to the multiset alone")
+            require(abs(s[d] * ball(mean) - ball(middle)) <= ball(radius), "h is not the value of the multiset")
+        value = arb(ball(middle), ball(radius))
+        found = [digits for e in s for digits in _readings(value * e / s[e] - ball(offset * e), e, N, depth)]
+    require(found == [X], "h does not decode to the multiset alone")
+    return "the scaled mean", d
 
 
 def _check_hypotheses(s: dict[int, arb], K: Fraction) -> None:
     """A positive injective scaler, and K > 1/(γ - 1), where γ is the smallest ratio of neighbours in order."""
-    _require(all(v > 0 for v in s.values()), "the scaler is not certainly positive")
-    ordered = sorted(s.values(), key=lambda v: float(v.mid()))
+    require(all(v > 0 for v in s.values()), "the scaler is not certainly positive")
+    ordered = sorted(s.values(), key=lambda v: v.mid().fmpq())
     gaps = [b / a - 1 for a, b in itertools.pairwise(ordered)]
-    _require(
-        K > 0 and all(_ball(K) * gap > 1 for gap in gaps),
+    require(
+        K > 0 and all(ball(K) * gap > 1 for gap in gaps),
         "K is not certainly above 1/(γ - 1), or the scaler is not certainly injective",
     )
 
@@ -217,7 +279,7 @@ def _readings(rest: arb, d: int, N: int, depth: int) -> Iterable[list[int]]:
     if rest < 0 or rest > d:
         return
     integer = (rest * N**depth).unique_fmpz()
-    _require(integer is not None, "h is not narrow enough for its digits")
+    require(integer is not None, "h is not narrow enough for its digits")
     integer, digits = int(integer), []
     for z in range(depth, 0, -1):
         integer, digit = divmod(integer, N)
@@ -226,25 +288,28 @@ def _readings(rest: arb, d: int, N: int, depth: int) -> Iterable[list[int]]:
         yield sorted(digits)
 
 
-def _check_encoding_collision(scaler: dict, N: object, K: str, first: list, second: list) -> None:
+def _check_encoding_collision(scaler: object, N: object, K: object, first: object, second: object) -> tuple[str, int]:
     """Two different multisets with one value of h, exactly; a logarithmic scaler in units of log 2."""
-    X, Y = ([_natural(z, 0) for z in multiset] for multiset in (first, second))
-    _require(sorted(X) != sorted(Y), "the two multisets are the same")
-    if scaler == {"name": "logarithm of powers of 2"}:
-        s = {2**e - 1: Fraction(e) for e in range(1, 16)}
+    X, Y = _multiset(first, "first", 0), _multiset(second, "second", 0)
+    require(X != Y, "the two multisets are the same")
+    natural(N, "N", 2, LARGEST_N)
+    offset = rational(K, "K", 200)
+    require(isinstance(scaler, dict), "the scaler must be an object")
+    if name(scaler.get("name"), ["table", "logarithm of powers of 2"], "the scaler's name") == "table":
+        s = _table(scaler)
     else:
-        s = dict(enumerate(_rationals(scaler["values"]), start=1))
-    h = [
-        s[len(Z)] * (sum((Fraction(1, _natural(N, 2) ** z) for z in Z), Fraction(0)) / len(Z) + _rational(K))
-        for Z in (X, Y)
-    ]
-    _require(h[0] == h[1], "h differs")
+        fields(scaler, {"name"}, "the logarithm of powers of 2")
+        s = {2**e - 1: Fraction(e) for e in range(1, 7)}
+    require(len(X) in s and len(Y) in s, "the scaler is not given at these sizes")
+    h = [s[len(Z)] * (sum((Fraction(1, N**z) for z in Z), Fraction(0)) / len(Z) + offset) for Z in (X, Y)]
+    require(h[0] == h[1], "h differs")
+    return "the scaled mean", len(X)
 
 
-KINDS: dict[str, tuple[frozenset[str], Callable[..., None]]] = {
+KINDS: dict[str, tuple[frozenset[str], Callable[..., tuple[str, int]]]] = {
     "collision": (frozenset({"first", "second", "agree", "differ"}), _check_collision),
-    "box": (frozenset({"n", "aggregators", "centre", "radius", "midpoints", "radii", "precision"}), _check_box),
-    "sign change": (frozenset({"aggregator", "centre", "a", "b", "precision"}), _check_sign_change),
+    "box": (frozenset({"n", "aggregators", "centre", "radius", "midpoints", "radii", "precision"}), check_box),
+    "sign change": (frozenset({"aggregator", "centre", "a", "b", "precision"}), check_sign_change),
     "moments": (frozenset({"n", "elements", "mean", "moments"}), _check_moments),
     "encoding": (frozenset({"scaler", "N", "K", "multiset", "h", "depth", "precision"}), _check_encoding),
     "encoding collision": (frozenset({"scaler", "N", "K", "first", "second"}), _check_encoding_collision),

@@ -4,22 +4,22 @@ Numbers are exact: rationals are strings "p/q", a ball is its midpoint and radiu
 so that an interrupted run leaves the old ones whole. `checker` says what each kind of certificate proves.
 """
 
-import json
-import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from flint import arb, ctx
 
-from verification import counterexamples, families, theorem_1, theorem_2
+from verification import counterexamples, families, theorem_1, theorem_2, trained_network
+from verification.checker import STATEMENTS
+from verification.files import write
 from verification.intermediate_value import CONTINUOUS, bracket
 from verification.proposition_1 import central_moments
-from verification.trained_layer import train
 
-__all__ = ["CERTIFICATES", "FILES", "box", "encoding", "find", "write"]
+__all__ = ["CERTIFICATES", "MAKERS", "box", "encoding", "find"]
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 
@@ -28,17 +28,10 @@ def find(directory: Path = CERTIFICATES) -> list[Path]:
     """Finds and writes all certificates."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, (statement, make) in FILES.items():
+    for name, make in MAKERS.items():
         paths.append(directory / f"{name}.json")
-        write(paths[-1], {"statement": statement, "certificates": list(make())})
+        write(paths[-1], {"statement": STATEMENTS[name].text, "certificates": list(make())})
     return paths
-
-
-def write(path: Path, content: dict) -> None:
-    """Writes JSON, atomically."""
-    temporary = path.with_suffix(".partial")
-    temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def box(family: families.Family) -> dict:
@@ -115,9 +108,8 @@ def _boxes(name: str) -> Iterator[dict]:
     return (box(make(n)) for n in sizes)
 
 
-def _trained_layer() -> Iterator[dict]:
-    model = train()
-    return (box(model.family(n)) for n in (2, 3, 5, 8, 16))
+def _trained_network() -> Iterator[dict]:
+    return (box(trained_network.family(n)) for n in trained_network.SIZES)
 
 
 def _moments() -> Iterator[dict]:
@@ -177,19 +169,13 @@ def _exact(x: arb) -> Fraction:
     return Fraction(int(q.p), int(q.q))
 
 
-FILES = {
-    "counterexamples": ("figure 1: multisets that some aggregators do not tell apart", _counterexamples),
-    "prouhet_tarry_escott": ("Theorem 1: n integers that share n - 1 power sums", _prouhet_tarry_escott),
-    "theorem_1_n2": ("Theorem 1, n = 2: continuous aggregators, by the intermediate value theorem", _two),
-    **{
-        f"theorem_1_{name}": (f"Theorem 1: {name.replace('_', ' ')}", lambda name=name: _boxes(name))
-        for name in families.FAMILIES
-    },
-    "theorem_1_trained_layer": ("Theorem 1: outputs of a trained PNA layer", _trained_layer),
-    "proposition_1": ("Proposition 1: multisets from their moments", _moments),
-    "theorem_2": (
-        "Theorem 2: multisets from the scaled mean, and collisions where a hypothesis is dropped",
-        lambda: chain(_encodings(), _encoding_collisions()),
-    ),
+MAKERS: dict[str, Callable[[], Iterable[dict]]] = {
+    "counterexamples": _counterexamples,
+    "prouhet_tarry_escott": _prouhet_tarry_escott,
+    "theorem_1_n2": _two,
+    **{f"theorem_1_{name}": partial(_boxes, name) for name in families.FAMILIES},
+    "theorem_1_trained_network": _trained_network,
+    "proposition_1": _moments,
+    "theorem_2": lambda: chain(_encodings(), _encoding_collisions()),
 }
-"""The certificate files: their statements, and what makes their certificates."""
+"""What makes the certificates of each file; `checker.STATEMENTS` says what each states."""

@@ -7,8 +7,9 @@ Then h(t + 2) = -h(t), so by the intermediate value theorem h vanishes somewhere
 one value on two multisets, which are different because u(t) ≠ 0. ∎  (This is Borsuk–Ulam in dimension 1.)
 
 Realised by `bracket`: bisection down to a small interval of t with h certainly negative at one end and certainly
-positive at the other, in ball arithmetic. It needs continuity only: `maximum`, `minimum` and `absolute` are
-allowed.
+positive at the other, and every step of g finite over all of the interval, in ball arithmetic; without the latter a
+pole would count as a zero. It needs continuity only: `maximum`, `minimum` and `absolute` are allowed where arguments
+meet.
 
 What is not established: a value of t itself; where h vanishes on a whole interval, signs alone cannot show it.
 """
@@ -16,10 +17,23 @@ What is not established: a value of t itself; where h vanishes on a whole interv
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from flint import arb, ctx
 
-from verification.smooth import Real, absolute, ball, exp, maximum, minimum, sin, sqrt, variables
+from verification.smooth import (
+    NotDefinedError,
+    NotSmoothError,
+    Real,
+    absolute,
+    ball,
+    exp,
+    maximum,
+    minimum,
+    sin,
+    sqrt,
+    variables,
+)
 from verification.theorem_1 import Aggregator, NoCollisionError
 
 __all__ = ["CONTINUOUS", "SignChange", "bracket", "diamond", "h"]
@@ -47,11 +61,15 @@ def diamond(t: Fraction) -> tuple[Fraction, Fraction]:
     return (1 - t, t) if t <= 1 else (1 - t, 2 - t)
 
 
-def h(g: Aggregator, centre: tuple[Fraction, Fraction], t: Fraction) -> arb:
-    """The odd function of the proof, as a ball."""
-    r = (centre[1] - centre[0]) / 2
-    u = diamond(t)
-    above, below = ([ball(c + sign * r * x) for c, x in zip(centre, u, strict=True)] for sign in (1, -1))
+def h(g: Aggregator, centre: tuple[Fraction, Fraction], a: Fraction, b: Fraction | None = None) -> arb:
+    """The odd function of the proof at a, as a ball; or a ball of all its values from a to b.
+
+    No coordinate of u moves faster than t. Raises NotDefinedError or NotSmoothError where g may not be continuous.
+    """
+    b = a if b is None else b
+    r, u = (centre[1] - centre[0]) / 2, diamond((a + b) / 2)
+    slack = ball(r * (b - a) / 2)
+    above, below = ([arb(ball(c + sign * r * x), slack) for c, x in zip(centre, u, strict=True)] for sign in (1, -1))
     zero = Real(arb(0), None)
     return (zero + g(variables(above, False))).value - (zero + g(variables(below, False))).value
 
@@ -62,23 +80,45 @@ def bracket(
     width: Fraction = Fraction(1, 2**64),
     precision: int = PRECISION,
 ) -> SignChange:
-    """An interval of t, no wider than `width`, over which h certainly changes its sign."""
+    """An interval of t, no wider than `width`, over which h is continuous and certainly changes its sign."""
     with ctx.workprec(precision):
-        a, sign_at_a = _decided(g, centre, [Fraction(k, 64) for k in range(128)])
-        b = a + 2  # where h has the opposite sign, being odd
-        while b - a > width:
-            t, sign = _decided(g, centre, [a + split * (b - a) for split in SPLITS])
-            a, b = (t, b) if sign == sign_at_a else (a, t)
-    return SignChange(centre, a, b, precision)
+        # A little more than half way round, where the sign is the opposite: the zero may lie at t = 0.
+        signs = [(t, s) for t in (Fraction(k, 32) for k in range(80)) if (s := _sign(g, centre, t))]
+        for (a, sign_at_a), (b, sign_at_b) in pairwise(signs):
+            if sign_at_a != sign_at_b:
+                change = _bisected(g, centre, a, b, sign_at_a, width)
+                if change is not None:
+                    return SignChange(centre, *change, precision)
+    if not signs:
+        raise NoCollisionError("the sign of h is not decided anywhere: h vanishes, or g is not defined on the interval")
+    raise NoCollisionError(
+        "h changes its sign only where the aggregator is not certainly continuous: it has a pole or a jump there"
+    )
 
 
-def _decided(g: Aggregator, centre: tuple[Fraction, Fraction], points: list[Fraction]) -> tuple[Fraction, int]:
-    """The first of the points at which the sign of h is certain, and that sign."""
-    for t in points:
+def _bisected(
+    g: Aggregator, centre: tuple[Fraction, Fraction], a: Fraction, b: Fraction, sign_at_a: int, width: Fraction
+) -> tuple[Fraction, Fraction] | None:
+    """a and b brought together around a change of sign; None if g is not certainly continuous between them."""
+    while b - a > width:
+        points = [a + split * (b - a) for split in SPLITS]
+        t, sign = next(((t, s) for t in points if (s := _sign(g, centre, t))), (None, 0))
+        if t is None:
+            return None
+        a, b = (t, b) if sign == sign_at_a else (a, t)
+    try:
+        return (a, b) if h(g, centre, a, b).is_finite() else None
+    except (NotDefinedError, NotSmoothError):
+        return None
+
+
+def _sign(g: Aggregator, centre: tuple[Fraction, Fraction], t: Fraction) -> int:
+    """The sign of h at t; 0 if it is not decided."""
+    try:
         value = h(g, centre, t)
-        if value > 0 or value < 0:
-            return t, 1 if value > 0 else -1
-    raise NoCollisionError("the sign of h is not decided at this precision: h vanishes there, or nearly so")
+    except (NotDefinedError, NotSmoothError):
+        return 0
+    return 1 if value > 0 else -1 if value < 0 else 0
 
 
 def _mean(x: list[Real]) -> Real:

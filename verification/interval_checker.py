@@ -1,75 +1,108 @@
 """The interval tests of the independent checker: boxes and sign changes of Theorem 1.
 
 Shares no code with the finder, and is done differently where it can be: gradients are written out by hand for each
-family (the finder differentiates automatically), and the zero is proved by the interval Newton operator (the finder
-uses Krawczyk's).
+family, or propagated backwards for a program (the finder differentiates forwards), and the zero is proved by the
+interval Newton operator (the finder uses Krawczyk's).
 """
 
+import hashlib
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
-from flint import arb, arb_mat, ctx, fmpq
+from flint import arb, arb_mat, ctx
 
-__all__ = ["CONTINUOUS", "FAMILIES", "Gradients", "box_holds_a_collision", "sign_changes"]
+from verification.certificate import (
+    BITS,
+    ball,
+    fields,
+    name,
+    names,
+    natural,
+    rational,
+    rationals,
+    read_json,
+    require,
+    weights,
+)
+from verification.program_checker import power, read_program
+
+__all__ = ["CONTINUOUS", "FAMILIES", "LARGEST_N", "check_box", "check_sign_change"]
+
+LARGEST_N = 32
+"""The largest multisets whose boxes are checked."""
 
 Gradients = tuple[list[arb], list[list[arb]]]
 """The values of n - 1 aggregators at a point, and their gradients, as balls."""
-
-
-def _ball(q: Fraction) -> arb:
-    return arb(fmpq(q.numerator, q.denominator))
+Evaluate = Callable[[list[arb]], Gradients]
 
 
 def _total(terms: object) -> arb:
     return sum(terms, arb(0))
 
 
-def _power_sums(x: list[arb], _: dict) -> Gradients:
-    orders = range(1, len(x))
-    return [_total(y**k for y in x) for k in orders], [[k * y ** (k - 1) for y in x] for k in orders]
+def _power_sums(_: dict, n: int, __: Path | None) -> Evaluate:
+    orders = range(1, n)
+    return lambda x: (
+        [_total(power(y, k) for y in x) for k in orders],
+        [[k * power(y, k - 1) for y in x] for k in orders],
+    )
 
 
-def _power_means(x: list[arb], _: dict) -> Gradients:
-    if not all(y > 0 for y in x):
-        raise ValueError("power means are defined for positive elements only")
-    n, values, gradients = len(x), [], []
-    for k in range(1, n):
-        moment = _total(y**k for y in x) / n
-        values.append(moment.root(k))
-        gradients.append([values[-1] / moment * y ** (k - 1) / n for y in x])
-    return values, gradients
+def _power_means(_: dict, n: int, __: Path | None) -> Evaluate:
+    def evaluate(x: list[arb]) -> Gradients:
+        require(all(y > 0 for y in x), "power means are defined for positive elements only")
+        values, gradients = [], []
+        for k in range(1, n):
+            moment = _total(y**k for y in x) / n
+            values.append(moment.root(k))
+            gradients.append([values[-1] / moment * y ** (k - 1) / n for y in x])
+        return values, gradients
+
+    return evaluate
 
 
-def _log_sum_exp(x: list[arb], given: dict) -> Gradients:
-    values, gradients = [], []
-    for t in given["temperatures"]:
-        weights = [(_ball(t) * y).exp() for y in x]
-        values.append((_total(weights) / len(x)).log() / _ball(t))
-        gradients.append([w / _total(weights) for w in weights])
-    return values, gradients
+def _log_sum_exp(given: dict, n: int, _: Path | None) -> Evaluate:
+    temperatures = rationals(given["temperatures"], "temperatures")
+    require(all(t > 0 for t in temperatures), "temperatures must be positive")
+
+    def evaluate(x: list[arb]) -> Gradients:
+        values, gradients = [], []
+        for t in temperatures:
+            parts = [(ball(t) * y).exp() for y in x]
+            values.append((_total(parts) / n).log() / ball(t))
+            gradients.append([w / _total(parts) for w in parts])
+        return values, gradients
+
+    return evaluate
 
 
-def _random_networks(x: list[arb], given: dict) -> Gradients:
-    n = len(x)
-    w, b = [_ball(q) for q in given["w"]], [_ball(q) for q in given["b"]]
-    hidden = [[(wh * y + bh).tanh() for y in x] for wh, bh in zip(w, b, strict=True)]
-    values, gradients = [], []
-    for row in given["V"]:
-        V = [_ball(q) for q in row]
-        g = _total(v * _total(unit) / n for v, unit in zip(V, hidden, strict=True)).tanh()
-        slopes = [
-            _total(v * wh * (1 - unit[i] ** 2) for v, wh, unit in zip(V, w, hidden, strict=True)) for i in range(n)
-        ]
-        values.append(g)
-        gradients.append([(1 - g**2) * slope / n for slope in slopes])
-    return values, gradients
+def _random_networks(given: dict, n: int, _: Path | None) -> Evaluate:
+    W, B, rows = weights(given["w"], "w", 1), weights(given["b"], "b", 1), weights(given["V"], "V", 2)
+    require(len(W) == len(B) <= LARGEST_N and len(rows) < LARGEST_N, f"at most {LARGEST_N} hidden units and outputs")
+
+    def evaluate(x: list[arb]) -> Gradients:
+        w, b = [ball(q) for q in W], [ball(q) for q in B]
+        hidden = [[(wh * y + bh).tanh() for y in x] for wh, bh in zip(w, b, strict=True)]
+        values, gradients = [], []
+        for row in rows:
+            V = [ball(q) for q in row]
+            g = _total(v * _total(unit) / n for v, unit in zip(V, hidden, strict=True)).tanh()
+            slopes = [
+                _total(v * wh * (1 - unit[i] ** 2) for v, wh, unit in zip(V, w, hidden, strict=True)) for i in range(n)
+            ]
+            values.append(g)
+            gradients.append([(1 - g**2) * slope / n for slope in slopes])
+        return values, gradients
+
+    return evaluate
 
 
 def _softmax(x: list[arb]) -> tuple[arb, list[arb]]:
-    weights = [y.exp() for y in x]
-    g = _total(w * y for w, y in zip(weights, x, strict=True)) / _total(weights)
-    return g, [w / _total(weights) * (1 + y - g) for w, y in zip(weights, x, strict=True)]
+    parts = [y.exp() for y in x]
+    g = _total(w * y for w, y in zip(parts, x, strict=True)) / _total(parts)
+    return g, [w / _total(parts) * (1 + y - g) for w, y in zip(parts, x, strict=True)]
 
 
 def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
@@ -79,98 +112,165 @@ def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
     return g, [(y - mean) / (n * g) for y in x]
 
 
-def _paper_smooth(x: list[arb], given: dict) -> Gradients:
-    n = len(x)
-    softmin, softmin_gradient = _softmax([-y for y in x])
-    table = {
-        "mean": (_total(x) / n, [arb(1) / n] * n),
-        "std": _std(x, _ball(given["epsilon"])),
-        "softmax": _softmax(x),
-        "softmin": (-softmin, softmin_gradient),
-    }
-    chosen = [table[name] for name in given["aggregators"]]
-    return [value for value, _ in chosen], [gradient for _, gradient in chosen]
+def _paper_smooth(given: dict, n: int, _: Path | None) -> Evaluate:
+    chosen, epsilon = names(given["aggregators"], "aggregators"), rational(given["epsilon"], "epsilon")
+    for aggregator in chosen:
+        name(aggregator, ["mean", "std", "softmax", "softmin"], "an aggregator")
+
+    def evaluate(x: list[arb]) -> Gradients:
+        softmin, softmin_gradient = _softmax([-y for y in x])
+        table = {
+            "mean": (_total(x) / n, [arb(1) / n] * n),
+            "std": _std(x, ball(epsilon)),
+            "softmax": _softmax(x),
+            "softmin": (-softmin, softmin_gradient),
+        }
+        return [table[a][0] for a in chosen], [table[a][1] for a in chosen]
+
+    return evaluate
 
 
-def _trained_layer(x: list[arb], given: dict) -> Gradients:
-    n, epsilon = len(x), _ball(given["epsilon"])
-    w, b = [_ball(q) for q in given["w"]], [_ball(q) for q in given["b"]]
-    hidden = [[(wf * y + bf).tanh() for y in x] for wf, bf in zip(w, b, strict=True)]
-    means, stds = [], []
-    for row in given["W2"]:
-        W2 = [_ball(q) for q in row]
-        message = [_total(v * unit[i] for v, unit in zip(W2, hidden, strict=True)) for i in range(n)]
-        slope = [
-            _total(v * wf * (1 - unit[i] ** 2) for v, wf, unit in zip(W2, w, hidden, strict=True)) for i in range(n)
-        ]
-        means.append((_total(message) / n, [s / n for s in slope]))
+def _trained_network(given: dict, n: int, directory: Path | None) -> Evaluate:
+    """The first n - 1 outputs of a trained layer; neighbours' features lie on a line, and messages are slopes · t."""
+    stored = _stored_weights(given["weights"], directory)
+    slopes, U, mix = (
+        weights(stored["slopes"], "slopes", 2),
+        weights(stored["U"], "U", 5),
+        weights(stored["mix"], "mix", 2),
+    )
+    delta, epsilon = rational(stored["delta"], "delta"), rational(stored["epsilon"], "epsilon")
+
+    def evaluate(x: list[arb]) -> Gradients:
+        amplification = arb(n + 1).log() / ball(delta)
+        scales = [arb(1), amplification, 1 / amplification]
+        mixed = [
+            _aggregated(x, [ball(a) for a in tower], ball(epsilon)) for tower in slopes
+        ]  # [tower][aggregator][channel]
+        values, gradients = [arb(0)] * (n - 1), [[arb(0)] * n for _ in range(n - 1)]
+        places = [(t, o) for t, tower in enumerate(U) for o in range(len(tower))]
+        for column, (t, o) in enumerate(places):
+            terms = [
+                (ball(u) * scale, mixed[t][a][c])
+                for scale, by_aggregator in zip(scales, U[t][o], strict=True)
+                for a, by_channel in enumerate(by_aggregator)
+                for c, u in enumerate(by_channel)
+            ]
+            value = _total(w * v for w, (v, _) in terms)
+            gradient = [_total(w * g[i] for w, (_, g) in terms) for i in range(n)]
+            for k in range(n - 1):
+                m = ball(mix[k][column])
+                values[k] += m * value
+                gradients[k] = [a + m * b for a, b in zip(gradients[k], gradient, strict=True)]
+        return values, gradients
+
+    return evaluate
+
+
+def _aggregated(x: list[arb], slopes: list[arb], epsilon: arb) -> list[list[tuple[arb, list[arb]]]]:
+    """mean, std, max and min of slope · x for every channel, x in increasing order, each with its gradient."""
+    n, last = len(x), len(x) - 1
+    by_aggregator: list[list[tuple[arb, list[arb]]]] = [[], [], [], []]
+    for a in slopes:
+        message = [a * y for y in x]
         value, gradient = _std(message, epsilon)
-        stds.append((value, [g * s for g, s in zip(gradient, slope, strict=True)]))
-    amplification = arb(n + 1).log() / _ball(given["delta"])
-    scales = [arb(1), amplification, 1 / amplification]
-    values, gradients = [], []
-    for mix in given["mix"][: n - 1]:
-        weights = [arb(0)] * (2 * len(means))
-        for scale, U in zip(scales, given["U"], strict=True):
-            for m, row in zip(mix, U, strict=True):
-                weights = [a + _ball(m * q) * scale for a, q in zip(weights, row, strict=True)]
-        channels = list(zip(weights, means + stds, strict=True))
-        values.append(_total(v * value for v, (value, _) in channels))
-        gradients.append([_total(v * gradient[i] for v, (_, gradient) in channels) for i in range(n)])
-    return values, gradients
+        high = last if a > 0 else 0
+        unit = [[a if i == place else arb(0) for i in range(n)] for place in (high, last - high)]
+        by_aggregator[0].append((_total(message) / n, [a / n] * n))
+        by_aggregator[1].append((value, [a * g for g in gradient]))
+        by_aggregator[2].append((message[high], unit[0]))
+        by_aggregator[3].append((message[last - high], unit[1]))
+    return by_aggregator
 
 
-FAMILIES: dict[str, tuple[Callable[[list[arb], dict], Gradients], frozenset[str]]] = {
+def _stored_weights(digest: object, directory: Path | None) -> dict:
+    """The weights whose file has this SHA-256."""
+    require(directory is not None, "a trained network's weights are read from the certificate's folder")
+    require(isinstance(digest, str) and len(digest) == 64, "weights must be a SHA-256 in hexadecimal digits")
+    path = directory / "weights" / "trained_network.json"
+    require(path.is_file(), f"there is no {path.name}")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    require(found == digest, f"{path.name} has the SHA-256 {found}, not the one stated")
+    wanted = {"source", "cell", "seed", "slopes", "U", "mix", "delta", "epsilon"}
+    return fields(read_json(path), wanted, "the weights")
+
+
+def _program(given: dict, n: int, _: Path | None) -> Evaluate:
+    return read_program(given["steps"], given["outputs"], n).gradients
+
+
+FAMILIES: dict[str, tuple[Callable[[dict, int, Path | None], Evaluate], frozenset[str]]] = {
     "power sums": (_power_sums, frozenset()),
     "power means": (_power_means, frozenset()),
     "log-sum-exp": (_log_sum_exp, frozenset({"temperatures"})),
     "random networks": (_random_networks, frozenset({"w", "b", "V"})),
     "the paper's smooth aggregators": (_paper_smooth, frozenset({"aggregators", "epsilon"})),
-    "trained PNA layer": (_trained_layer, frozenset({"w", "b", "W2", "U", "mix", "delta", "epsilon"})),
+    "trained PNA network": (_trained_network, frozenset({"weights"})),
+    "program": (_program, frozenset({"steps", "outputs"})),
 }
-"""Each family by name: its values and gradients, and the fields that describe it."""
+"""Each family by name: what evaluates it, from its description, n and the folder of its weights; and its fields."""
 
 
-def box_holds_a_collision(
-    aggregators: dict,
-    centre: list[Fraction],
-    radius: Fraction,
-    midpoints: list[Fraction],
-    radii: list[Fraction],
-    bits: int,
-) -> str | None:
-    """None if the interval Newton test proves a collision c ± r u with u in the box; otherwise why it does not."""
-    evaluate, _ = FAMILIES[aggregators["name"]]
+def check_box(
+    n: object,
+    aggregators: object,
+    centre: object,
+    radius: object,
+    midpoints: object,
+    radii: object,
+    precision: object,
+    directory: Path | None,
+) -> tuple[str, int]:
+    """A box that holds a direction u in which n - 1 aggregators agree on the two multisets c ± r u."""
+    natural(n, "n", 2, LARGEST_N)
+    natural(precision, "precision", 2, BITS)
+    c, m, r = rationals(centre, "centre"), rationals(midpoints, "midpoints"), rationals(radii, "radii")
+    require(len(c) == len(m) == len(r) == n, f"centre and box must have n = {n} coordinates")
+    scale = rational(radius, "radius")
+    require(scale > 0 and all(q > 0 for q in r), "radii must be positive")
+    require(isinstance(aggregators, dict), "aggregators must be an object")
+    family = name(aggregators.get("name"), FAMILIES, "the aggregators' name")
+    describe, wanted = FAMILIES[family]
+    evaluate = describe(fields(aggregators, {*wanted, "name"}, f"the aggregators ({family})"), n, directory)
+    with ctx.workprec(precision):
+        _newton_test(evaluate, c, scale, m, r)
+    return family, n
+
+
+def _newton_test(
+    evaluate: Evaluate, centre: list[Fraction], radius: Fraction, midpoints: list[Fraction], radii: list[Fraction]
+) -> None:
+    """Rejects unless the interval Newton operator maps the box into its interior, over ordered elements."""
     n = len(centre)
-    with ctx.workprec(bits):
-        box = [arb(_ball(m), _ball(r)) for m, r in zip(midpoints, radii, strict=True)]
-        c, r = [_ball(q) for q in centre], _ball(radius)
-        for sign in (1, -1):
-            x = [a + sign * r * u for a, u in zip(c, box, strict=True)]
-            if not all(a < b for a, b in itertools.pairwise(x)):
-                return "the elements are not ordered, so the two points may be one multiset"
+    box = [arb(ball(m), ball(r)) for m, r in zip(midpoints, radii, strict=True)]
+    c, r = [ball(q) for q in centre], ball(radius)
+    for sign in (1, -1):
+        x = [a + sign * r * u for a, u in zip(c, box, strict=True)]
+        ordered = all(a < b for a, b in itertools.pairwise(x))
+        require(ordered, "the elements are not ordered, so the two points may be one multiset")
 
-        def system(u: list[arb]) -> tuple[list[arb], list[list[arb]]]:
-            plus = evaluate([a + r * b for a, b in zip(c, u, strict=True)], aggregators)
-            minus = evaluate([a - r * b for a, b in zip(c, u, strict=True)], aggregators)
-            if len(plus[0]) != n - 1:
-                raise ValueError(f"{len(plus[0])} aggregators, where n - 1 = {n - 1} are needed")
-            values = [p - m for p, m in zip(plus[0], minus[0], strict=True)]
-            rows = [[r * (a + b) for a, b in zip(p, m, strict=True)] for p, m in zip(plus[1], minus[1], strict=True)]
-            return [*values, _total(b * b for b in u) - 1], [*rows, [2 * b for b in u]]
+    def system(u: list[arb]) -> tuple[list[arb], list[list[arb]]]:
+        plus = evaluate([a + r * b for a, b in zip(c, u, strict=True)])
+        minus = evaluate([a - r * b for a, b in zip(c, u, strict=True)])
+        require(len(plus[0]) == n - 1, f"{len(plus[0])} aggregators, where n - 1 = {n - 1} are needed")
+        values = [p - m for p, m in zip(plus[0], minus[0], strict=True)]
+        rows = [[r * (a + b) for a, b in zip(p, m, strict=True)] for p, m in zip(plus[1], minus[1], strict=True)]
+        return [*values, _total(b * b for b in u) - 1], [*rows, [2 * b for b in u]]
 
-        middle = [b.mid() for b in box]
-        values, _ = system(middle)
-        _, jacobian = system(box)
-        try:
-            step = arb_mat(jacobian).solve(arb_mat([[v] for v in values])).entries()
-        except ZeroDivisionError:
-            return "the Jacobian over the box is not proved to be regular"
-        image = [m - s for m, s in zip(middle, step, strict=True)]
-        # Against the box as stated: the ball `box` may be wider than it, since a ball's radius is rounded up.
-        if not all(abs(y - _ball(m)) < _ball(q) for y, m, q in zip(image, midpoints, radii, strict=True)):
-            return "the Newton operator does not map the box into its interior"
-    return None
+    middle = [b.mid() for b in box]
+    values, _ = system(middle)
+    _, jacobian = system(box)
+    require(all(v.is_finite() for row in [values, *jacobian] for v in row), "a value or a derivative is not finite")
+    try:
+        # Both sides times an approximate inverse: the same solutions, in narrower balls.
+        inverse = arb_mat(jacobian).mid().inv().mid()
+        step = (inverse * arb_mat(jacobian)).solve(inverse * arb_mat([[v] for v in values])).entries()
+    except ZeroDivisionError:
+        step = None
+    require(step is not None, "the Jacobian over the box is not proved to be regular")
+    image = [m - s for m, s in zip(middle, step, strict=True)]
+    # Against the box as stated: the ball `box` may be wider than it, since a ball's radius is rounded up.
+    inside = all(abs(y - ball(m)) < ball(q) for y, m, q in zip(image, midpoints, radii, strict=True))
+    require(inside, "the Newton operator does not map the box into its interior")
 
 
 CONTINUOUS: dict[str, Callable[[list[arb]], arb]] = {
@@ -178,27 +278,49 @@ CONTINUOUS: dict[str, Callable[[list[arb]], arb]] = {
     "max": lambda x: x[1],  # the elements are in increasing order
     "min": lambda x: x[0],
     "std": lambda x: (x[1] - x[0]) / 2,
-    "sum of cubes": lambda x: x[0] ** 3 + x[1] ** 3,
+    "sum of cubes": lambda x: power(x[0], 3) + power(x[1], 3),
     "sum of exponentials": lambda x: x[0].exp() + x[1].exp(),
     "sum of |sin(5x)|": lambda x: abs((5 * x[0]).sin()) + abs((5 * x[1]).sin()),
-    "max plus min²": lambda x: x[1] + x[0] ** 2,
+    "max plus min²": lambda x: x[1] + power(x[0], 2),
 }
 """Aggregators of two ordered reals."""
 
 
-def sign_changes(name: str, centre: list[Fraction], a: Fraction, b: Fraction, bits: int) -> str | None:
-    """None if g(c + r u) - g(c - r u) certainly has opposite signs at a and b; otherwise why it is not certain."""
-    if not (centre[0] < centre[1] and 0 <= a < b <= 4):
-        return "the centre is not ordered, or a and b are not in order on the diamond"
-    r = (centre[1] - centre[0]) / 2
-    signs = []
-    with ctx.workprec(bits):
-        for t in (a, b):
-            # Round the diamond: u_1 is a triangle wave that starts at its top, and u_2 lags a quarter behind.
-            u = [abs((t + shift) % 4 - 2) - 1 for shift in (0, 3)]
-            plus, minus = ([_ball(c + sign * r * v) for c, v in zip(centre, u, strict=True)] for sign in (1, -1))
-            difference = CONTINUOUS[name](plus) - CONTINUOUS[name](minus)
-            if not (difference > 0 or difference < 0):
-                return "the sign is not certain at an end"
-            signs.append(bool(difference > 0))
-    return None if signs[0] != signs[1] else "the sign is the same at both ends"
+def check_sign_change(aggregator: object, centre: object, a: object, b: object, precision: object) -> tuple[str, int]:
+    """A collision of one aggregator on two reals: h(t) = g(c + r u(t)) - g(c - r u(t)) changes its sign from a to b.
+
+    u runs round the diamond |u_1| + |u_2| = 1. Over all of [a, b] every step of g must be finite, hence continuous: a
+    pole changes the sign too.
+    """
+    natural(precision, "precision", 2, BITS)
+    c, low, high = rationals(centre, "centre"), rational(a, "a"), rational(b, "b")
+    require(len(c) == 2 and c[0] < c[1], "the centre must have two coordinates, in increasing order")
+    require(0 <= low < high <= 4, "a and b are not in order on the diamond")
+    if isinstance(aggregator, dict):
+        about = "program"
+        fields(aggregator, {"name", "steps", "outputs"}, "the aggregator")
+        name(aggregator["name"], ["program"], "the aggregator's name")
+        program = read_program(aggregator["steps"], aggregator["outputs"], 2)
+        require(len(program.outputs) == 1, "there must be one output")
+        g = program.value
+    else:
+        about = name(aggregator, CONTINUOUS, "the aggregator")
+        g = CONTINUOUS[about]
+    with ctx.workprec(precision):
+        signs = [_difference(g, c, t, t) for t in (low, high)]
+        require(all(h > 0 or h < 0 for h in signs), "the sign is not certain at an end")
+        require((signs[0] > 0) != (signs[1] > 0), "the sign is the same at both ends")
+        require(
+            _difference(g, c, low, high).is_finite(), "h is not certainly finite between a and b: it may have a pole"
+        )
+    return about, 2
+
+
+def _difference(g: Callable[[list[arb]], arb], c: list[Fraction], a: Fraction, b: Fraction) -> arb:
+    """A ball of g(c + r u(t)) - g(c - r u(t)) for all t from a to b; no coordinate of u moves faster than t."""
+    r, t, slack = (c[1] - c[0]) / 2, (a + b) / 2, ball((b - a) / 2 * (c[1] - c[0]) / 2)
+    # Round the diamond: u_1 is a triangle wave that starts at its top, and u_2 lags a quarter behind.
+    u = [abs((t + shift) % 4 - 2) - 1 for shift in (0, 3)]
+    plus, minus = ([arb(ball(q + sign * r * v), slack) for q, v in zip(c, u, strict=True)] for sign in (1, -1))
+    require(all(x[0] < x[1] for x in (plus, minus)), "the elements are not ordered")
+    return g(plus) - g(minus)

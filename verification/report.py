@@ -1,51 +1,30 @@
-"""Writes the report of all checks, as Markdown and HTML, with the evidence and the time of this run."""
+"""Writes the report of all checks, as Markdown and HTML, with the evidence of this run."""
 
 import html
 import os
 import platform
-import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import flint
 import sympy
 
 from verification import slips
-from verification.checks import CHECKS, MEASURED, Check
+from verification.evidence import Row, rows, slip_rows
 
-__all__ = ["Result", "write_report"]
+__all__ = ["write_report"]
 
 HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Result:
-    """A row with its outcome."""
-
-    check: Check
-    evidence: str
-    status: str
-    seconds: float
-
-
 def write_report(directory: Path = HERE) -> bool:
     """Runs every check, writes report.md and report.html, and returns whether all hold."""
-    results = [_run(check) for check in CHECKS]
-    outcomes = [(slip, slip.fails() and slip.holds()) for slip in slips.SLIPS]
-    holds = all(result.status != "FAILS" for result in results) and all(ok for _, ok in outcomes)
-    _write(directory / "report.md", "\n".join(_markdown(results, outcomes, holds)) + "\n")
-    _write(directory / "report.html", "\n".join(_html(results, outcomes, holds)) + "\n")
+    found, outcomes = rows(), slip_rows()
+    holds = all(row.verdict != "FAILS" for row in found) and all(ok for _, ok in outcomes)
+    _write(directory / "report.md", "\n".join(_markdown(found, outcomes, holds)) + "\n")
+    _write(directory / "report.html", "\n".join(_html(found, outcomes, holds)) + "\n")
     return holds
-
-
-def _run(check: Check) -> Result:
-    start = time.perf_counter()
-    try:
-        evidence, status = check.evidence(), MEASURED if check.method == MEASURED else "holds"
-    except Exception as error:  # a report says what failed, and goes on
-        evidence, status = f"{type(error).__name__}: {error}", "FAILS"
-    return Result(check, evidence, status, time.perf_counter() - start)
 
 
 def _write(path: Path, text: str) -> None:
@@ -54,8 +33,9 @@ def _write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-TITLE = "The paper's theory, machine-checked"
-CHECK_HEADER = ("statement", "method", "range checked", "evidence", "status", "caveat", "time")
+TITLE = "The paper's theory, and what evidence it has"
+SLIPS_TITLE = "Slips and loose ends of the published proofs"
+HEADER = ("statement", "kind of evidence", "range", "evidence", "verdict", "caveat")
 SLIP_HEADER = ("where", "kind", "printed", "fails on", "repair", "status")
 PICTURES = {
     "figure1": "Figure 1: neighbourhoods that aggregators cannot tell apart.",
@@ -66,31 +46,30 @@ PICTURES = {
 }
 
 
-def _rows(results: list[Result]) -> Iterator[tuple[str, ...]]:
-    for r in results:
-        c = r.check
-        yield c.statement, c.method, c.range, r.evidence, r.status, c.caveat, f"{r.seconds:.2f} s"
+def _cells(found: list[Row]) -> Iterator[tuple[str, ...]]:
+    for row in found:
+        kind = f"{row.kind}: {row.tool}" + (f"; {row.axioms}" if row.axioms else "")
+        yield row.statement, kind, row.range, row.evidence, row.verdict, row.caveat
 
 
-def _slip_rows(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, ...]]:
+def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, ...]]:
     for slip, ok in outcomes:
         yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "repaired" if ok else "FAILS"
 
 
-def _verdict(results: list[Result], outcomes: list, holds: bool) -> str:
+def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:
     versions = f"Python {platform.python_version()}, python-flint {flint.__version__}, sympy {sympy.__version__}"
-    good = sum(r.status == "holds" for r in results)
-    measured = sum(r.status == MEASURED for r in results)
+    counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in found).items()]
+    kinds = [f"{n} {kind}s" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
     outcome = "Nothing fails." if holds else "**Something fails.**"
-    counts = f"{good} of {len(results)} statements hold, {measured} is a measurement; {len(outcomes)} slips"
-    return f"{counts}. {outcome} ({versions})"
+    return f"{len(found)} statements: {', '.join(counts)}; {', '.join(kinds)}. {outcome} ({versions})"
 
 
-def _markdown(results: list[Result], outcomes: list, holds: bool) -> Iterator[str]:
-    yield f"# {TITLE}\n\nWritten by `python -m verification report`. {_verdict(results, outcomes, holds)}\n"
-    yield from _markdown_table(CHECK_HEADER, _rows(results))
-    yield "\n## Slips in the published proofs\n"
-    yield from _markdown_table(SLIP_HEADER, _slip_rows(outcomes))
+def _markdown(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
+    yield f"# {TITLE}\n\nWritten by `python -m verification report`. {_verdict(found, outcomes, holds)}\n"
+    yield from _markdown_table(HEADER, _cells(found))
+    yield f"\n## {SLIPS_TITLE}\n"
+    yield from _markdown_table(SLIP_HEADER, _slip_cells(outcomes))
     for name, caption in PICTURES.items():
         yield f"\n![{caption}](../figures/{name}.png)\n\n{caption}"
 
@@ -108,13 +87,13 @@ td { vertical-align: top; overflow-wrap: anywhere; min-width: 5em; } th { backgr
 td.fails { background: #D55E00; color: white; } img { max-width: 100%; } figcaption { color: #444; }"""
 
 
-def _html(results: list[Result], outcomes: list, holds: bool) -> Iterator[str]:
+def _html(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
     yield f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{TITLE}</title>\n<style>{STYLE}</style>'
-    verdict = html.escape(_verdict(results, outcomes, holds).replace("**", ""))
+    verdict = html.escape(_verdict(found, outcomes, holds).replace("**", ""))
     yield f"<h1>{TITLE}</h1>\n<p>Written by <code>python -m verification report</code>. {verdict}</p>"
-    yield from _html_table(CHECK_HEADER, _rows(results))
-    yield "<h2>Slips in the published proofs</h2>"
-    yield from _html_table(SLIP_HEADER, _slip_rows(outcomes))
+    yield from _html_table(HEADER, _cells(found))
+    yield f"<h2>{SLIPS_TITLE}</h2>"
+    yield from _html_table(SLIP_HEADER, _slip_cells(outcomes))
     for name, caption in PICTURES.items():
         image = f'<img src="../figures/{name}.png" alt="{html.escape(caption)}">'
         yield f"<figure>{image}<figcaption>{html.escape(caption)}</figcaption></figure>"

@@ -1,9 +1,9 @@
 """Slips in the published proofs and text: each stated, shown by an instance that fails, repaired, and checked again.
 
-A *slip* is a sentence of the proofs that is false as printed; a *loose end* is true, or meant rightly, but says
-less or asks for more than it seems. No theorem of the paper falls by them: Theorem 1, Proposition 1 and Theorem 2
-hold as repaired. What falls is the note after Proposition 1 (`mean_is_zero`, `extra_aggregator`) and the absolute
-value inside M_n (`absolute_value`).
+A *slip* is a sentence that is false as printed, or does not follow; a *loose end* is true, or meant rightly, but says
+less or asks for more than it seems; an *improvement* is a sharper constant. No theorem of the paper falls by them:
+Theorem 1, Proposition 1 and Theorem 2 hold as repaired. What falls is the note after Proposition 1 (`mean_is_zero`),
+the absolute value inside M_n (`absolute_value`), and that Theorem 1 asks for several kinds of aggregators (`kinds`).
 
 Established for each entry of SLIPS: `fails()` is true, that is, the printed version fails on the instance given;
 and `holds()` is true, that is, the repaired version holds on the instances that it states. Where the repair is a
@@ -13,7 +13,7 @@ general statement, the module named in the text checks it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import sympy
 
@@ -45,6 +45,44 @@ def _digits_beyond_N() -> bool:
     code = theorem_2.Encoding.of(theorem_2.linear(2))
     X = tuple(sorted(theorem_2.integers_to_naturals(x) for x in (7, -7)))
     return max(X) > code.N and code.decode(code.encode(X)) == X
+
+
+def _gamma_decides() -> bool:
+    """Whether, for sizes up to 4, a K above 1/(γ - 1) is injective, and one below 1/(N (γ - 1)) is not."""
+    s = theorem_2.linear(4)
+    above = 1 / (theorem_2.gamma(s) - 1) + Fraction(1, 1000)
+    return _injective(6, above, 4) and not _injective(6, theorem_2.below_the_bound(s, 6, 3)[0], 4)
+
+
+def _larger_sizes_collide() -> bool:
+    """Whether in base 4 two multisets of size 5 have one value of h."""
+    code = theorem_2.Encoding(theorem_2.linear(5), 4, Fraction(100))
+    X, Y = theorem_2.base_too_small(4)
+    return code.encode(X) == code.encode(Y)
+
+
+def _means_of_powers_separate(orders: int, size: int | None = None) -> bool:
+    """Whether E[x], …, E[x^orders] tell all multisets of `size` integers from 0 to 11 apart."""
+    multisets = list(combinations_with_replacement(range(12), size or orders))
+    return len({tuple(sum(x**k for x in X) for k in range(1, orders + 1)) for X in multisets}) == len(multisets)
+
+
+def _product(a: int, b: int, modulus: int) -> tuple[int, int]:
+    """The coefficients of (x - a)(x - b) over ℤ/modulus."""
+    return (-a - b) % modulus, a * b % modulus
+
+
+def _central(x: Sequence[Fraction]) -> list[Fraction]:
+    """The third and fourth central moments."""
+    mu = sum(x) / len(x)
+    return [sum((y - mu) ** k for y in x) / len(x) for k in (3, 4)]
+
+
+def _standardised(x: Sequence[Fraction]) -> list[Fraction]:
+    """Skewness squared and kurtosis, which are rational."""
+    mu = sum(x) / len(x)
+    variance, (third, fourth) = sum((y - mu) ** 2 for y in x) / len(x), _central(x)
+    return [third**2 / variance**3, fourth / variance**2]
 
 
 def _printed_coefficients(e: Sequence[Fraction]) -> list[Fraction]:
@@ -130,10 +168,10 @@ def _shifted_decodes() -> bool:
     return code.decode(code.encode((1, 2, 3))) == (1, 2, 3) and code.decode(code.encode((1, 1, 1))) == (1, 1, 1)
 
 
-def _injective(N: int, K: Fraction, sizes: int) -> bool:
-    """Whether h with s(d) = d is injective on all multisets of at most `sizes` elements with Z ≤ 3, by exhaustion."""
+def _injective(N: int, K: Fraction, sizes: int, largest: int = 3) -> bool:
+    """Whether h with s(d) = d is injective on all multisets of at most `sizes` elements, Z ≤ largest, by exhaustion."""
     code = theorem_2.Encoding(theorem_2.linear(sizes), N, K)
-    multisets = [X for d in range(1, sizes + 1) for X in combinations_with_replacement((1, 2, 3), d)]
+    multisets = [X for d in range(1, sizes + 1) for X in combinations_with_replacement(range(1, largest + 1), d)]
     return len({code.encode(X) for X in multisets}) == len(multisets)
 
 
@@ -162,19 +200,29 @@ SLIPS: list[Slip] = [
         where="proof of Theorem 2",
         printed="γ = min { s(i)/s(j) : s(i) ≥ s(j) } > 1",
         instance="i = j is allowed, so γ = 1 and K > 1/(γ - 1) has no solution",
-        repair="s(i) > s(j)",
-        fails=lambda: printed_gamma(theorem_2.linear(5)) == 1,
-        holds=lambda: theorem_2.gamma(theorem_2.linear(5)) == Fraction(5, 4),
+        repair="s(i) > s(j): a K above 1/(γ - 1) is injective, and one a little below it is not",
+        fails=lambda: all(printed_gamma(s) == 1 for s in (theorem_2.linear(5), theorem_2.inverse_linear(5))),
+        holds=_gamma_decides,
     ),
     Slip(
         name="Z",
         kind="slip",
         where="proof of Theorem 2",
         printed="∀ x ∈ χ, Z(x) ∈ [1, N]",
-        instance="χ = ℤ with Z(7) = 14 > N = 4: no injection of an infinite χ has values in [1, N]",
-        repair="only N^-Z(x) ∈ (0, 1] is needed, which Z(x) ≥ 1 gives; {7, -7} decodes",
-        fails=lambda: theorem_2.integers_to_naturals(7) > theorem_2.Encoding.of(theorem_2.linear(2)).N,
+        instance="χ of N + 1 = 5 features: each of the 4^5 maps Z of χ into [1, 4] gives two features one code",
+        repair="only N^-Z(x) ∈ (0, 1] is needed, which Z(x) ≥ 1 gives; {7, -7} of χ = ℤ decodes, though Z(7) = 14 > N",
+        fails=lambda: all(len(set(Z)) < 5 for Z in product(range(1, 5), repeat=5)),
         holds=_digits_beyond_N,
+    ),
+    Slip(
+        name="at_most_N",
+        kind="loose end",
+        where="proof of Theorem 2",
+        printed="X', X'' multisets of size at most N",
+        instance="N was chosen with |X| + 1 < N, so sizes are at most N - 2; in base N the code fails at size N + 1",
+        repair="sizes below N, as used; the code happens to be injective at size N as well (N = 4, by exhaustion)",
+        fails=_larger_sizes_collide,
+        holds=lambda: _injective(4, Fraction(100), 4, largest=4),
     ),
     Slip(
         name="index",
@@ -199,22 +247,22 @@ SLIPS: list[Slip] = [
     ),
     Slip(
         name="extra_aggregator",
-        kind="slip",
+        kind="loose end",
         where="note after Proposition 1",
         printed="for multisets of up to n elements, an extra aggregator will be needed",
-        instance="g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest element, are n continuous aggregators that "
-        "discriminate them all",
-        repair="an extra aggregator is needed beside the moments, which do not see the size; in general n suffice",
+        instance="beside the moments, yes. In general n suffice: g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest "
+        "element, are continuous and discriminate them all",
+        repair="an extra aggregator beside the moments, which do not see the size",
         fails=_embeds,
         holds=lambda: _same_moments_and_scaled_mean(_SMALL, _DOUBLED),
     ),
     Slip(
         name="absolute_value",
         kind="slip",
-        where="section 2.1, M_n",
-        printed="the n-th root is taken of the absolute value of the expectation (plus ε)",
-        instance="{0, 0, 3} and {-1, 2, 2}: one mean, and moments that differ in the signs of the odd ones only. "
-        "Every multiset collides so with its mirror image about the mean, and Proposition 1 is false",
+        where="section 2.1, before Equation 4",
+        printed="we add an ε to the absolute value of the expectation before applying the n-th root",
+        instance="Equation 4 itself has no absolute value. With it {0, 0, 3} and {-1, 2, 2} have one mean and equal "
+        "moments, as has every multiset and its mirror image about the mean, and Proposition 1 is false",
         repair="take the signed root for odd n, as the released code does",
         fails=lambda: absolute_moments(_SKEWED) == absolute_moments(_MIRRORED),
         holds=lambda: (
@@ -234,36 +282,25 @@ SLIPS: list[Slip] = [
         holds=lambda: _root_limits(True) == (0, 0),
     ),
     Slip(
-        name="s(0)",
-        kind="slip",
-        where="proof of Theorem 2",
-        printed="without loss of generality s(0), …, s(N) > 0",
-        instance="s(d) = d and s(d) = log(d + 1) are 0 at 0, and attenuation has a pole there: the proof would "
-        "shift them, and GIN's sum would not be a case of it. The empty multiset has no mean, so s(0) is "
-        "not used",
-        repair="let sizes begin at 1: then s(d) = d needs no shift, h(X) = Σ f(x), and sum is a special case",
-        fails=lambda: not (sympy.log(sympy.Integer(0) + 1) > 0),
-        holds=_sum_is_covered,
-    ),
-    Slip(
         name="shift",
         kind="loose end",
         where="proof of Theorem 2",
         printed="otherwise consider s' = s - min s + ε",
         instance="s' is another scaler: s(d) = d - 3 is injective, and h is 0 on every multiset of size 3",
-        repair="the theorem is about some a·s + b, which is how its 'linear to' has to be read",
+        repair="the theorem is about some s + b, which is how its 'linear to' has to be read. Since the empty multiset "
+        "has no mean, sizes begin at 1, where s(d) = d needs no shift and sum is a special case",
         fails=_unshifted_collides,
-        holds=_shifted_decodes,
+        holds=lambda: _shifted_decodes() and _sum_is_covered(),
     ),
     Slip(
         name="constants",
-        kind="loose end",
+        kind="improvement",
         where="proof of Theorem 2",
         printed="K > 1/(γ - 1) and |X| + 1 < N",
         instance="both are more than needed: for sizes up to 4, N = 5 and K = 1/(N (γ - 1)), which is less than "
         "1/(γ - 1), are injective",
         repair="K ≥ 1/(N (γ - 1)), as E[N^-Z] ≤ 1/N, and |X| < N; below that K there are collisions "
-        "(theorem_2.below_the_bound)",
+        "for rational K arbitrarily near to it (theorem_2.below_the_bound)",
         fails=_smaller_constants,
         holds=lambda: not _injective(5, theorem_2.below_the_bound(theorem_2.linear(4), 5, 3)[0], 4),
     ),
@@ -288,14 +325,36 @@ SLIPS: list[Slip] = [
         holds=lambda: moments.homogeneous(3, 4),
     ),
     Slip(
-        name="alpha",
-        kind="loose end",
-        where="section 2.2",
-        printed="S(d, α) with -1 ≤ α ≤ 1 … injective for d > 0",
-        instance="α = 0 is in the range and S(d, 0) = 1",
-        repair="α ≠ 0; the sign of the derivative is that of α (scalers)",
-        fails=lambda: theorem_2.not_injective({d: Fraction(1) for d in (1, 2)}) == ((1,), (1, 1)),
-        holds=lambda: bool(scalers.logarithmic_derivative().is_positive),
+        name="kinds",
+        kind="slip",
+        where="abstract and section 2.1",
+        printed="we demonstrate the requirement for multiple aggregation functions",
+        instance="Theorem 1 counts real outputs, not kinds of aggregators: one kind, the mean, over the messages "
+        "x, x², …, x^n discriminates multisets of n reals (formal/power_sums.v, one_kind_suffices)",
+        repair="n real outputs are needed, of one kind or of several",
+        fails=lambda: _means_of_powers_separate(4),
+        holds=lambda: not _means_of_powers_separate(3, size=4),
+    ),
+    Slip(
+        name="factorisation",
+        kind="slip",
+        where="proof of Proposition 1",
+        printed="by the fundamental theorem of algebra, P has n roots …, hence uniquely determining them",
+        instance="that theorem gives existence, which is known here. Uniqueness is what is used, and it can fail: over "
+        "ℤ/8, which has zero divisors, (x - 1)(x - 7) = (x - 3)(x - 5)",
+        repair="unique factorisation of polynomials over a field (formal/power_sums.v)",
+        fails=lambda: _product(1, 7, 8) == _product(3, 5, 8),
+        holds=lambda: len({_product(a, b, 7) for a in range(7) for b in range(a, 7)}) == 28,
+    ),
+    Slip(
+        name="skewness",
+        kind="slip",
+        where="section 2.1",
+        printed="additional moments, such as the skewness (n = 3), the kurtosis (n = 4)",
+        instance="skewness and kurtosis are standardised by σ: they stay when X is doubled, and M_3 and M_4 double",
+        repair="M_3 and M_4 are roots of the third and fourth central moments",
+        fails=lambda: _standardised(_SKEWED) == _standardised(tuple(2 * x for x in _SKEWED)),
+        holds=lambda: _central(tuple(2 * x for x in _SKEWED)) == [8 * _central(_SKEWED)[0], 16 * _central(_SKEWED)[1]],
     ),
     Slip(
         name="cone",

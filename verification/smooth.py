@@ -1,13 +1,17 @@
 """Numbers that aggregators compute with: a ball that is certain to contain the true value, and its gradient.
 
-An aggregator under Theorem 1 is an ordinary Python function of a list of numbers, written with + - * / **, `sum`,
-`len` and the functions of this module. The same function then gives certified enclosures of its value and (automatic
-differentiation, forward) of its gradient. A comparison between numbers would make it not smooth, or not even
-continuous, so it raises NotSmoothError instead of giving a wrong enclosure; `maximum`, `minimum` and `absolute` are
-continuous, and allowed where no gradient is asked for (n = 2).
+An aggregator under Theorem 1 is an ordinary Python function of a list of numbers, which are given in increasing order.
+It may be written with + - * / **, abs, sum, len, sorted, max, min, comparisons, the functions of this module, and
+numpy's functions of the same names, np.sum, np.mean, np.std, np.max and np.min. The same function then gives certified
+enclosures of its value and (automatic differentiation, forward) of its gradient.
+
+Nothing is ever guessed. A comparison that the balls do not decide raises NotSmoothError: where it is decided, the
+function is one formula all over the ball. A value that is not certainly finite raises NotDefinedError, so that every
+function is continuous wherever it has a value: a pole is never taken for a zero.
 """
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NoReturn
@@ -16,6 +20,7 @@ from flint import arb, fmpq
 
 __all__ = [
     "Exact",
+    "NotDefinedError",
     "NotSmoothError",
     "Real",
     "absolute",
@@ -25,6 +30,7 @@ __all__ = [
     "log",
     "maximum",
     "minimum",
+    "power",
     "sin",
     "sqrt",
     "tanh",
@@ -35,14 +41,32 @@ Exact = int | float | Fraction | arb
 
 
 class NotSmoothError(TypeError):
-    """An aggregator did something that is not differentiable, where Theorem 1's certificate needs a derivative."""
+    """An aggregator did something that is not differentiable, or not decided, over the ball it was given."""
+
+
+class NotDefinedError(ArithmeticError):
+    """An aggregator's value is not certainly finite over the ball it was given: a pole, a root of a negative number."""
 
 
 def ball(x: Exact) -> arb:
     """The ball around x at the working precision; exact where x fits, and never without x in it."""
-    if not isinstance(x, Exact):
-        raise TypeError(f"not a number: {x!r}")
-    return arb(fmpq(x.numerator, x.denominator)) if isinstance(x, Fraction) else arb(x)
+    if isinstance(x, arb):
+        return x
+    if isinstance(x, numbers.Integral):
+        return arb(int(x))
+    if isinstance(x, Fraction):
+        return arb(fmpq(x.numerator, x.denominator))
+    if isinstance(x, numbers.Real):
+        return arb(float(x))
+    raise TypeError(f"not a number: {x!r}")
+
+
+def power(x: arb, k: int) -> arb:
+    """x^k for k ≥ 0; flint's own power of a ball around 0 is not a number."""
+    if k == 0:
+        return arb(1)
+    half = power(x, k // 2)
+    return half * half * x if k % 2 else half * half
 
 
 class Real:
@@ -54,8 +78,10 @@ class Real:
         self.value = value
         self.gradient = gradient
 
-    def _like(self, value: arb, *terms: "tuple[arb, Real]") -> "Real":
+    def _like(self, what: str, value: arb, *terms: "tuple[arb, Real]") -> "Real":
         """The number `value`, whose derivative is the sum of slope · derivative of operand."""
+        if not value.is_finite():
+            raise NotDefinedError(f"{what} is not defined, or not certainly, at {self.value.str(5)}")
         if self.gradient is None:
             return Real(value, None)
         gradient: dict[int, arb] = {}
@@ -67,14 +93,17 @@ class Real:
     def _operand(self, other: "Real | Exact") -> "Real":
         if isinstance(other, Real):
             return other
-        return Real(ball(other), None if self.gradient is None else {})
+        value = ball(other)
+        if not value.is_finite():
+            raise NotDefinedError(f"a constant is {other}")
+        return Real(value, None if self.gradient is None else {})
 
     def __add__(self, other: "Real | Exact") -> "Real":
         other = self._operand(other)
-        return self._like(self.value + other.value, (arb(1), self), (arb(1), other))
+        return self._like("a sum", self.value + other.value, (arb(1), self), (arb(1), other))
 
     def __neg__(self) -> "Real":
-        return self._like(-self.value, (arb(-1), self))
+        return self._like("-x", -self.value, (arb(-1), self))
 
     def __sub__(self, other: "Real | Exact") -> "Real":
         return self + -self._operand(other)
@@ -84,38 +113,101 @@ class Real:
 
     def __mul__(self, other: "Real | Exact") -> "Real":
         other = self._operand(other)
-        return self._like(self.value * other.value, (other.value, self), (self.value, other))
+        return self._like("a product", self.value * other.value, (other.value, self), (self.value, other))
 
     def __truediv__(self, other: "Real | Exact") -> "Real":
         other = self._operand(other)
         quotient = self.value / other.value
-        return self._like(quotient, (1 / other.value, self), (-quotient / other.value, other))
+        return other._like("1/x", quotient, (1 / other.value, self), (-quotient / other.value, other))
 
     def __rtruediv__(self, other: "Real | Exact") -> "Real":
         return self._operand(other) / self
 
     def __pow__(self, exponent: int | float | Fraction) -> "Real":
-        if not isinstance(exponent, int):  # a real power is defined for positive numbers only
-            return exp(log(self) * exponent)
-        if exponent == 0:
-            return self._operand(1)
-        return self._like(self.value**exponent, (exponent * self.value ** (exponent - 1), self))
+        if not isinstance(exponent, numbers.Integral):  # a real power is defined for positive numbers only
+            return (self.log() * exponent).exp()
+        k = int(exponent)
+        if k < 0:
+            return 1 / self**-k
+        slope = k * power(self.value, k - 1) if k else arb(0)
+        return self._like(f"x^{k}", power(self.value, k), (slope, self))
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __abs__(self) -> NoReturn:
-        raise NotSmoothError("abs() is not smooth; where n = 2, smooth.absolute will do")
+    def __abs__(self) -> "Real":
+        if self.value > 0:
+            return self
+        return -self if self.value < 0 else self._either("abs", abs(self.value))
+
+    def _either(self, what: str, value: arb) -> "Real":
+        """A value that is continuous, but has two formulas over the ball."""
+        if self.gradient is not None:
+            raise NotSmoothError(f"{what} is not smooth where its arguments meet")
+        return Real(value, None)
+
+    def _meeting(self, name: str, other: "Real | Exact") -> "Real":
+        """The larger or the smaller of two that are not told apart."""
+        return self._either(name, getattr(self.value, name)(self._operand(other).value))
+
+    def exp(self) -> "Real":
+        """e^x."""
+        value = self.value.exp()
+        return self._like("exp", value, (value, self))
+
+    def log(self) -> "Real":
+        """The natural logarithm."""
+        return self._like("log", self.value.log(), (1 / self.value, self))
+
+    def sqrt(self) -> "Real":
+        """The root, of numbers that are not negative."""
+        value = self.value.sqrt()
+        return self._like("sqrt", value, (1 / (2 * value), self))
+
+    def tanh(self) -> "Real":
+        """The hyperbolic tangent."""
+        value = self.value.tanh()
+        return self._like("tanh", value, (1 - value * value, self))
+
+    def sin(self) -> "Real":
+        """The sine."""
+        return self._like("sin", self.value.sin(), (self.value.cos(), self))
+
+    def cos(self) -> "Real":
+        """The cosine."""
+        return self._like("cos", self.value.cos(), (-self.value.sin(), self))
+
+    def conjugate(self) -> "Real":
+        """The number itself: what numpy's std asks for."""
+        return self
 
     def __float__(self) -> NoReturn:
-        raise NotSmoothError("an element cannot become a float (math.exp, numpy, …): use the functions of smooth")
+        raise NotSmoothError("an element cannot become a float (math.exp, …): use numpy's functions or those of smooth")
 
-    def _compare(self, *_: object) -> NoReturn:
-        raise NotSmoothError(
-            "comparing elements (max, min, sorted, if) is not smooth; where n = 2, smooth.maximum and smooth.minimum do"
-        )
+    def __bool__(self) -> bool:
+        return self != 0
 
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __bool__ = _compare
+    def __lt__(self, other: "Real | Exact") -> bool:
+        difference = self.value - self._operand(other).value
+        if difference < 0 or difference >= 0:
+            return bool(difference < 0)
+        raise NotSmoothError("a comparison (max, min, sorted, if) is not decided here: the two sides meet or nearly so")
+
+    def __gt__(self, other: "Real | Exact") -> bool:
+        return self._operand(other) < self
+
+    def __le__(self, other: "Real | Exact") -> bool:
+        return not self > other
+
+    def __ge__(self, other: "Real | Exact") -> bool:
+        return not self < other
+
+    def __eq__(self, other: "Real | Exact") -> bool:
+        return self is other or not (self < other or self > other)
+
+    def __ne__(self, other: "Real | Exact") -> bool:
+        return not self == other
+
     __hash__ = None
 
 
@@ -124,48 +216,37 @@ def variables(point: Sequence[arb], differentiate: bool) -> list[Real]:
     return [Real(x, {i: arb(1)} if differentiate else None) for i, x in enumerate(point)]
 
 
-def _elementary(
-    name: str, of_ball: Callable[[arb], arb], slope: Callable[[arb, arb], arb]
-) -> "Callable[[Real | Exact], Real | float]":
-    """A smooth function of one number; `slope` gives its derivative from x and the value at x."""
-
+def _elementary(name: str) -> "Callable[[Real | Exact], Real | float]":
     def function(x: Real | Exact) -> Real | float:
-        if not isinstance(x, Real):
-            return getattr(math, name)(x)
-        value = of_ball(x.value)
-        return x._like(value, (slope(x.value, value), x))
+        return getattr(x, name)() if hasattr(x, name) else getattr(math, name)(x)
 
     function.__name__, function.__doc__ = name, f"{name}(x), of a number or of an element of a multiset."
     return function
 
 
-exp = _elementary("exp", lambda x: x.exp(), lambda x, y: y)
-log = _elementary("log", lambda x: x.log(), lambda x, y: 1 / x)
-sqrt = _elementary("sqrt", lambda x: x.sqrt(), lambda x, y: 1 / (2 * y))
-tanh = _elementary("tanh", lambda x: x.tanh(), lambda x, y: 1 - y * y)
-sin = _elementary("sin", lambda x: x.sin(), lambda x, y: x.cos())
-cos = _elementary("cos", lambda x: x.cos(), lambda x, y: -x.sin())
+exp, log, sqrt, tanh, sin, cos = map(_elementary, ("exp", "log", "sqrt", "tanh", "sin", "cos"))
 
 
-def maximum(xs: Sequence[Real]) -> Real:
-    """The largest element: continuous, not smooth."""
-    return _fold(xs, lambda x, y: x.max(y), "maximum")
+def maximum(xs: "Sequence[Real]") -> Real:
+    """The largest; where it is not unique it is continuous, but not smooth."""
+    return _fold(xs, lambda x, y: x if x > y else y, lambda x, y: x._meeting("max", y))
 
 
-def minimum(xs: Sequence[Real]) -> Real:
-    """The smallest element: continuous, not smooth."""
-    return _fold(xs, lambda x, y: x.min(y), "minimum")
+def minimum(xs: "Sequence[Real]") -> Real:
+    """The smallest; where it is not unique it is continuous, but not smooth."""
+    return _fold(xs, lambda x, y: x if x < y else y, lambda x, y: x._meeting("min", y))
 
 
 def absolute(x: Real) -> Real:
-    """|x|: continuous, not smooth."""
-    return _fold([x, -x], lambda a, b: a.max(b), "absolute")
+    """|x|; at 0 it is continuous, but not smooth."""
+    return abs(x)
 
 
-def _fold(xs: Sequence[Real], of_balls: Callable[[arb, arb], arb], name: str) -> Real:
-    if xs[0].gradient is not None:
-        raise NotSmoothError(f"smooth.{name} is continuous but not smooth: it may be used for n = 2 only")
-    value = xs[0].value
+def _fold(xs: "Sequence[Real]", decided: Callable, meeting: Callable) -> Real:
+    result = xs[0]
     for x in xs[1:]:
-        value = of_balls(value, x.value)
-    return Real(value, None)
+        try:
+            result = decided(result, x)
+        except NotSmoothError:
+            result = meeting(result, x)
+    return result

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from verification import checker, find, interval_checker
-from verification.checker import CertificateError, check_certificate, check_directory, check_file
+from verification import checker, find, trained_network
+from verification.checker import STATEMENTS, CertificateError, Proved, check_directory, check_file, sizes
 from verification.families import paper_smooth, power_sums
 
 HERE = Path(__file__).parent
 FILES = sorted(find.CERTIFICATES.glob("*.json"))
+
+
+def check_certificate(certificate: object) -> Proved:
+    return checker.check_certificate(certificate, find.CERTIFICATES)
 
 
 def stored(name: str) -> list[dict]:
@@ -48,25 +52,74 @@ def nudged(text: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_stored_certificates_hold(path):
-    assert check_file(path) > 0
+    assert check_file(path)
 
 
 def test_every_file_is_stored():
-    assert {path.stem for path in FILES} == set(find.FILES)
+    assert {path.stem for path in FILES} == set(find.MAKERS) == set(STATEMENTS) - {"collide"}
     assert len(check_directory(find.CERTIFICATES)) == len(FILES)
 
 
 @pytest.mark.parametrize("name", ["power_sums", "power_means", "log_sum_exp", "random_networks"])
 def test_families_are_stored_from_2_to_16(name):
-    assert [certificate["n"] for certificate in stored(f"theorem_1_{name}")] == list(range(2, 17))
+    assert sizes(check_file(find.CERTIFICATES / f"theorem_1_{name}.json")) == "n = 2 … 16"
 
 
-@pytest.mark.parametrize("name", ["checker", "interval_checker"])
+def test_sizes_in_words():
+    assert sizes([Proved("box", "", n) for n in (4, 2, 3, 7, 9, 10, 4)]) == "n = 2 … 4, 7, 9, 10"
+
+
+BOUND = [name for name in STATEMENTS if name.startswith("theorem_1_") and name != "theorem_1_n2"]
+
+
+@pytest.mark.parametrize("name", [*BOUND, "theorem_1_n2", "proposition_1", "theorem_2", "prouhet_tarry_escott"])
+def test_certificates_are_bound_to_their_file(tmp_path, name):
+    """Power-sum boxes (for power sums: power means) prove nothing in another family's file."""
+    other = "power_sums" if name != "theorem_1_power_sums" else "power_means"
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps({"statement": STATEMENTS[name].text, "certificates": stored(f"theorem_1_{other}")}))
+    with pytest.raises(CertificateError, match=r"about|is no proof of"):
+        check_file(path)
+
+
+def test_a_file_states_what_its_name_says(tmp_path):
+    path = tmp_path / "theorem_1_power_means.json"
+    content = {"statement": STATEMENTS["theorem_1_power_sums"].text, "certificates": stored("theorem_1_power_sums")}
+    path.write_text(json.dumps(content))
+    with pytest.raises(CertificateError, match="the statement of this file must be"):
+        check_file(path)
+    path.rename(tmp_path / "mine.json")
+    assert check_file(tmp_path / "mine.json")
+
+
+def test_a_size_counts_once(tmp_path):
+    path = tmp_path / "theorem_1_power_sums.json"
+    content = {"statement": STATEMENTS[path.stem].text, "certificates": stored(path.stem)[:1] * 2}
+    path.write_text(json.dumps(content))
+    with pytest.raises(CertificateError, match="n = 2 twice"):
+        check_file(path)
+
+
+def test_other_weights_than_those_stated_are_rejected(tmp_path):
+    certificate = stored("theorem_1_trained_network")[0]
+    with pytest.raises(CertificateError, match="there is no"):
+        checker.check_certificate(certificate, tmp_path)
+    (tmp_path / "weights").mkdir()
+    weights = json.loads(trained_network.WEIGHTS.read_text())
+    weights["delta"] = "2"
+    (tmp_path / "weights" / trained_network.WEIGHTS.name).write_text(json.dumps(weights))
+    with pytest.raises(CertificateError, match="not the one stated"):
+        checker.check_certificate(certificate, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["checker", "interval_checker", "program_checker", "certificate"])
 def test_the_checker_shares_no_code_with_the_finder(name):
     tree = ast.parse((HERE / f"{name}.py").read_text(encoding="utf-8"))
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert {m for m in modules if m.split(".")[0] in ("verification", "pna")} <= {"verification.interval_checker"}
+    assert {m for m in modules if m.split(".")[0] in ("verification", "pna")} <= {
+        "verification.interval_checker", "verification.program_checker", "verification.certificate"
+    }  # fmt: skip
     assert "torch" not in modules
 
 
@@ -78,6 +131,7 @@ def test_a_dropped_or_an_added_field_is_rejected(name):
         assert_rejected({key: value for key, value in certificate.items() if key != field})
     assert_rejected({**certificate, "comment": "trust me"}, "fields")
     assert_rejected({**certificate, "kind": "oracle"}, "kind")
+    assert_rejected({**certificate, "kind": ["box"]}, "kind")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -101,6 +155,7 @@ def test_altered_multisets_are_rejected(name):
     assert_rejected({**certificate, "agree": certificate["agree"] + certificate["differ"]}, "differs")
     assert_rejected({**certificate, "differ": certificate["agree"]}, "agrees")
     assert_rejected({**certificate, "agree": ["median"]}, "unknown")
+    assert_rejected({**certificate, "agree": certificate["agree"] * 2}, "twice")
 
 
 class TestBox:
@@ -126,11 +181,30 @@ class TestBox:
         # The sphere is small, so that the elements stay ordered over the whole box: only the Newton test can refuse it.
         centre = [Fraction(k) for k in range(3)]
         u = [Fraction(1), Fraction(-2), Fraction(1)]
-        reason = interval_checker.box_holds_a_collision(
-            {"name": "power sums"}, centre, Fraction(1, 1000), [x / 2 for x in u], [Fraction(2)] * 3, 200
-        )
-        assert reason is not None
-        assert "ordered" not in reason
+        certificate = {
+            "kind": "box", "n": 3, "aggregators": {"name": "power sums"}, "centre": [str(c) for c in centre],
+            "radius": "1/1000", "midpoints": [str(x / 2) for x in u], "radii": ["2"] * 3, "precision": 200,
+        }  # fmt: skip
+        assert_rejected(certificate, "Jacobian|Newton")
+
+    def test_the_width_of_the_image_counts(self):
+        # The zero is near the box's edge: the middle of Newton's image lies in the box, and an end of it does not.
+        certificate = find.box(power_sums(4))
+        first, *rest = certificate["midpoints"]
+        moved = {**certificate, "midpoints": [str(Fraction(first) + Fraction(19, 200)), *rest]}
+        assert_rejected({**moved, "radii": ["1/10"] * 4}, "Newton operator")
+        check_certificate({**moved, "radii": ["2/10"] * 4})
+
+    @pytest.mark.parametrize("sign", [1, -1])
+    def test_both_multisets_must_be_ordered(self, sign):
+        # c = (0, 1), u = ±(-1, 1)/√2, r = 1: one of c ± r u is ordered, the other is not.
+        half = Fraction(round(Fraction(1, 2) ** Fraction(1, 2) * 10**30), 10**30)
+        certificate = {
+            "kind": "box", "n": 2, "aggregators": {"name": "power sums"}, "centre": ["0", "1"], "radius": "1",
+            "midpoints": [str(-sign * half), str(sign * half)], "radii": ["1/1000"] * 2, "precision": 200,
+        }  # fmt: skip
+        assert_rejected(certificate, "ordered")
+        check_certificate({**certificate, "radius": "1/2"})
 
     def test_another_n(self):
         certificate = example("box")
@@ -140,7 +214,7 @@ class TestBox:
         certificate = find.box(power_sums(5))
         assert_rejected({**certificate, "aggregators": {"name": "power means"}})
         assert_rejected({**certificate, "aggregators": {"name": "power sums", "w": []}}, "fields")
-        assert_rejected({**certificate, "aggregators": {"name": "max"}}, "unknown")
+        assert_rejected({**certificate, "aggregators": {"name": "max"}}, "name")
 
     def test_another_sphere(self):
         certificate = find.box(power_sums(5))
@@ -163,15 +237,14 @@ class TestBox:
     @pytest.mark.parametrize(
         ("name", "field"),
         [("log_sum_exp", "temperatures"), ("random_networks", "w"), ("random_networks", "b"), ("random_networks", "V"),
-         ("trained_layer", "w"), ("trained_layer", "b"), ("trained_layer", "W2"), ("trained_layer", "U"),
-         ("trained_layer", "mix"), ("trained_layer", "delta"), ("trained_layer", "epsilon")],
+         ("trained_network", "weights")],
     )  # fmt: skip
     def test_an_altered_weight(self, name, field):
         certificate = copy.deepcopy(next(c for c in stored(f"theorem_1_{name}") if c["n"] == 5))
         container, key = certificate["aggregators"], field
         while isinstance(container[key], list):
             container, key = container[key], 0
-        container[key] = nudged(container[key])
+        container[key] = nudged(container[key]) if name != "trained_network" else container[key][::-1]
         assert_rejected(certificate)
 
 
@@ -184,10 +257,36 @@ def test_altered_sign_changes_are_rejected(change):
     assert_rejected({**example("sign change"), **change})
 
 
+def sign_change(**changes: object) -> dict:
+    steps = [["x", 0], ["x", 1], ["+", 0, 1], ["constant", "3"], ["-", 2, 3], ["power", 4, 3]]
+    program = {"name": "program", "steps": steps, "outputs": [5]}
+    return {"kind": "sign change", "aggregator": program, "centre": ["1", "2"], "a": "5/4", "b": "7/4", "precision": 64,
+            **changes}  # fmt: skip
+
+
 def test_a_sign_that_is_not_certain_is_rejected():
-    assert "not certain" in interval_checker.sign_changes(
-        "mean", [Fraction(1), Fraction(2)], Fraction(3, 2), Fraction(2), 64
-    )
+    assert check_certificate(sign_change()).about == "program"
+    assert_rejected(sign_change(aggregator="mean", a="3/2", b="2"), "not certain")
+    assert_rejected(sign_change(b="11/8"), "same at both ends")
+
+
+@pytest.mark.parametrize("operation", [["power", 4, -1], ["power", 4, -3], ["/", 3, 4]])
+def test_a_pole_is_not_a_zero(operation):
+    certificate = sign_change()
+    certificate["aggregator"]["steps"][5] = operation
+    assert_rejected(certificate, "there may be a pole")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [["x", 2], ["x", -1], ["y", 0], ["constant", 3], ["constant", "0.5"], ["+", 0], ["+", 0, 5], ["power", 0, 1000],
+     ["power", 0, "2"], ["exp", 0, 1], ["log", True], "x", [], ["x"], ["x", 0, 0, 0]],
+    ids=str,
+)  # fmt: skip
+def test_a_step_that_is_none_is_rejected(step):
+    certificate = sign_change()
+    certificate["aggregator"]["steps"][5] = step
+    assert_rejected(certificate)
 
 
 def test_altered_moments_are_rejected():
@@ -219,7 +318,17 @@ def test_altered_encodings_are_rejected(scaler):
         assert_rejected({**certificate, "h": [str(Fraction(middle) + Fraction(1, 10**500)), radius]}, "not the value")
     assert_rejected({**certificate, "h": [middle, "1/1000"]}, "narrow")
     assert_rejected({**certificate, "h": [middle, "-1"]})
+    assert_rejected({**certificate, "h": [middle, "0"]} if scaler == "logarithmic" else {**certificate, "N": 11})
     assert_rejected({**certificate, "depth": 2})
+
+
+def test_the_base_exceeds_every_size_and_not_only_this_one():
+    certificate = next(c for c in stored("theorem_2") if c["kind"] == "encoding" and len(c["multiset"]) == 1)
+    largest = len(certificate["scaler"]["values"])
+    values = [Fraction(v) for v in certificate["scaler"]["values"]]
+    N, (z,) = largest + 1, certificate["multiset"]
+    h = values[0] * (Fraction(1, N**z) + Fraction(certificate["K"]))
+    assert_rejected({**certificate, "N": N, "h": [str(h), "0"]}, "N must exceed the largest size")
 
 
 def test_a_scaler_that_repeats_a_value_is_rejected():
@@ -229,7 +338,7 @@ def test_a_scaler_that_repeats_a_value_is_rejected():
     assert_rejected({**certificate, "scaler": {"name": "table", "values": values}}, "injective")
     assert_rejected({**certificate, "scaler": {"name": "table", "values": ["-1", *values[1:]]}}, "positive")
     assert_rejected({**certificate, "scaler": {"name": "logarithmic", "alpha": 0, "largest": 10}}, "alpha")
-    assert_rejected({**certificate, "scaler": {"name": "cubic"}}, "unknown")
+    assert_rejected({**certificate, "scaler": {"name": "cubic"}}, "the scaler's name")
 
 
 def test_altered_encoding_collisions_are_rejected():
@@ -238,12 +347,25 @@ def test_altered_encoding_collisions_are_rejected():
     assert_rejected({**certificate, "N": certificate["N"] + 1}, "differs")
     assert_rejected({**certificate, "first": certificate["second"]}, "the same")
     assert_rejected({**certificate, "first": [2]}, "differs")
+    assert_rejected({**certificate, "first": [1, 2, 1], "second": [2, 1, 1]}, "the same")
+    for scaler in ({"name": "logarithmic", "alpha": 1, "values": ["1", "1"]}, {"values": ["1", "1"]}, {"name": "table"},
+                   {"name": "table", "values": ["1", "1"], "alpha": 1}):  # fmt: skip
+        assert_rejected({**certificate, "scaler": scaler, "first": [1], "second": [1, 1]})
+
+
+def _file(certificates: str) -> str:
+    return f'{{"statement": "{STATEMENTS["proposition_1"].text}", "certificates": {certificates}}}'
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
-    [("{", "not JSON"), ("[]", "object"), ("{}", "fields"), ('{"statement": "", "certificates": []}', "not empty"),
-     ('{"statement": "", "certificates": [7]}', "certificate 0: kind"), ("\ufeff", "not JSON")],
+    [("{", "not JSON"), ("[]", "object"), ("{}", "fields"), (_file("[]"), "1 to 1000"), (_file("7"), "1 to 1000"),
+     (_file("[7]"), "certificate 0: a certificate must be an object"), ("\ufeff", "not JSON"),
+     ('{"statement": "", "certificates": []}', "the statement must be one of"), (_file('[{"kind": "oracle"}]'), "kind"),
+     ('{"statement": 1, "statement": 2}', "a field twice"), (_file('[{"kind": "box", "kind": "box"}]'), "twice"),
+     (_file("[1.5]"), "whole"), (_file("[NaN]"), "whole"), (_file("[" + "9" * 5000 + "]"), "not JSON"),
+     (_file("[" * 100_000 + "]" * 100_000), "nested too deeply"), (" " * 2_000_001, "bytes")],
+    ids=range(16),
 )  # fmt: skip
 def test_malformed_files_are_rejected(tmp_path, text, match):
     path = tmp_path / "bad.json"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from verification.intermediate_value import CONTINUOUS, bracket, diamond, h
-from verification.smooth import absolute, exp, maximum, minimum
+from verification.smooth import absolute, cos, exp, maximum, minimum, sin, tanh
 from verification.theorem_1 import NoCollisionError
 
 checked = settings(derandomize=True, deadline=None, database=None, max_examples=30)
@@ -52,16 +52,25 @@ def test_random_continuous_aggregators_collide(a, b, c):
     assert change.b - change.a <= Fraction(1, 2**20)
 
 
-def test_a_discontinuous_aggregator_has_a_sign_change_without_a_collision():
-    """The negative control of continuity: at the jump of g the sign changes, but the values are 1 apart."""
+@pytest.mark.parametrize(
+    "g",
+    [lambda x: 1 / (x[0] + x[1] - 3), lambda x: x[0] + (0 if x[0] < 1 else 1), lambda x: tanh(1 / (sum(x) - 3)),
+     lambda x: 1 if sum(x) > 3 else 0],
+    ids=["a pole", "a jump", "a pole inside of tanh", "a step"],
+)  # fmt: skip
+def test_a_sign_that_changes_at_a_pole_or_a_jump_is_no_collision(g):
+    """The negative control of continuity: h changes its sign without being 0."""
+    with pytest.raises(NoCollisionError, match="a pole or a jump"):
+        bracket(g)
 
-    def jump(x):
-        return x[0] + (0 if x[0].value < 1 else 1)
 
-    change = bracket(jump)
-    with ctx.workprec(192):
-        assert all(abs(h(jump, CENTRE, t)) > 0.9 for t in (change.a, change.b))
-        assert not any(abs(h(CONTINUOUS["min"], CENTRE, t)) > 0.9 for t in (change.a, change.b))
+def test_beside_a_pole_a_collision_is_found():
+    def g(x):
+        return sum(sin(y) / cos(y) for y in x)  # a pole at π/2, inside of the interval
+
+    change = bracket(g)
+    with ctx.workprec(change.precision):
+        assert abs(h(g, CENTRE, change.a, change.b)) < 1e-15
 
 
 def test_a_constant_aggregator_is_not_decided():

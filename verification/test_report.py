@@ -4,23 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from verification import checks, figures, report, slips
-from verification.checks import CHECKS, Check
+from verification import checks, evidence, figures, report, slips
+from verification.checks import CHECKS, EXACT, Check
+from verification.evidence import Row
 
 HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.statement)
 def test_every_row_of_the_report_holds(check):
-    assert check.evidence()
+    ranged, seen = check.run()
+    assert ranged
+    assert seen
 
 
 def test_the_report_says_what_fails(tmp_path, monkeypatch):
     def broken() -> str:
         checks._require(False, "1 = 2")
 
-    rows = [CHECKS[0], Check("1 = 2", "exact", "all", "a|b", broken)]
-    monkeypatch.setattr(report, "CHECKS", rows)
+    monkeypatch.setattr(evidence, "CHECKS", [CHECKS[0], Check("1 = 2", EXACT, "sum", "all", "a|b", broken)])
     assert not report.write_report(tmp_path)
     markdown, html = ((tmp_path / f"report.{kind}").read_text(encoding="utf-8") for kind in ("md", "html"))
     assert "| FAILS | a\\|b |" in markdown
@@ -30,11 +32,24 @@ def test_the_report_says_what_fails(tmp_path, monkeypatch):
 
 
 def test_a_slip_that_is_not_repaired_fails_the_report(tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "CHECKS", CHECKS[:1])
+    monkeypatch.setattr(evidence, "CHECKS", CHECKS[:1])
     assert report.write_report(tmp_path)
     broken = slips.Slip("x", "slip", "", "", "", "", lambda: True, lambda: False)
     monkeypatch.setattr(slips, "SLIPS", [broken])
     assert not report.write_report(tmp_path)
+
+
+def test_every_row_says_what_kind_of_evidence_it_has():
+    rows = [*evidence.formal_rows(), *(Row(c.statement, c.kind, "", "", "", "", "", "") for c in CHECKS)]
+    assert {row.kind for row in rows} <= {*evidence.VERDICTS, evidence.NOT_RECORDED}
+    assert [kind for kind, verdict in evidence.VERDICTS.items() if verdict == "reproduced"] == [evidence.PROVED, EXACT]
+    names = {t.name for t in evidence.THEOREMS} | {c.statement for c in CHECKS}
+    assert names >= set(evidence.REPAIRED)
+
+
+def test_a_proof_whose_file_has_changed_is_not_called_one(monkeypatch):
+    monkeypatch.setattr(evidence.prove, "_hash", lambda path: "0")
+    assert {row.verdict for row in evidence.formal_rows()} == {evidence.NOT_RECORDED}
 
 
 def test_the_stored_report_is_complete():

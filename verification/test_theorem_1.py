@@ -2,6 +2,7 @@ import random
 from fractions import Fraction
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from flint import arb, ctx
 
@@ -112,19 +113,40 @@ def test_n_aggregators_have_no_collision_to_certify():
 
 
 @pytest.mark.parametrize(
-    "aggregators",
-    [[sum, lambda x: 2 * sum(x)], [sum, lambda x: 7], [sum, lambda x: sum(x) ** 2]],
-    ids=["twice the sum", "constant", "square of the sum"],
-)
-def test_dependent_aggregators_are_not_certified(aggregators):
-    with pytest.raises(NoCollisionError, match="dependent"):
-        collide(aggregators, Sphere.between(Fraction(1), Fraction(2), 3))
+    ("aggregators", "named"),
+    [([sum, lambda x: 2 * sum(x)], "g_2 is dependent on g_1"), ([sum, lambda x: 7], "g_2 is constant"),
+     ([sum, lambda x: sum(x) ** 2], "g_2 is dependent on g_1"),
+     ([sum, lambda x: sum(y * y for y in x), lambda x: x[0], lambda x: x[1] + sum(y * y for y in x) - x[1]],
+      "g_4 is dependent on g_2,"),
+     ([sum, lambda x: x[0], lambda x: sum(x) - 3 * x[0]], "g_3 is dependent on g_1 and g_2")],
+    ids=["twice the sum", "constant", "square of the sum", "one of three", "two of two"],
+)  # fmt: skip
+def test_dependent_aggregators_are_named(aggregators, named):
+    with pytest.raises(NoCollisionError, match=named):
+        collide(aggregators, Sphere.between(Fraction(1), Fraction(2), 5))
 
 
-@pytest.mark.parametrize("aggregator", [max, min, lambda x: sum(abs(y) for y in x), lambda x: sorted(x)[1]])
-def test_aggregators_that_are_not_smooth_are_refused(aggregator):
+@pytest.mark.parametrize("aggregator", [max, min, lambda x: sum(abs(y - 1.4) for y in x), lambda x: sorted(x)[1]])
+def test_aggregators_that_are_smooth_near_the_sphere_collide(aggregator):
+    X, Y = collide([sum, aggregator], Sphere.between(Fraction(1), Fraction(2), 4)).multisets()
+    assert any(not x.overlaps(y) for x, y in zip(X, Y, strict=True))
+
+
+def test_aggregators_that_are_not_smooth_at_the_centre_are_refused():
     with pytest.raises(NotSmoothError):
-        collide([sum, aggregator], Sphere.between(Fraction(1), Fraction(2), 3))
+        collide([sum, lambda x: abs(x[0] - 1)], Sphere.between(Fraction(1), Fraction(2), 3))
+
+
+@pytest.mark.parametrize("n", range(5, 13))
+def test_the_papers_four_are_filled_up_by_rank(n):
+    collision = collide([np.mean, np.std, max, min], Sphere.between(Fraction(1), Fraction(2), n))
+    assert len(collision.shared) == n - 5
+    assert not {0, n - 1} & set(collision.shared)  # max and min are there already
+
+
+def test_the_precision_is_raised_where_it_is_needed():
+    aggregators = [lambda x, k=k: sum(exp(k * y) for y in x) for k in range(1, 24)]
+    assert collide(aggregators, Sphere.between(Fraction(1), Fraction(2), 24), 80).precision > 80
 
 
 @pytest.mark.parametrize(

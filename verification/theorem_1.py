@@ -4,8 +4,8 @@ An aggregator is a continuous function on S = {x_1 ≤ … ≤ x_n}. The paper's
 inside S and lets Borsuk–Ulam find a direction u with g_k(c + r u) = g_k(c - r u) for all n - 1 aggregators g_k.
 
 Established here:
-- for n - 1 given smooth aggregators, an exact collision: `collide` finds the direction numerically and Krawczyk's
-  test proves, in ball arithmetic, that the square system
+- for n - 1 given aggregators, smooth near the sphere (a maximum is where it is unique), an exact collision: `collide`
+  finds the direction numerically and Krawczyk's test proves, in ball arithmetic, that the square system
       g_k(c + r u) - g_k(c - r u) = 0  (k = 1 … n-1),   |u|² - 1 = 0
   has one zero in a stated box. The two multisets c ± r u are ordered and different, so the collision is real;
 - for smooth aggregators whose Jacobian at c has rank n - 1, why `collide` finds one: divided by 2r the system is
@@ -14,18 +14,18 @@ Established here:
 - integer collisions of the first n - 1 power sums, exactly (PROUHET_TARRY_ESCOTT);
 - the bound is sharp: `order_statistics` are n aggregators that discriminate.
 
-Not established: Borsuk–Ulam itself. The theorem for all continuous aggregators and n > 2 rests on it, as cited by the
-paper. Continuity cannot be dropped: the reals being as many as the n-tuples of reals, one discontinuous function
-discriminates everything.
+Not established here: the theorem for all continuous aggregators and all n, which is proved formally
+(`formal/theorem_1.ml`), and for moments without topology (`formal/theorem_1_moments.v`). Continuity cannot be dropped:
+the reals being as many as the n-tuples of reals, one discontinuous function discriminates everything.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from flint import arb, arb_mat, ctx
 
-from verification.smooth import Exact, Real, ball, variables
+from verification.smooth import Exact, NotDefinedError, NotSmoothError, Real, ball, variables
 
 __all__ = [
     "PROUHET_TARRY_ESCOTT",
@@ -34,6 +34,8 @@ __all__ = [
     "NoCollisionError",
     "Sphere",
     "collide",
+    "dependence",
+    "gradients",
     "krawczyk",
     "order_statistics",
 ]
@@ -86,6 +88,7 @@ class Collision:
     midpoints: tuple[Fraction, ...]
     radii: tuple[Fraction, ...]
     precision: int
+    shared: tuple[int, ...] = ()  # places of the order statistics that it was filled up with
 
     def multisets(self) -> tuple[list[arb], list[arb]]:
         """The two multisets, each element as the ball that contains it."""
@@ -95,31 +98,96 @@ class Collision:
 
 
 def collide(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int = PRECISION) -> Collision:
-    """A certified collision of the n - 1 smooth aggregators, on the sphere or a smaller one of the same centre.
+    """A certified collision of the aggregators, fewer than n, on the sphere or a smaller one of the same centre.
 
-    Fewer than n - 1 aggregators are filled up with order statistics, so that the collision found shares those too.
+    Fewer than n - 1 aggregators are filled up with order statistics that are independent of them, so that the collision
+    found shares those too. Where the precision is not enough it is doubled.
     """
     n = len(sphere.centre)
     if len(aggregators) >= n:
         raise ValueError(f"Theorem 1 says nothing about {len(aggregators)} aggregators and multisets of size {n}")
     if not sphere.fits_in_the_cone():
         raise ValueError("the sphere leaves the cone x_1 ≤ … ≤ x_n: its points would not be different multisets")
-    aggregators = [*aggregators, *order_statistics(n)[len(aggregators) + 1 :]]
-    with ctx.workprec(precision):
-        for _ in range(RADIUS_HALVINGS):
-            collision = _collision_on(aggregators, sphere, precision)
-            if collision is not None:
-                return collision
-            sphere = sphere.halved()
-    raise NoCollisionError(
-        "no collision certified: at the centre of the sphere the aggregators are dependent, or nearly so "
-        "(one is constant, or a function of the others), or they are not defined there"
-    )
+    for bits in (precision, 2 * precision, 4 * precision):
+        with ctx.workprec(bits):
+            rows = gradients(aggregators, sphere.centre)
+            reason = dependence(rows)
+            if reason is None:
+                places = _independent_places(rows, n)
+                filled = [*aggregators, *(order_statistics(n)[k] for k in places)]
+                collision = _collision_near(filled, sphere, bits)
+                if collision is not None:
+                    return replace(collision, shared=tuple(places))
+                reason = "Newton's iteration does not find one there, or Krawczyk's test does not prove it"
+    raise NoCollisionError(f"no collision certified: {reason}")
+
+
+def gradients(aggregators: Sequence[Aggregator], point: Sequence[Fraction]) -> list[list[arb]]:
+    """The gradients of the aggregators at a point."""
+    x, zero = variables([ball(c) for c in point], differentiate=True), Real(arb(0), {})
+    slopes = [(zero + g(x)).gradient for g in aggregators]
+    return [[slope.get(i, arb(0)) for i in range(len(point))] for slope in slopes]
+
+
+def dependence(rows: Sequence[Sequence[arb]]) -> str | None:
+    """Which aggregator is not independent of which others, judged by its gradient and in words; None if all are."""
+    for k, row in enumerate(rows):
+        if _rank([row]) == 0:
+            return f"g_{k + 1} is constant near the centre of the sphere, or nearly so"
+        if _rank(rows[: k + 1]) <= k:
+            others = list(range(k))
+            for j in range(k):
+                fewer = [i for i in others if i != j]
+                if _rank([rows[i] for i in [*fewer, k]]) == _rank([rows[i] for i in fewer]):
+                    others = fewer
+            named = " and ".join(f"g_{j + 1}" for j in others)
+            return (
+                f"g_{k + 1} is dependent on {named}, or nearly so: at the centre of the sphere its gradient is a "
+                f"combination of theirs. Leave it out, or choose another interval"
+            )
+    return None
+
+
+def _rank(rows: Sequence[Sequence[arb]]) -> int:
+    """How many of the rows are certainly independent, by elimination in balls."""
+    rest, rank = [list(row) for row in rows], 0
+    while rest:
+        certain = [(abs(x).lower(), i, j) for i, row in enumerate(rest) for j, x in enumerate(row) if not x.contains(0)]
+        if not certain:
+            break
+        _, i, j = max(certain, key=lambda entry: float(entry[0]))
+        pivot = rest.pop(i)
+        rest = [[x - row[j] / pivot[j] * p for x, p in zip(row, pivot, strict=True)] for row in rest]
+        rank += 1
+    return rank
+
+
+def _independent_places(rows: Sequence[Sequence[arb]], n: int) -> list[int]:
+    """Places of order statistics, from the last on, that make the rows n - 1 independent ones."""
+    chosen: list[int] = []
+    known = [list(row) for row in rows]
+    for k in reversed(range(n)):
+        if len(known) == n - 1:
+            break
+        unit = [arb(int(i == k)) for i in range(n)]
+        if _rank([*known, unit]) > len(known):
+            known.append(unit)
+            chosen.append(k)
+    return chosen
 
 
 def order_statistics(n: int) -> list[Aggregator]:
     """The paper's n aggregators that discriminate: g_k is the k-th smallest element."""
     return [lambda x, k=k: x[k] for k in range(n)]
+
+
+def _collision_near(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    for _ in range(RADIUS_HALVINGS):
+        collision = _collision_on(aggregators, sphere, precision)
+        if collision is not None:
+            return collision
+        sphere = sphere.halved()
+    return None
 
 
 def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
@@ -132,7 +200,7 @@ def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: 
             if krawczyk(aggregators, sphere, [arb(x, radius) for x in direction]):
                 midpoints = tuple(_fraction(x) for x in direction)
                 return Collision(sphere, midpoints, (_fraction(radius),) * len(direction), precision)
-    except ZeroDivisionError:  # a singular Jacobian
+    except (ZeroDivisionError, NotDefinedError, NotSmoothError):  # singular, or outside of where they are defined
         pass
     return None
 
@@ -156,11 +224,19 @@ def _null_direction(aggregators: Sequence[Aggregator], sphere: Sphere) -> list[a
     """The unit u with J(c) u = 0, which is the collision's direction in the limit r -> 0."""
     n = len(sphere.centre)
     _, jacobian = _system(aggregators, sphere, [arb(0)] * n)
-    # The last row would be 2u = 0; any normalisation does in its place that the null direction is not orthogonal to.
-    rows = [*jacobian.tolist()[:-1], [arb((-1) ** i) for i in range(n)]]
-    u = arb_mat(rows).mid().inv() * arb_mat([[arb(0)]] * (n - 1) + [[arb(1)]])
-    length = sum((x * x for x in u.entries()), arb(0)).sqrt()
-    return [(x / length).mid() for x in u.entries()]
+    # The last row would be 2u = 0. In its place u_k = 1 for each k in turn; the shortest u is known best.
+    directions = []
+    for k in range(n):
+        rows = [*jacobian.tolist()[:-1], [arb(int(i == k)) for i in range(n)]]
+        try:
+            u = (arb_mat(rows).mid().inv() * arb_mat([[arb(0)]] * (n - 1) + [[arb(1)]])).entries()
+        except ZeroDivisionError:  # u_k = 0
+            continue
+        directions.append((float(sum((x * x for x in u), arb(0)).sqrt().mid()), u))
+    if not directions:
+        raise ZeroDivisionError
+    length, u = min(directions, key=lambda pair: pair[0])
+    return [(x / length).mid() for x in u]
 
 
 def _newton(aggregators: Sequence[Aggregator], sphere: Sphere, u: list[arb]) -> list[arb] | None:

@@ -5,7 +5,8 @@ The verdict on the paper is given by the paper's full budget alone; less than th
 run at full budget". What the words mean, and the one rule that gives them: pna/report/verdicts.py.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
@@ -16,7 +17,7 @@ from pna.report import structure
 from pna.report.realworld import budgets, scores
 from pna.report.runs import RECORDED, Run, Runs, recorded_path, runs_of
 from pna.report.style import budget_text
-from pna.report.theory import outcomes
+from pna.report.theory import Outcome, outcomes
 from pna.report.verdicts import NOT_RUN, Comparison, Decision, Ruling, fact, rule
 
 __all__ = ["CLAIMS", "Claim", "Finding", "judge"]
@@ -229,11 +230,13 @@ def _from_checks(claim: Claim) -> Finding:
     if not rows:
         return Finding(claim, "", "not tested", "not tested", "not tested", outcomes()[0].evidence)
     ruling = rule(fact(row.statement, row.status != "FAILS") for row in rows)
-    measured = sum(row.status == "measured" for row in rows)
     caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
-    count = f"{len(rows)} check{'s' * (len(rows) > 1)} by machine"
-    text = count + f", {measured} of them a measurement" * bool(measured) + f"; {caveats}"
     if ruling.kind != "reproduced":
         return replace(_finding(claim, ruling), evidence="; ".join(f"{r.statement}: {r.evidence}" for r in rows))
     kind = "holds after repair" if claim.slips else "reproduced"
-    return Finding(claim, "", kind, kind, kind, text.rstrip("; "), rows=ruling.rows)
+    return Finding(claim, "", kind, kind, kind, f"{_kinds(rows)}; {caveats}".rstrip("; "), rows=ruling.rows)
+
+
+def _kinds(rows: Sequence[Outcome]) -> str:
+    """Which kinds of evidence there are, with their numbers: "2 proved formally, 3 certified interval"."""
+    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rows).items())

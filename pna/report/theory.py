@@ -1,14 +1,17 @@
-"""The theory's status: every check of verification/, run now."""
+"""The theory's status: what is proved formally, and every check of verification/, run now."""
 
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Outcome", "outcomes"]
+__all__ = ["Outcome", "SlipFound", "outcomes", "slips"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A statement with what its check says: status is "holds", "measured", "FAILS" or "not checked"."""
+    """A statement and its evidence: `kind` says which, `verdict` what may be said, `axioms` what a proof rests on.
+
+    `status` is "holds", "measured", "FAILS" or "not checked".
+    """
 
     statement: str
     method: str
@@ -16,20 +19,48 @@ class Outcome:
     caveat: str
     status: str
     evidence: str
+    kind: str = ""
+    verdict: str = ""
+    axioms: str = ""
+
+
+@dataclass(frozen=True)
+class SlipFound:
+    """A slip or loose end of the published proofs: what is printed, where it fails, its repair; `checked`: as said."""
+
+    where: str
+    kind: str
+    printed: str
+    fails_on: str
+    repair: str
+    checked: bool
 
 
 @cache
 def outcomes() -> tuple[Outcome, ...]:
     """All rows; a check that raises fails, and the others go on. None at all if verification cannot be imported."""
     try:
-        from verification.checks import CHECKS, MEASURED
+        from verification import evidence
     except ImportError as error:
         return (Outcome("The paper's theory", "", "", "", "not checked", f"verification needs {error.name}"),)
-    rows = []
-    for check in CHECKS:
-        try:
-            evidence, status = check.evidence(), MEASURED if check.method == MEASURED else "holds"
-        except Exception as error:
-            evidence, status = f"{type(error).__name__}: {error}", "FAILS"
-        rows.append(Outcome(check.statement, check.method, check.range, check.caveat, status, evidence))
-    return tuple(rows)
+    status = {evidence.FAILS: "FAILS", evidence.NOT_RECORDED: "not checked", "measured": "measured"}
+    return tuple(
+        Outcome(
+            row.statement, row.tool, row.range, row.caveat, status.get(row.verdict, "holds"), row.evidence, row.kind,
+            row.verdict, row.axioms,
+        )
+        for row in evidence.rows()
+    )  # fmt: skip
+
+
+@cache
+def slips() -> tuple[SlipFound, ...]:
+    """Every slip and loose end that verification lists."""
+    try:
+        from verification import evidence
+    except ImportError:
+        return ()
+    return tuple(
+        SlipFound(slip.where, slip.kind, slip.printed, slip.instance, slip.repair, ok)
+        for slip, ok in evidence.slip_rows()
+    )

@@ -1,0 +1,97 @@
+"""What evidence there is for each statement of the paper, and what may be said of it: the rows that a page prints.
+
+Proved formally, with the tool and what it rests on; or an exact computation, a certified interval, a sample, a
+measurement. "Reproduced" is said only of what is proved or exact, and "holds after repair" where the paper's own
+statement is false as printed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from verification import prove, slips
+from verification.checks import CHECKS, EXACT, INTERVAL, MEASURED, SAMPLED
+from verification.theorems import HOL_LIGHT, THEOREMS
+
+__all__ = ["PROVED", "VERDICTS", "Row", "checked_rows", "formal_rows", "rows", "slip_rows"]
+
+PROVED = "proved formally"
+NOT_RECORDED = "a formal proof that is not recorded"
+FAILS = "FAILS"
+VERDICTS = {
+    PROVED: "reproduced",
+    EXACT: "reproduced",
+    INTERVAL: "certified for these instances",
+    SAMPLED: "sampled, nothing against it",
+    MEASURED: "measured",
+}
+"""What is said of a statement that has this kind of evidence."""
+
+REPAIRED = {
+    "proposition_1": "the signed root, where the text takes that of the absolute value",
+    "central_moments_determine": "odd moments with their sign",
+    "h_injective": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed",
+    "theorem_2": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
+    "theorem_2_positive": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
+    "Proposition 1, unknown size": "the scaled mean of 1, where that of X is printed",
+    "Theorem 2: linear, inverse linear and arbitrary scalers": "γ over s(i) > s(j)",
+    "Theorem 2: logarithmic amplification and attenuation": "γ over s(i) > s(j)",
+}
+"""Statements, by their theorem's name or their check's, that are false as printed; and the repair."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A statement, the kind of evidence it has, by which tool and on which axioms, its range, and what may be said."""
+
+    statement: str
+    kind: str
+    tool: str
+    axioms: str
+    range: str
+    evidence: str
+    caveat: str
+    verdict: str
+
+
+def rows() -> list[Row]:
+    """All rows: what is proved formally first."""
+    return [*formal_rows(), *checked_rows()]
+
+
+def formal_rows() -> Iterator[Row]:
+    """The theorems of `formal/`, as recorded; one whose file has changed since does not count."""
+    for theorem in THEOREMS:
+        try:
+            kept = prove.recorded(theorem.tool)
+            axioms, version = kept["theorems"][theorem.name]["assumptions"], next(iter(kept["versions"].values()))
+            verdict = "holds after repair" if theorem.name in REPAIRED else VERDICTS[PROVED]
+        except prove.NotProvedError as error:
+            axioms, version, verdict = str(error), "", NOT_RECORDED
+        if theorem.tool == HOL_LIGHT and verdict != NOT_RECORDED:
+            axioms = "no hypotheses; the axioms of infinity, choice and extensionality"
+        yield Row(
+            f"{theorem.paper}: {theorem.words}",
+            PROVED if verdict != NOT_RECORDED else NOT_RECORDED,
+            f"{theorem.tool} {version}".strip(),
+            axioms,
+            "all",
+            f"{theorem.name} in formal/{theorem.file}",
+            REPAIRED.get(theorem.name, ""),
+            verdict,
+        )
+
+
+def checked_rows() -> Iterator[Row]:
+    """The checks, run now; one that raises fails, and the others go on."""
+    for check in CHECKS:
+        verdict = "holds after repair" if check.statement in REPAIRED else VERDICTS[check.kind]
+        try:
+            ranged, seen = check.run()
+        except Exception as error:  # a report says what failed, and goes on
+            ranged, seen, verdict = check.range, f"{type(error).__name__}: {error}", FAILS
+        yield Row(check.statement, check.kind, check.method, "", ranged, seen, check.caveat, verdict)
+
+
+def slip_rows() -> list[tuple[slips.Slip, bool]]:
+    """Every slip and loose end, and whether its instance fails and its repair holds, as said."""
+    return [(slip, slip.fails() and slip.holds()) for slip in slips.SLIPS]
