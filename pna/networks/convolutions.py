@@ -130,8 +130,6 @@ class GAT(nn.Module):
     def _attended(self, h: Tensor, batch: GraphBatch) -> Tensor:
         """Σ_j a(x_i, x_j) h_j for each head, [V, heads, F]."""
         ptr, source = batch.neighbourhoods[:2]
-        if kernels := serving("pna.networks.kernels.attention", h, self.attention):
-            return kernels.attend(h, self.attention, self.routes(batch))
         weights = _softmax(self._logits(h, *self._pairs(batch)), ptr)  # [E, heads]
         if self.mispaired:
             weights = weights[batch.reverse]  # the weight from j to i is at (j, i)

@@ -1,4 +1,4 @@
-"""The messages of a graph as the attention's kernels take them (attention.py)."""
+"""The messages of a graph as the kernels of GAT take them (recurrence/attention.cuh)."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -67,7 +67,10 @@ def states_and_gradients(networks, batch, layers, kernels):
     named = [{f"network.{k}": t for k, t in part.items()} for part in (weights, buffers)]
     out = vmap(lambda p, b: functional_call(called, (p, b), (batch,)))(*named)
     g = torch.linspace(-1, 2, out.numel()).view(out.shape).to(out)
-    return [t.detach().cpu().double() for t in (out, *torch.autograd.grad(out, list(weights.values()), g))]
+    return [
+        t.detach().cpu().double()
+        for t in (out, *torch.autograd.grad(out, list(weights.values()), g, materialize_grads=True))
+    ]
 
 
 def assert_same(networks, batch_of, x, device, layers):
@@ -119,16 +122,16 @@ def test_other_widths(hidden, graphs, device, cuda):
 
 
 @pytest.mark.parametrize(
-    ("aggregators", "swapped"), [(("max", "sum", "std"), False), (("min", "moment4", "max"), True)]
+    ("aggregators", "swapped", "layers"), [(("max", "sum", "std"), False, 1), (("min", "moment4", "max"), True, 2)]
 )
-def test_other_aggregators_with_ties(aggregators, swapped, graphs, device, cuda, monkeypatch):
-    """The std and a moment without the mean, D5; whole numbers, so that extremes are tied."""
+def test_other_aggregators_with_ties(aggregators, swapped, layers, graphs, device, cuda, monkeypatch):
+    """The std and a moment without the mean, D5; whole numbers, so that extremes are tied; a single layer."""
     convolution = partial(PNA, aggregators=aggregators, scalers=("identity",))
     monkeypatch.setitem(MODELS, "other", Model("other", convolution, ""))
     A = graphs_of(graphs)
     x = torch.randint(-2, 3, (G * N, 2)).double()
     networks = networks_of("other", 16, NetworkSpec(swapped_extremes=swapped))
-    assert_same(networks, partial(graphs.batch, A), x, device, layers=2)
+    assert_same(networks, partial(graphs.batch, A), x, device, layers)
 
 
 def test_same_bits_every_time(graphs, device, cuda):

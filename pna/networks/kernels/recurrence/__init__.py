@@ -109,7 +109,7 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        shape = cls(_model(convolutions[-1]), layers, len(convolutions), gru, torch.is_grad_enabled(), batch.N)
+        shape = cls(_model(convolutions[-1]), max(1, layers), len(convolutions), gru, torch.is_grad_enabled(), batch.N)
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         kernel = "backward" if shape.keep else "forward"

@@ -1,7 +1,7 @@
 // All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
 // (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11) or GAT with four heads (equation
-// 12); and in the recurrent architecture the GRU. forward.cu and backward.cu follow on this, which they have in common, and
-// are compiled at run time, one configuration at a time.
+// 12); and in the recurrent architecture the GRU. forward.cu and backward.cu follow on this, which they have in common,
+// and are compiled at run time, one configuration at a time.
 //
 // A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
