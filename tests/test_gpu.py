@@ -75,7 +75,8 @@ def test_tensors_on_two_devices_are_named():
 
 @pytest.mark.parametrize("model", ["pna", "gat", "gin"])
 def test_training_follows_the_cpus_and_resumes_to_the_bit(model, monkeypatch, tmp_path):
-    cell, profile = Cell.parse(f"multitask/released/{model}/8"), Profile("tiny", seeds=3, epochs=6, size_step=5, divisor=64)
+    cell = Cell.parse(f"multitask/released/{model}/8")
+    profile = Profile("tiny", seeds=3, epochs=6, size_step=5, divisor=64)
     runs = {}
     for name, device, stops in (("cpu", "cpu", 0), ("whole", "cuda", 0), ("parts", "cuda", 3)):
         monkeypatch.setenv("PNA_DATA", str(tmp_path / name))

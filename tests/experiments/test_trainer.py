@@ -47,8 +47,8 @@ def test_a_replica_out_of_patience_leaves_and_the_others_do_not_notice(small):
     assert replicas.best_epoch[1] == 1
     assert not replicas.diverged.any()
 
-    # A matrix product of another batch size may round otherwise, so the bits need not be the same; nor need the weights,
-    # of which Adam moves those whose gradient is rounding alone. The losses do not see them, and agree in float64.
+    # A matrix product of another batch size may round otherwise, so the bits need not be the same; nor the weights, of
+    # which Adam moves those whose gradient is rounding alone. The losses do not see them, and agree in float64.
     others = small.replicas(MODEL, [0, 2])
     take_part(trainer, others)
     for name in ("train", "validation", "best", "best_epoch", "epoch"):

@@ -128,7 +128,7 @@ def test_missing_file(tmp_path):
 
 
 def test_unknown_collection():
-    with pytest.raises(ValueError, match="collection must be one of multitask, multitask-15-24, extrapolation, families; got 'all'"):
+    with pytest.raises(ValueError, match=r"collection must be one of multitask, .*, families; got 'all'"):
         cached("all", RELEASED)
 
 
