@@ -74,22 +74,22 @@ def std(m: Tensor, ptr: Tensor) -> Tensor:
     return (variance + EPSILON).sqrt() * degree(m, ptr).clamp(max=1)
 
 
-def moment(n: int) -> Function:
-    """Equation 4: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr).
+def moment(n: int, rounded: bool = False) -> Function:
+    """Equation 4: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr); rounded: D12.
 
     It grows linearly with the messages, as the other aggregators do; E[(X - μ)^n] and E[(X - μ)^n] / σ^n of equation 9
     do not, and are not used.
 
     With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
     of the expectation e. At e = 0 it is 0, unlike std, which is √ε there, and it jumps to ±ε^(1/n) beside it: an odd
-    moment of two messages, 0 but for rounding, comes out as one of the three.
+    moment of two messages is 0. Rounded, it comes out as one of the three.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ValueError(f"n must be an integer of at least 2 (equation 4), got {n!r}")
 
     @_checked
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
-        c, s = unit(centred(m, ptr), ptr)
+        c, s = unit(centring(rounded)(m, ptr), ptr)
         e = expectation(c**n, ptr)
         small, large = s.clamp(max=1), s.clamp(min=1)  # s = small · large, so that neither power is out of range
         return e.sign() * large * (e.abs() * small**n + EPSILON / large**n) ** (1 / n)
@@ -123,6 +123,16 @@ def centred(m: Tensor, ptr: Tensor) -> Tensor:
     first = m.detach().index_select(0, ptr[:-1].clamp(max=m.shape[0] - 1))  # [N, ...]; of an empty one, any
     c = m - segments.spread(first, ptr, m.shape[0])
     return c - segments.spread(expectation(c, ptr), ptr, m.shape[0])
+
+
+def centred_once(m: Tensor, ptr: Tensor) -> Tensor:
+    """D12: X - μ with μ rounded, as the released code has it: of two messages the deviations need not cancel."""
+    return m - segments.spread(expectation(m, ptr), ptr, m.shape[0])
+
+
+def centring(rounded: bool) -> Function:
+    """How a moment's messages are centred."""
+    return centred_once if rounded else centred
 
 
 def unit(c: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,12 +174,12 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def resolve(name: str) -> Aggregator:
-    """The aggregator of that name: one of AGGREGATORS, or "moment<n>" for M_n."""
+    """The aggregator of that name: one of AGGREGATORS, "moment<n>" for M_n, or "rounded_moment<n>" for D12's."""
     if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
-    order = name.removeprefix("moment") if isinstance(name, str) and name.startswith("moment") else ""
-    if re.fullmatch("[1-9][0-9]{0,2}", order) and int(order) >= 2:
-        return Aggregator(moment(int(order)), "none", 1, "equation 4")
+    found = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None
+    if found and int(found[2]) >= 2:
+        return Aggregator(moment(int(found[2]), bool(found[1])), "none", 1, "equation 4")
     raise ValueError(
         f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n from 2 to 999"
     )

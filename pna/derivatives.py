@@ -9,7 +9,7 @@ import functools
 
 from torch import Tensor
 
-from pna.aggregators import EPSILON, Function, centred, degree, expectation, unit
+from pna.aggregators import EPSILON, Function, centred, centring, degree, expectation, unit
 from pna.segments import max as segment_max
 from pna.segments import spread
 from pna.segments import sum as segment_sum
@@ -50,12 +50,12 @@ def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, m.shape[0])
 
 
-def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int) -> Tensor:
+def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
     """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0.
 
     In units of the largest |m_j - μ| of the neighbourhood, as the moment itself.
     """
-    c, s = unit(centred(m, ptr), ptr)
+    c, s = unit(centring(rounded)(m, ptr), ptr)
     lower = c ** (n - 1)
     e = expectation(lower * c, ptr)
     small, large = s.clamp(max=1), s.clamp(min=1)
@@ -85,4 +85,5 @@ def derivative(name: str) -> Function:
     """The derivative of the aggregator of that name, a function of (g, m, ptr)."""
     if name in _DERIVATIVES:
         return _DERIVATIVES[name]
-    return functools.partial(_moment, n=int(name.removeprefix("moment")))
+    prefix, order = name.split("moment")
+    return functools.partial(_moment, n=int(order), rounded=bool(prefix))

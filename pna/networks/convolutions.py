@@ -44,9 +44,10 @@ class PNA(nn.Module):
         scalers: Sequence[str],
     ) -> None:
         super().__init__()
+        rounded = "rounded_" if spec.centred_once else ""  # D12
         self.conv = PNAConv(
             *sizes,
-            aggregators,
+            [rounded + name if name.startswith("moment") else name for name in aggregators],
             scalers,
             degrees,
             towers=TOWERS,

@@ -48,6 +48,7 @@ class Model(NamedTuple):
     scalers: int = 1
     swapped: bool = False  # D5
     mispaired: bool = False  # D6
+    rounded: bool = False  # D12
 
 
 def _model(convolution: nn.Module) -> Model | None:
@@ -59,11 +60,13 @@ def _model(convolution: nn.Module) -> Model | None:
     if convolution.kind != "pna":
         return None
     conv = convolution.conv
-    names, scalers = conv.combined.aggregators, conv.combined.scalers
+    scalers, rounded = conv.combined.scalers, any(name.startswith("rounded_") for name in conv.combined.aggregators)
+    names = tuple(name.removeprefix("rounded_") for name in conv.combined.aggregators)  # all moments, or none
     linear = len(conv.M) == len(conv.U) == 1 and conv.edge_dim is None and conv.towers == TOWERS
     known = set(names) <= set(AGGREGATORS) and len(set(names)) == len(names) and scalers in SCALERS
     fits = conv.F_in <= conv.F_out
-    return Model("pna", conv.F_out, names, len(scalers), conv.swap_extremes) if linear and known and fits else None
+    model = Model("pna", conv.F_out, names, len(scalers), conv.swap_extremes, rounded=rounded)
+    return model if linear and known and fits else None
 
 
 @on_its_device
@@ -159,7 +162,7 @@ class Shape(NamedTuple):
 
     def options(self, resident: int) -> tuple[str, ...]:
         """The compiler's: every constant as a macro."""
-        kind, F, names, scalers, swapped, mispaired = self.model
+        kind, F, names, scalers, swapped, mispaired, rounded = self.model
         values = {name.upper(): names.index(name) if name in names else -1 for name in AGGREGATORS}
         values |= {
             "GCN": int(kind == "gcn"),
@@ -168,6 +171,7 @@ class Shape(NamedTuple):
             "A": len(names),
             "S": scalers,
             "SWAP": int(swapped),
+            "ROUNDED": int(rounded),
             "EPS": EPSILON,
         }
         values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions, "KEEP": int(self.keep)}

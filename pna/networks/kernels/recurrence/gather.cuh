@@ -25,7 +25,8 @@ struct Gathered {  // of the senders' parts of the messages, without the receive
   Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
 };
 
-// E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact.
+// E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact, but for
+// D12, which rounds μ itself.
 template <int STRIDE>
 INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree,
                           const float (&first)[F], const float (&away)[F], const float (&inverse_unit)[F]) {
@@ -35,7 +36,8 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
     get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
 #pragma unroll
     for (int c = 0; c < F; c++) {
-      float u = (m[c] - first[c] - away[c]) * inverse_unit[c], power = u;
+      float mean = first[c] + away[c], deviation = PNA_ROUNDED ? m[c] - mean : m[c] - first[c] - away[c];
+      float u = deviation * inverse_unit[c], power = u;
 #pragma unroll
       for (int n = 0; n < POWERS; n++) sums[n][c] += power *= u;
     }
