@@ -251,7 +251,7 @@ def _certificates() -> str:
 
 
 _NEWTON = "Newton's iteration, then Krawczyk's test; re-checked by the interval Newton test"
-_INSTANCE = "instances of the theorem, which is proved formally for all n"
+_INSTANCE = "instances of the theorem"
 CHECKS: list[Check] = [
     Check("Figure 1: each set of aggregators fails where the others do not", EXACT, "exhaustive search",
           "all 15 sets of {mean, std, max, min}", "one layer, scalar features", _subsets),

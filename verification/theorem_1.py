@@ -14,9 +14,9 @@ Established here:
 - integer collisions of the first n - 1 power sums, exactly (PROUHET_TARRY_ESCOTT);
 - the bound is sharp: `order_statistics` are n aggregators that discriminate.
 
-Not established here: the theorem for all continuous aggregators and all n, which is proved formally
-(`formal/theorem_1.ml`), and for moments without topology (`formal/theorem_1_moments.v`). Continuity cannot be dropped:
-the reals being as many as the n-tuples of reals, one discontinuous function discriminates everything.
+Not established here: the theorem for all continuous aggregators and all n (`formal/theorem_1.ml`); for moments and all
+n it is proved formally (`formal/theorem_1_moments.v`). Continuity cannot be dropped: the reals being as many as the
+n-tuples of reals, one discontinuous function discriminates everything.
 """
 
 from collections.abc import Callable, Sequence
