@@ -209,7 +209,7 @@ def same_rank(runs: Runs) -> Rows:
         turned = max(1 - p, lead.below())
         side = HOLDS if p < turned else AGAINST
         name = f"{_title(better)} before {_title(worse)}"
-        rows.append(Comparison(name, min(1.0, 2 * min(p, turned)), side, found=kept, bound=MARGIN))
+        rows.append(Comparison(name, 2 * min(p, turned), side, found=kept, bound=MARGIN))
     return rows
 
 

@@ -49,7 +49,7 @@ def most(ours: Scores) -> list[Comparison]:
             rivals = _rivals(column, ours, _OURS)
             best = max(rivals, key=lambda one: _good(column, rivals[one]))
             found = _beats(column, title, mine[title], best, rivals[best])
-            rows.append(replace(found, p=min(1.0, len(mine) * found.p)))
+            rows.append(replace(found, p=len(mine) * found.p))
     return rows
 
 

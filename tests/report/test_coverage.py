@@ -54,4 +54,4 @@ def test_the_command_reads_what_is_recorded(results, capsys):
     assert "no cell of figures 4 and 5 is recorded" in capsys.readouterr().err
     write_result("multitask/released/pna/16", noise=0.1)
     assert main(["coverage", "--trials", "20"]) == 0
-    assert "20 trials on each of 2 populations" in capsys.readouterr().out
+    assert "20 trials on each of 4 populations" in capsys.readouterr().out
