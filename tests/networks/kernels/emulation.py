@@ -38,7 +38,18 @@ def _library(sources, name, options):
         f'{included}extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
         f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
     )
-    flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared", f"-I{Path(__file__).parent}", f"-I{kernels}", *options]
+    jumps = "-U_FORTIFY_SOURCE"  # which forbids jumps from one stack to another
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-w",
+        jumps,
+        "-fPIC",
+        "-shared",
+        f"-I{Path(__file__).parent}",
+        f"-I{kernels}",
+        *options,
+    ]
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         source.write_text(text)
