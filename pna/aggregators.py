@@ -82,7 +82,8 @@ def moment(n: int, rounded: bool = False) -> Function:
 
     With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
     of the expectation e. At e = 0 it is 0, unlike std, which is √ε there, and it jumps to ±ε^(1/n) beside it: an odd
-    moment of two messages is 0. Rounded, it comes out as one of the three.
+    moment of two messages is 0. Rounded, it comes out as one of the three, as does any moment of equal messages that a
+    matrix product rounds apart.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ValueError(f"n must be an integer of at least 2 (equation 4), got {n!r}")

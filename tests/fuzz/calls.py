@@ -96,7 +96,9 @@ def scaler(rng: random.Random) -> str:
     kind = rng.choice([*SCALERS, rng.uniform(-30, 30)])
     d = torch.tensor(degrees, dtype=torch.double)
     out = scalers.scale(d, kind, delta, statistics.mean_degree)
-    expected = [reference.scale(kind, k, torch.tensor(delta).double(), statistics.mean_degree) for k in degrees]
+    expected = [
+        reference.scale(kind, k, torch.tensor(delta, dtype=torch.double), statistics.mean_degree) for k in degrees
+    ]
     expected = torch.stack([torch.as_tensor(e, dtype=torch.double) for e in expected])
     return RIGHT if torch.allclose(out, expected, rtol=1e-6, atol=0) else WRONG
 

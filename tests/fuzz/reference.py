@@ -30,7 +30,7 @@ def aggregate(name, m):
 
 
 def jumps(name, m):
-    """Whether the aggregate has a jump so near that rounding decides: a moment of nearly 0 that is not 0."""
+    """Whether the aggregate has a jump so near that rounding decides: a moment of nearly 0, or of equal messages."""
     if not name.startswith("moment") or len(m) < 2:
         return False
     n = int(name.removeprefix("moment"))
@@ -38,7 +38,7 @@ def jumps(name, m):
     c = c - c.mean(0)
     s = c.abs().amax(0)
     e = (c**n).mean(0).abs()
-    return bool(((s > 0) & ((e < 1e-4 * s**n) | (s < 1e-5 * (m.abs().amax(0) + 1e-3)))).any())
+    return bool(((e < 1e-4 * s**n) | (s < 1e-5 * (m.abs().amax(0) + 1e-3))).any())
 
 
 def scale(scaler, d, delta, mean_degree):
