@@ -164,7 +164,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) d_z.v[i] *= z.v[i] > 0 ? 1.0f : GAT ? z.v[i] + 1 : SLOPE;
     put(tile + D_Z, d_z, STRIDE);
-    if ((GCN || GAT) && layer > 0) prefetch_kept(states, layer - 1);  // PNA asks later
     if (GCN) {
       gcn_backward(down, d_z, given, tile, mix, nodes, sums);
     } else if (GAT) {
