@@ -233,7 +233,10 @@ def _from_checks(claim: Claim) -> Finding:
     caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
     if ruling.kind != "reproduced":
         return replace(_finding(claim, ruling), evidence="; ".join(f"{r.statement}: {r.evidence}" for r in rows))
-    kind = "holds after repair" if claim.slips else "reproduced"
+    # Instances and samples settle nothing by themselves, nor does a proof that is not recorded.
+    proved = any(row.verdict in ("reproduced", "holds after repair") for row in rows)
+    settled = proved and all(row.status != "not checked" for row in rows)
+    kind = "undecided" if not settled else "holds after repair" if claim.slips else "reproduced"
     return Finding(claim, "", kind, kind, kind, f"{_kinds(rows)}; {caveats}".rstrip("; "), rows=ruling.rows)
 
 
