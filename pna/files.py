@@ -65,8 +65,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     from safetensors.torch import save
 
     kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    about = {"pna": json.dumps(facts), "sha256": _tensors_checksum(kept)}
-    data = save(kept, about)
+    data = save(kept, {"pna": json.dumps(facts | {"sha256": _tensors_checksum(kept)})})
     write_whole(path, lambda file: file.write(data))
 
 
@@ -76,8 +75,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            facts, stated = json.loads(about["pna"]), about.get("sha256")
+            facts = json.loads((file.metadata() or {})["pna"])
+            stated = facts.pop("sha256", None)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
