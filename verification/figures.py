@@ -30,6 +30,13 @@ STYLE = {
 }
 
 
+_METADATA = {
+    "png": {},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None, "Creator": None},
+}  # the same bytes every time
+
+
 def draw_all(directory: Path = FIGURES) -> list[Path]:
     """Draws every figure; returns the paths."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -44,10 +51,10 @@ def draw_all(directory: Path = FIGURES) -> list[Path]:
     with matplotlib.rc_context(STYLE):
         for name, draw in drawings.items():
             figure = draw()
-            for suffix in ("png", "pdf"):
+            for suffix, metadata in _METADATA.items():
                 paths.append(directory / f"{name}.{suffix}")
-                metadata = {"CreationDate": None} if suffix == "pdf" else {}
-                figure.savefig(paths[-1], metadata=metadata)
+                with matplotlib.rc_context({"svg.hashsalt": name}):
+                    figure.savefig(paths[-1], metadata=metadata)
     return paths
 
 
