@@ -1,5 +1,6 @@
 """Both architectures against their definition, parameter counts against the released code's, and the batch."""
 
+from dataclasses import replace
 from functools import partial
 
 import networkx as nx
@@ -13,9 +14,12 @@ from torch_geometric.nn.aggr import Set2Set
 from pna import DegreeStatistics
 from pna.multitask import DESCRIBED as DATA
 from pna.multitask import Split, make
-from pna.networks import DESCRIBED, MODELS, RELEASED, GraphBatch, build, count_parameters
+from pna.networks import DESCRIBED, MODELS, GraphBatch, build, count_parameters
+from pna.networks import RELEASED as AS_RELEASED
 from pna.networks.architectures import ARCHITECTURES, DEPTHS, Recurrent
 from pna.networks.convolutions import PNA
+
+RELEASED = replace(AS_RELEASED, centred_once=False)  # D12 is rounding, which no two computations share
 
 DEGREES = DegreeStatistics(1.3, 3.0)
 KINDS = [model for model in MODELS if model not in ("moments-1", "moments-2", "moments-3", "moments-4")]

@@ -1,6 +1,7 @@
 """The convolutions against PyTorch Geometric's, and against dense oracles where the released code has its own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from pna import DegreeStatistics, PNAConv
-from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec
+from pna.networks import DESCRIBED, MODELS, NetworkSpec
+from pna.networks import RELEASED as AS_RELEASED
 from pna.networks.convolutions import GAT, GCN, GIN, PNA
+
+RELEASED = replace(AS_RELEASED, centred_once=False)  # D12 is rounding, which no two computations share
 
 DEGREES = DegreeStatistics(1.3, 3.0)
 SWAPPED = NetworkSpec(swapped_extremes=True)  # D5
