@@ -88,5 +88,5 @@ def test_values_in_figure_1_are_exact():
 def test_figures_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "float_error", lambda n, kind: 1.0 / n)
     paths = figures.draw_all(tmp_path)
-    assert len(paths) == 10
+    assert len(paths) == 15  # five figures as PNG, PDF and SVG
     assert all(path.stat().st_size > 5000 for path in paths)

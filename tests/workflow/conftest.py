@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pna.experiments import EXPERIMENTS, SPECS
-from pna.training.store import result_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,9 +41,7 @@ class Workflow:
         process.wait()
 
     def result(self, cell, profile):
-        return Path(self.environment["PNA_RESULTS"]) / result_path(cell, profile).relative_to(
-            os.environ.get("PNA_RESULTS") or "results"
-        )
+        return Path(self.environment["PNA_RESULTS"]) / profile.name / cell.place
 
 
 @pytest.fixture
