@@ -13,7 +13,7 @@ __all__ = ["DEPARTURES", "SPECS", "SWITCHES", "Departure", "departures_of"]
 SPECS = ("described", "released")
 
 _EXTREMES = ("pna", "pna-no-scalers", "mpnn-max", "mean-max-min")
-_SCALED = ("pna", *(f"moments-{n}" for n in range(1, 6)), "pna-softmax")
+_SCALED = ("pna", *(f"moments-{n}" for n in range(1, 6)))
 _ODD_MOMENTS = ("moments-3", "moments-4", "moments-5")
 
 
