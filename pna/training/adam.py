@@ -25,8 +25,3 @@ def adam_step(
     correction_1, correction_2 = (-torch.expm1(step * math.log(beta)) for beta in (BETA_1, BETA_2))  # 1 - beta^step
     denominator = (v / correction_2).sqrt_().add_(EPSILON)
     theta.sub_(learning_rate / correction_1 * m / denominator)
-
-
-def zero_moments(theta: Tensor) -> tuple[Tensor, Tensor]:
-    """m and v before the first step."""
-    return torch.zeros_like(theta), torch.zeros_like(theta)

@@ -3,10 +3,14 @@
 import pytest
 import torch
 
-from pna.training.adam import adam_step, zero_moments
+from pna.training.adam import adam_step
 
 R, P, STEPS = 4, 11, 50
 RATES = torch.tensor([[0.003], [0.1], [1e-5], [1.0]], dtype=torch.double)
+
+
+def zero_moments(theta):
+    return torch.zeros_like(theta), torch.zeros_like(theta)
 
 
 def gradients(theta):
