@@ -122,7 +122,8 @@ def test_two_at_once_are_refused(workflow):
 def test_unknown_figures_and_numbers_are_named(workflow):
     code, output = workflow.run("--only", "figure9")
     assert code == 2
-    assert "must be one of figure1, figure2" in output
+    assert "must be one of figure4, figure5" in output
+    assert "got 'figure9'" in output
     code, output = workflow.run("--cores", "0")
     assert code == 2
     assert "must be a positive integer, got '0'" in output
