@@ -40,9 +40,11 @@ Seen = str | tuple[str, str]
 class Check:
     """A row of the report; `evidence` does the check and says what it saw, or raises.
 
-    `range` is what it ranges over; where it is empty, `evidence` says that as well, from what it checked.
+    `id` begins with its topic: the id of the claim that it is evidence for, if there is one. `range` is what it ranges
+    over; where it is empty, `evidence` says that as well, from what it checked.
     """
 
+    id: str
     statement: str
     kind: str
     method: str
@@ -253,16 +255,16 @@ def _certificates() -> str:
 _NEWTON = "Newton's iteration, then Krawczyk's test; re-checked by the interval Newton test"
 _INSTANCE = "instances of the theorem"
 CHECKS: list[Check] = [
-    Check("Figure 1: each set of aggregators fails where the others do not", EXACT, "exhaustive search",
-          "all 15 sets of {mean, std, max, min}", "one layer, scalar features", _subsets),
-    Check("Sum fails on continuous features", EXACT, "integer pairs", "x, x², x³ before the sum",
-          "any continuous map: Theorem 1 with n = 2", _sum_fails),
-    Check("PNA's four aggregators separate multisets of at most 4 reals", EXACT, "polynomial identity (sympy)",
-          "all reals", "size known; proved formally as well", _four),
-    Check("PNA's four aggregators fail at 5", EXACT, "rational pair, replayed through pna.PNAConv",
+    Check("fails/subsets", "Figure 1: each set of aggregators fails where the others do not", EXACT,
+          "exhaustive search", "all 15 sets of {mean, std, max, min}", "one layer, scalar features", _subsets),
+    Check("sum-continuous/powers", "Sum fails on continuous features", EXACT, "integer pairs",
+          "x, x², x³ before the sum", "any continuous map: Theorem 1 with n = 2", _sum_fails),
+    Check("fails/four-reals", "PNA's four aggregators separate multisets of at most 4 reals", EXACT,
+          "polynomial identity (sympy)", "all reals", "size known; proved formally as well", _four),
+    Check("fails/five-reals", "PNA's four aggregators fail at 5", EXACT, "rational pair, replayed through pna.PNAConv",
           "float32, bit for bit", "weights in eighths, so that messages are exact", _replay),
     *(
-        Check(f"Theorem 1: {what}", INTERVAL, _NEWTON, "", _INSTANCE, _boxes(name))
+        Check(f"theorem1/{name}", f"Theorem 1: {what}", INTERVAL, _NEWTON, "", _INSTANCE, _boxes(name))
         for name, what in (
             ("power_sums", "power sums"),
             ("power_means", "power means"),
@@ -272,42 +274,46 @@ CHECKS: list[Check] = [
             ("trained_network", "the first n - 1 outputs of the trained network's first layer"),
         )
     ),
-    Check("Theorem 1: new random networks, found in this run", INTERVAL, _NEWTON, "", _INSTANCE, _fresh_box),
-    Check("Theorem 1 for n = 2: eight aggregators, smooth or not", INTERVAL,
+    Check("theorem1/fresh", "Theorem 1: new random networks, found in this run", INTERVAL, _NEWTON, "", _INSTANCE,
+          _fresh_box),
+    Check("theorem1/n2", "Theorem 1 for n = 2: eight aggregators, smooth or not", INTERVAL,
           "intermediate value theorem; h is finite and changes its sign, in balls", "", _INSTANCE, _two),
-    Check("Theorem 1: integer collisions of n - 1 power sums", EXACT, "integers", "n = 2 … 10, 12",
+    Check("theorem1/integers", "Theorem 1: integer collisions of n - 1 power sums", EXACT, "integers", "n = 2 … 10, 12",
           "known solutions", _integers),
-    Check("PNA's four aggregators fail at 5 in the trained network", MEASURED, "replayed through pna.PNAConv", "n = 5",
+    Check("fails/trained", "PNA's four aggregators fail at 5 in the trained network", MEASURED,
+          "replayed through pna.PNAConv", "n = 5",
           "neighbours that differ in one input feature; the messages are linear in it", _trained_fails),
-    Check("Proposition 1: Newton's identities, Vieta's formulas", EXACT, "polynomial identities (sympy)", "n = 1 … 8",
-          "index corrected; proved formally for all n", _identities),
-    Check("Proposition 1: multiset → moments → multiset", SAMPLED, "exact over ℚ (flint)",
+    Check("proposition1/identities", "Proposition 1: Newton's identities, Vieta's formulas", EXACT,
+          "polynomial identities (sympy)", "n = 1 … 8", "index corrected; proved formally for all n", _identities),
+    Check("proposition1/round-trip", "Proposition 1: multiset → moments → multiset", SAMPLED, "exact over ℚ (flint)",
           "n = 1, 2, 3, 8, 16, 32, 64, repeated elements", "rational elements; odd moments signed", _round_trip),
-    Check("Proposition 1: odd moments need the signed root", INTERVAL, "ball arithmetic", "k = 3, 4, 5", "",
-          _signed_roots),
-    Check("Proposition 1, unknown size", EXACT, "exhaustion", "sizes 1 … 4, elements -2 … 2",
-          "with the repaired extra aggregator", _unknown_size),
-    Check("Proposition 1 in floating point", MEASURED, "measured", "float32, float64, 100 digits",
-          "one multiset per n, its error computed exactly; not a bound for others", _float_error),
-    Check("Theorem 2: linear, inverse linear and arbitrary scalers", SAMPLED, "exact over ℚ", "sizes up to 8",
-          "γ as repaired; proved formally for every scaler", _exact_codes),
-    Check("Theorem 2: logarithmic amplification and attenuation", SAMPLED, "ball arithmetic", "sizes up to 10",
-          "precision must grow with Z", _log_codes),
-    Check("Theorem 2: the bound on K", EXACT, "symbolic, and an exact collision below it", "any positive scaler",
+    Check("proposition1/signed-root", "Proposition 1: odd moments need the signed root", INTERVAL, "ball arithmetic",
+          "k = 3, 4, 5", "", _signed_roots),
+    Check("proposition1/unknown-size", "Proposition 1, unknown size", EXACT, "exhaustion",
+          "sizes 1 … 4, elements -2 … 2", "with the repaired extra aggregator", _unknown_size),
+    Check("proposition1/floats", "Proposition 1 in floating point", MEASURED, "measured",
+          "float32, float64, 100 digits", "one multiset per n, its error computed exactly; not a bound for others",
+          _float_error),
+    Check("theorem2/exact-codes", "Theorem 2: linear, inverse linear and arbitrary scalers", SAMPLED, "exact over ℚ",
+          "sizes up to 8", "γ as repaired; proved formally for every scaler", _exact_codes),
+    Check("theorem2/log-codes", "Theorem 2: logarithmic amplification and attenuation", SAMPLED, "ball arithmetic",
+          "sizes up to 10", "precision must grow with Z", _log_codes),
+    Check("theorem2/bound", "Theorem 2: the bound on K", EXACT, "symbolic, and an exact collision below it",
+          "any positive scaler",
           "K ≥ 1/(N (γ - 1)) already suffices; below it there are collisions for rational K near to it", _bound),
-    Check("Theorem 2: no hypothesis can be dropped", EXACT, "exact collisions", "K, injectivity, scaler, base", "",
-          _hypotheses),
-    Check("Moments of U[0, L] scale as L, L^n and 1", EXACT, "integral (sympy)", "n = 2, 4, 6, 8", "odd ones are 0",
-          _uniform),
-    Check("max and min as limits of root moments", EXACT, "bounds, symbolic limit", "|n| up to 200",
+    Check("theorem2/hypotheses", "Theorem 2: no hypothesis can be dropped", EXACT, "exact collisions",
+          "K, injectivity, scaler, base", "", _hypotheses),
+    Check("linear-moments/uniform", "Moments of U[0, L] scale as L, L^n and 1", EXACT, "integral (sympy)",
+          "n = 2, 4, 6, 8", "odd ones are 0", _uniform),
+    Check("limits/bounds", "max and min as limits of root moments", EXACT, "bounds, symbolic limit", "|n| up to 200",
           "positive values only", _limits),
-    Check("softmax and softmin lie between mean and extreme", EXACT, "polynomial identity", "sizes up to 8",
-          "any size by the same identity", _softmax),
-    Check("S(d, α) is injective for d > 0, α ≠ 0", EXACT, "symbolic derivative", "all d, α", "α = 0 is no scaling",
-          _injective),
-    Check("Scalers over depth: linear against logarithmic", MEASURED, "on networkx regular graphs", "12 layers",
-          "both are exponential in depth; the base differs", _depth),
-    Check("All certificates", EXACT, "independent checker", "certificates/*.json", "shares no code with the finder",
-          _certificates),
+    Check("softmax/chebyshev", "softmax and softmin lie between mean and extreme", EXACT, "polynomial identity",
+          "sizes up to 8", "any size by the same identity", _softmax),
+    Check("scaler-injective/derivative", "S(d, α) is injective for d > 0, α ≠ 0", EXACT, "symbolic derivative",
+          "all d, α", "α = 0 is no scaling", _injective),
+    Check("depth/regular", "Scalers over depth: linear against logarithmic", MEASURED, "on networkx regular graphs",
+          "12 layers", "both are exponential in depth; the base differs", _depth),
+    Check("certificates/all", "All certificates", EXACT, "independent checker", "certificates/*.json",
+          "shares no code with the finder", _certificates),
 ]  # fmt: skip
 """The rows of the report, beside what is proved formally."""

@@ -27,22 +27,23 @@ VERDICTS = {
 """What is said of a statement that has this kind of evidence."""
 
 REPAIRED = {
-    "proposition_1": "the signed root, where the text takes that of the absolute value",
-    "central_moments_determine": "odd moments with their sign",
-    "h_injective": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed",
-    "theorem_2": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
-    "theorem_2_positive": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
-    "Proposition 1, unknown size": "the scaled mean of 1, where that of X is printed",
-    "Theorem 2: linear, inverse linear and arbitrary scalers": "γ over s(i) > s(j)",
-    "Theorem 2: logarithmic amplification and attenuation": "γ over s(i) > s(j)",
+    "proposition1/proposition_1": "the signed root, where the text takes that of the absolute value",
+    "proposition1/central_moments_determine": "odd moments with their sign",
+    "theorem2/h_injective": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed",
+    "theorem2/theorem_2": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
+    "theorem2/theorem_2_positive": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
+    "proposition1/unknown-size": "the scaled mean of 1, where that of X is printed",
+    "theorem2/exact-codes": "γ over s(i) > s(j)",
+    "theorem2/log-codes": "γ over s(i) > s(j)",
 }
-"""Statements, by their theorem's name or their check's, that are false as printed; and the repair."""
+"""Statements, by their id, that are false as printed; and the repair."""
 
 
 @dataclass(frozen=True)
 class Row:
     """A statement, the kind of evidence it has, by which tool and on which axioms, its range, and what may be said."""
 
+    id: str
     statement: str
     kind: str
     tool: str
@@ -64,19 +65,20 @@ def formal_rows() -> Iterator[Row]:
         try:
             kept = prove.recorded(theorem.tool)
             axioms, version = kept["theorems"][theorem.name]["assumptions"], next(iter(kept["versions"].values()))
-            verdict = "holds after repair" if theorem.name in REPAIRED else VERDICTS[PROVED]
+            verdict = "holds after repair" if theorem.id in REPAIRED else VERDICTS[PROVED]
         except prove.NotProvedError as error:
             axioms, version, verdict = str(error), "", NOT_RECORDED
         if theorem.tool == HOL_LIGHT and verdict != NOT_RECORDED:
             axioms = "no hypotheses; the axioms of infinity, choice and extensionality"
         yield Row(
+            theorem.id,
             f"{theorem.paper}: {theorem.words}",
             PROVED if verdict != NOT_RECORDED else NOT_RECORDED,
             f"{theorem.tool} {version}".strip(),
             axioms,
             "all",
             f"{theorem.name} in formal/{theorem.file}",
-            REPAIRED.get(theorem.name, ""),
+            REPAIRED.get(theorem.id, ""),
             verdict,
         )
 
@@ -84,12 +86,12 @@ def formal_rows() -> Iterator[Row]:
 def checked_rows() -> Iterator[Row]:
     """The checks, run now; one that raises fails, and the others go on."""
     for check in CHECKS:
-        verdict = "holds after repair" if check.statement in REPAIRED else VERDICTS[check.kind]
+        verdict = "holds after repair" if check.id in REPAIRED else VERDICTS[check.kind]
         try:
             ranged, seen = check.run()
         except Exception as error:  # a report says what failed, and goes on
             ranged, seen, verdict = check.range, f"{type(error).__name__}: {error}", FAILS
-        yield Row(check.statement, check.kind, check.method, "", ranged, seen, check.caveat, verdict)
+        yield Row(check.id, check.statement, check.kind, check.method, "", ranged, seen, check.caveat, verdict)
 
 
 def slip_rows() -> list[tuple[slips.Slip, bool]]:

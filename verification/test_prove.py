@@ -47,7 +47,7 @@ def test_every_coq_theorem_is_proved_and_closed():
 def with_source(monkeypatch, tmp_path, text):
     (tmp_path / "small.v").write_text(text, encoding="utf-8")
     monkeypatch.setattr(prove, "sources", lambda tool: [tmp_path / "small.v"])
-    monkeypatch.setattr(prove, "THEOREMS", (Theorem("", "small.v", "small", ""),))
+    monkeypatch.setattr(prove, "THEOREMS", (Theorem("", "", "small.v", "small", ""),))
     monkeypatch.setattr(prove, "_HEADER", "")
 
 

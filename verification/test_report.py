@@ -22,7 +22,9 @@ def test_the_report_says_what_fails(tmp_path, monkeypatch):
     def broken() -> str:
         checks._require(False, "1 = 2")
 
-    monkeypatch.setattr(evidence, "CHECKS", [CHECKS[0], Check("1 = 2", EXACT, "sum", "all", "a|b", broken)])
+    monkeypatch.setattr(
+        evidence, "CHECKS", [CHECKS[0], Check("theorem2/false", "1 = 2", EXACT, "sum", "all", "a|b", broken)]
+    )
     assert not report.write_report(tmp_path)
     markdown, html = ((tmp_path / f"report.{kind}").read_text(encoding="utf-8") for kind in ("md", "html"))
     assert "| FAILS | a\\|b |" in markdown
@@ -40,11 +42,12 @@ def test_a_slip_that_is_not_repaired_fails_the_report(tmp_path, monkeypatch):
 
 
 def test_every_row_says_what_kind_of_evidence_it_has():
-    rows = [*evidence.formal_rows(), *(Row(c.statement, c.kind, "", "", "", "", "", "") for c in CHECKS)]
+    rows = [*evidence.formal_rows(), *(Row(c.id, c.statement, c.kind, "", "", "", "", "", "") for c in CHECKS)]
     assert {row.kind for row in rows} <= {*evidence.VERDICTS, evidence.NOT_RECORDED}
     assert [kind for kind, verdict in evidence.VERDICTS.items() if verdict == "reproduced"] == [evidence.PROVED, EXACT]
-    names = {t.name for t in evidence.THEOREMS} | {c.statement for c in CHECKS}
-    assert names >= set(evidence.REPAIRED)
+    ids = [row.id for row in rows]
+    assert len(ids) == len(set(ids))
+    assert set(ids) >= set(evidence.REPAIRED)
 
 
 def test_a_proof_whose_file_has_changed_is_not_called_one(monkeypatch):

@@ -48,9 +48,9 @@ def _sizes(sides: Sequence[Runs]) -> str:
 
 
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
-    theory = [f for f in findings if f.claim.check]
+    theory = [f for f in findings if f.claim.checked]
     yield _line("Theory", theory, "proved formally (Coq), computed exactly, or certified in instances.")
-    trained = [f for f in findings if f.claim.test or f.claim.fact or (f.claim.untested and not f.claim.check)]
+    trained = [f for f in findings if f.claim.test or f.claim.fact or f.claim.untested]
     cells = [cell for cell in all_cells() if cell.training in TRAININGS]
     full = sum(recorded_run(cell, PROFILES["paper"]) is not None for cell in cells)
     sure = kept_table()["coverage"][USED]["mean"]

@@ -115,7 +115,7 @@ def _behind(group: Sequence[Finding], links: Links) -> str:
     claim, parts = group[0].claim, []
     if claim.source:
         parts.append(f"test: {links.source(claim.source)}")
-    elif claim.check:
+    elif claim.checked:
         parts.append(f"checks: {link(links.to(repository() / 'verification' / 'checks.py'), 'verification/checks.py')}")
     cells = Counter(path for finding in group for path in _files(finding))
     if cells:

@@ -10,9 +10,10 @@ __all__ = ["Outcome", "SlipFound", "outcomes", "slips"]
 class Outcome:
     """A statement and its evidence: `kind` says which, `verdict` what may be said, `axioms` what a proof rests on.
 
-    `status` is "holds", "measured", "FAILS" or "not checked".
+    `topic` is the id of the claim that it is evidence for. `status` is "holds", "measured", "FAILS" or "not checked".
     """
 
+    topic: str
     statement: str
     method: str
     range: str
@@ -42,12 +43,12 @@ def outcomes() -> tuple[Outcome, ...]:
     try:
         from verification import evidence
     except ImportError as error:
-        return (Outcome("The paper's theory", "", "", "", "not checked", f"verification needs {error.name}"),)
+        return (Outcome("", "The paper's theory", "", "", "", "not checked", f"verification needs {error.name}"),)
     status = {evidence.FAILS: "FAILS", evidence.NOT_RECORDED: "not checked", "measured": "measured"}
     return tuple(
         Outcome(
-            row.statement, row.tool, row.range, row.caveat, status.get(row.verdict, "holds"), row.evidence, row.kind,
-            row.verdict, row.axioms,
+            row.id.split("/")[0], row.statement, row.tool, row.range, row.caveat, status.get(row.verdict, "holds"),
+            row.evidence, row.kind, row.verdict, row.axioms,
         )
         for row in evidence.rows()
     )  # fmt: skip

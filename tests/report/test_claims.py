@@ -15,7 +15,7 @@ from tests.report.conftest import write_real, write_result
 def test_every_claim_has_one_test_and_a_name_of_its_own():
     assert len({claim.id for claim in CLAIMS}) == len(CLAIMS) >= 15
     for claim in CLAIMS:
-        assert sum(map(bool, (claim.test, claim.check, claim.fact, claim.realworld, claim.untested))) == 1, claim.id
+        assert sum(map(bool, (claim.test, claim.checked, claim.fact, claim.realworld, claim.untested))) == 1, claim.id
         assert claim.figure in FIGURES
         assert claim.where
 
@@ -174,12 +174,16 @@ def test_an_unknown_profile_is_named(capsys):
     assert "profile must be one of smoke, quick, paper" in capsys.readouterr().err
 
 
+def test_every_checked_claim_is_the_topic_of_some_statement():
+    assert {claim.id for claim in CLAIMS if claim.checked} <= {row.topic for row in outcomes()}
+
+
 def test_all_claims_are_judged_without_any_result(results):
     findings = judge("paper")
     assert {finding.kind for finding in findings} <= set(WORDS)
     waiting = {finding.kind for finding in findings if finding.claim.test or finding.claim.realworld}
     assert waiting == {NOT_RUN, "not in the released code"}
-    theory = {finding.claim.id: finding.kind for finding in findings if finding.claim.check}
-    unrecorded = any(row.status == "not checked" for row in outcomes() if row.statement.startswith("Theorem 1"))
+    theory = {finding.claim.id: finding.kind for finding in findings if finding.claim.checked}
+    unrecorded = any(row.status == "not checked" for row in outcomes() if row.topic == "theorem1")
     assert theory.pop("theorem1") == ("undecided" if unrecorded else "reproduced")
     assert set(theory.values()) == {"reproduced", "holds after repair"}
