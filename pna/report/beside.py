@@ -27,9 +27,9 @@ _RANGE = (
 
 def beside(name: str, sides: Sequence[Runs], profile: str) -> str:
     """What stands below a figure; empty if there is nothing to compare with."""
-    tables = {"figure4": _figure4, "figure5": _figure5, "parameters": _parameters}
-    parts = [tables[name](sides)] if name in tables else [_figure6(profile)] if name == "figure6" else []
-    return "".join([*parts, *([soft(_UNPUBLISHED)] if name in _PICTURES_ONLY else [])])
+    tables = {"figure4": _figure4, "figure5": _figure5, "figure6": _figure6, "parameters": _parameters}
+    shown = tables[name](sides, profile) if name in tables else ""
+    return shown + (soft(_UNPUBLISHED) if name in _PICTURES_ONLY else "")
 
 
 def _note(name: str) -> str:
@@ -45,7 +45,7 @@ def _words(rows: Sequence[Comparison]) -> list[str]:
 # ---- the multi-task benchmark ----
 
 
-def _figure4(sides: Sequence[Runs]) -> str:
+def _figure4(sides: Sequence[Runs], profile: str) -> str:
     released = [runs for runs in sides if runs.spec == "released"]
     parts = [soft(_RANGE), *map(_averages, sides), *map(_tasks, released)]
     return "".join([*parts, _note("multitask_per_task"), _note("multitask_boxplot")])
@@ -92,7 +92,7 @@ def _difference(one: Comparison, word: str) -> Raw:
     return Raw(f"{estimate(one.found)}<br><small>{word}</small>")
 
 
-def _figure5(sides: Sequence[Runs]) -> str:
+def _figure5(sides: Sequence[Runs], profile: str) -> str:
     facts = published.table("extrapolation")
     rows = [
         (title, *("–" if value is None else _plain(value) for value in row)) for title, row in facts["rows"].items()
@@ -122,7 +122,7 @@ def _sizes(runs: Runs) -> str:
     return table(("model", *published.table("extrapolation")["columns"]), rows, caption) if rows else ""
 
 
-def _parameters(sides: Sequence[Runs]) -> str:
+def _parameters(sides: Sequence[Runs], profile: str) -> str:
     small, large = published.parameters(16), published.parameters(20)
     rows = [(MODELS[model].title, f"{count:,}", f"{large[model]:,}") for model, count in small.items()]
     return table(("model", "16 features", "20 features"), rows, "Published parameters") + _note("parameters")
@@ -131,7 +131,7 @@ def _parameters(sides: Sequence[Runs]) -> str:
 # ---- the real-world benchmarks ----
 
 
-def _figure6(profile: str) -> str:
+def _figure6(sides: Sequence[Runs], profile: str) -> str:
     """All of the figure as a table, then the cells that are trained here by Welch's test."""
     ours = scores(profile)
     header = ("model", *(f"{column.title}, {column.metric}" for column in COLUMNS.values()))

@@ -3,7 +3,7 @@
 import base64
 import html
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -15,22 +15,23 @@ from pna.places import figures_folder, results_folder
 from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
 from pna.report.realworld import budgets, missing, scores
 from pna.report.runs import RECORDED, Runs, runs_of, specs_of
-from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, save_beside, stamp
+from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, stamp
 from pna.training.store import Result
 
 __all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
+Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # its file, what is drawn, what its JSON says
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure or a group of them. Those of an experiment are drawn once for each specification."""
+    """A figure or a group of them. With panels, each is drawn once for each specification of its experiment."""
 
     title: str
     where: str
-    experiment: str | None = None
-    panels: tuple[tuple[str, Callable[[Runs], Drawn]], ...] = ()
+    panels: dict[str, Callable[[Runs], Drawn]] = field(default_factory=dict)
+    pictures: Callable[[str], Iterator[Picture]] | None = None  # under a profile; instead of panels
     files: dict[str, str] = field(default_factory=dict)  # what each picture shows, by its name
 
     def shows(self, file: str) -> str:
@@ -38,48 +39,88 @@ class Entry:
         if file in self.files:
             return self.files[file]
         panel, _, spec = file.rpartition("_")
-        return f"{dict(self.panels)[panel].__doc__.splitlines()[0].rstrip('.')} ({spec})"
+        return f"{self.panels[panel].__doc__.splitlines()[0].rstrip('.')} ({spec})"
 
 
-def _experiment(name: str, title: str, where: str, **panels: Callable[[Runs], Drawn]) -> Entry:
-    return Entry(title, where, name, tuple(panels.items()))
+# ---- pictures that are not drawn once for each specification ----
+
+
+def _one(name: str, function: Callable[[], Drawn]) -> Callable[[str], Iterator[Picture]]:
+    def pictures(profile: str) -> Iterator[Picture]:
+        figure, numbers = function()
+        yield name, figure, {"cells": [], "numbers": numbers}
+
+    return pictures
+
+
+def _benchmark(profile: str) -> Iterator[Picture]:
+    sets = benchmark.training_sets()
+    for file, function in (("benchmark_labels", benchmark.labels), ("benchmark_departures", benchmark.departures)):
+        figure, numbers = function(sets)
+        figure.supxlabel("1,280 of the 5,120 training graphs of each specification", fontsize=7, color="#6b6b6b")
+        yield file, figure, {"cells": [], "numbers": numbers}
+    for one in SPECS:
+        figure, numbers = benchmark.gallery(one)
+        yield f"families_{one}", figure, {"cells": [], "numbers": numbers}
+
+
+def _theory(function: Callable[[], dict[str, dict]]) -> Callable[[str], Iterator[Picture]]:
+    def pictures(profile: str) -> Iterator[Picture]:
+        for file, numbers in function().items():
+            yield file, lambda file=file: theory.pictures(file), {"cells": [], "numbers": numbers}
+
+    return pictures
+
+
+def _realworld(profile: str) -> Iterator[Picture]:
+    figure, numbers = realworld.figure6(profile)
+    found = scores(profile)
+    made_from = {
+        "budget": budgets(found),
+        "cells": [_cell(score.result) for score in found.values()],
+        "missing": [f"{title}, {column}" for title, column in missing(found)],
+    }
+    yield "figure6", figure, made_from | {"numbers": numbers}
 
 
 FIGURES: dict[str, Entry] = {
-    "figure4": _experiment(
-        "figure4", "Multi-task benchmark", "figure 4", figure4a=multitask.figure4a, figure4b=multitask.figure4b
+    "figure4": Entry(
+        "Multi-task benchmark", "figure 4", {"figure4a": multitask.figure4a, "figure4b": multitask.figure4b}
     ),
-    "figure5": _experiment("figure5", "Extrapolation to larger graphs", "figure 5", figure5=extrapolation.figure5),
+    "figure5": Entry("Extrapolation to larger graphs", "figure 5", {"figure5": extrapolation.figure5}),
     "figure6": Entry(
         "Real-world benchmarks",
         "figure 6",
+        pictures=_realworld,
         files={"figure6": "A table of models and data sets: published means and deviations, and ours below them"},
     ),
-    "moments": _experiment("moments", "Moments ablation", "appendix D", moments=appendix.moments),
-    "graph-types": _experiment("graph-types", "Graph types", "appendix H", graph_types=appendix.graph_types),
-    "standard": _experiment(
-        "standard", "Standard against recurrent architecture", "appendix I", standard=appendix.standard
-    ),
-    "single-task": _experiment("single-task", "Single task", "appendix J", single_task=appendix.single_task),
-    "parameters": _experiment("parameters", "Parameters", "appendix K", parameters=appendix.parameters),
+    "moments": Entry("Moments ablation", "appendix D", {"moments": appendix.moments}),
+    "graph-types": Entry("Graph types", "appendix H", {"graph_types": appendix.graph_types}),
+    "standard": Entry("Standard against recurrent architecture", "appendix I", {"standard": appendix.standard}),
+    "single-task": Entry("Single task", "appendix J", {"single_task": appendix.single_task}),
+    "parameters": Entry("Parameters", "appendix K", {"parameters": appendix.parameters}),
     "figure1": Entry(
         "Aggregators that fail",
         "figure 1",
+        pictures=_theory(theory.figure1),
         files={"figure1": "Pairs of neighbourhoods, and which aggregators give both of a pair the same value"},
     ),
     "figure2": Entry(
         "Principal Neighbourhood Aggregation",
         "figure 2",
+        pictures=_one("figure2", schematics.figure2),
         files={"figure2": "The layer: messages, four aggregators, three scalers, 13F numbers into U"},
     ),
     "figure3": Entry(
         "The architecture",
         "figure 3",
+        pictures=_one("figure3", schematics.figure3),
         files={"figure3": "The recurrent network with the number of parameters of each of its modules"},
     ),
     "benchmark": Entry(
         "The benchmark's data",
         "section 4, appendix G",
+        pictures=_benchmark,
         files={
             "benchmark_labels": "How each of the six labels is distributed, as described and as released",
             "benchmark_departures": "What D1 to D4 change: connected graphs, their labels, sizes",
@@ -90,6 +131,7 @@ FIGURES: dict[str, Entry] = {
     "theory": Entry(
         "The theory",
         "sections 2.1 and 2.2, appendices A to D",
+        pictures=_theory(theory.theory),
         files={
             "theory_five_reals": "A circle of multisets of five reals that share mean, std, max and min",
             "theory_collisions": "Certified collisions of n − 1 aggregators, for several families of them",
@@ -98,6 +140,7 @@ FIGURES: dict[str, Entry] = {
         },
     ),
 }
+"""Every figure; those with panels are drawn from the experiment of the same name."""
 
 
 class Drawing(dict):
@@ -115,7 +158,7 @@ class Drawing(dict):
 def files_of(name: str, spec: str = "both") -> list[str]:
     """The names of the files that a figure is drawn to, without their endings."""
     entry = _entry(name)
-    return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel, _ in entry.panels)]
+    return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel in entry.panels)]
 
 
 def draw(
@@ -133,14 +176,12 @@ def draw(
     """
     entry, specs = _entry(name), specs_of(spec)
     folder = figures_folder() if folder is None else Path(folder)
-    if train and entry.experiment:
-        _train_missing(entry, profile, specs, device)
+    if train and entry.panels:
+        _train_missing(name, profile, specs, device)
+    facts = {"figure": name, "title": entry.title, "where": entry.where}
     with matplotlib.rc_context(STYLE):
-        if entry.experiment:
-            for one in specs:
-                _draw_experiment(name, entry, runs_of(entry.experiment, one, profile), folder)
-        else:
-            _OTHERS[name](name, entry, profile, folder)
+        for file, drawn, more in entry.pictures(profile) if entry.pictures else _panels(name, profile, specs):
+            save(drawn, file, facts | more, folder)
     return Drawing({file: folder / f"{file}.png" for file in files_of(name, spec)})
 
 
@@ -150,23 +191,25 @@ def _entry(name: str) -> Entry:
     return FIGURES[name]
 
 
-def _train_missing(entry: Entry, profile: str, specs: tuple[str, ...], device: str) -> None:
+def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device: str) -> None:
     from pna.experiments.command import train as train_cell
 
     if profile == RECORDED:
         raise ValueError(f"profile must be a budget to train with, as quick or paper; got {profile!r}")
     os.environ["PNA_RESULTS"] = str(results_folder())
     for one in specs:
-        for cell in runs_of(entry.experiment, one, profile).missing:
+        for cell in runs_of(experiment, one, profile).missing:
             if train_cell([str(cell), "--profile", profile, "--device", device, "--resume"]):
                 raise RuntimeError(f"{cell} was not trained: see the message above")
 
 
-def _draw_experiment(name: str, entry: Entry, runs: Runs, folder: Path) -> None:
-    for panel, function in entry.panels:
-        figure, numbers = function(runs) if runs.found else _nothing()
-        stamp(figure, runs)
-        save(figure, f"{panel}_{runs.spec}", _facts(name, entry) | _provenance(runs) | {"numbers": numbers}, folder)
+def _panels(name: str, profile: str, specs: tuple[str, ...]) -> Iterator[Picture]:
+    """The panels of an experiment, under each specification."""
+    for runs in (runs_of(name, one, profile) for one in specs):
+        for panel, function in FIGURES[name].panels.items():
+            figure, numbers = function(runs) if runs.found else _nothing()
+            stamp(figure, runs)
+            yield f"{panel}_{runs.spec}", figure, _provenance(runs) | {"numbers": numbers}
 
 
 def _nothing() -> Drawn:
@@ -174,10 +217,6 @@ def _nothing() -> Drawn:
     figure = Figure(figsize=(WIDTH, 1.2), layout="constrained")
     figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
     return figure, {}
-
-
-def _facts(name: str, entry: Entry) -> dict:
-    return {"figure": name, "title": entry.title, "where": entry.where}
 
 
 def _provenance(runs: Runs) -> dict:
@@ -203,55 +242,3 @@ def _cell(result: Result) -> dict:
         "device": result.device,
         "written": result.written,
     }
-
-
-# ---- figures without trainings of the synthetic benchmark ----
-
-
-def _draw_one(function: Callable[[], Drawn]) -> Callable:
-    def run(name: str, entry: Entry, profile: str, folder: Path) -> None:
-        figure, numbers = function()
-        save(figure, name, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
-
-    return run
-
-
-def _draw_benchmark(name: str, entry: Entry, profile: str, folder: Path) -> None:
-    sets = benchmark.training_sets()
-    for file, function in (("benchmark_labels", benchmark.labels), ("benchmark_departures", benchmark.departures)):
-        figure, numbers = function(sets)
-        figure.supxlabel("1,280 of the 5,120 training graphs of each specification", fontsize=7, color="#6b6b6b")
-        save(figure, file, _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
-    for one in SPECS:
-        figure, numbers = benchmark.gallery(one)
-        save(figure, f"families_{one}", _facts(name, entry) | {"cells": [], "numbers": numbers}, folder)
-
-
-def _draw_theory(function: Callable[[], dict[str, dict]]) -> Callable:
-    def run(name: str, entry: Entry, profile: str, folder: Path) -> None:
-        for file, numbers in function().items():
-            facts = _facts(name, entry) | {"cells": [], "numbers": numbers}
-            save_beside(lambda file=file: theory.pictures(file), file, facts, folder)
-
-    return run
-
-
-def _draw_realworld(name: str, entry: Entry, profile: str, folder: Path) -> None:
-    figure, numbers = realworld.figure6(profile)
-    found = scores(profile)
-    made_from = {
-        "budget": budgets(found),
-        "cells": [_cell(score.result) for score in found.values()],
-        "missing": [f"{title}, {column}" for title, column in missing(found)],
-    }
-    save(figure, name, _facts(name, entry) | made_from | {"numbers": numbers}, folder)
-
-
-_OTHERS: dict[str, Callable] = {
-    "figure1": _draw_theory(theory.figure1),
-    "figure2": _draw_one(schematics.figure2),
-    "figure3": _draw_one(schematics.figure3),
-    "benchmark": _draw_benchmark,
-    "figure6": _draw_realworld,
-    "theory": _draw_theory(theory.theory),
-}

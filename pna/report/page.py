@@ -73,7 +73,7 @@ def _contents() -> str:
 
 
 def _figure(name: str, entry: Entry, profile: str, figures: Path, links: sections.Links) -> str:
-    sides = [runs_of(entry.experiment, spec, profile) for spec in SPECS] if entry.experiment else []
+    sides = [runs_of(name, spec, profile) for spec in SPECS] if entry.panels else []
     pictures = "".join(_picture(file, entry, figures, links) for file in files_of(name))
     budget = "".join(f'<p class="soft">{escape(_budget(runs))}</p>' for runs in sides)
     caption = caption_of(name)

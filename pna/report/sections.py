@@ -240,9 +240,9 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
 def _all_runs(profile: str) -> Iterable[Run]:
     """Every run behind the figures, once."""
     found: dict[tuple[str, str], Run] = {}
-    for entry in FIGURES.values():
-        for spec in SPECS if entry.experiment else ():
-            for run in runs_of(entry.experiment, spec, profile).found.values():
+    for name, entry in FIGURES.items():
+        for spec in SPECS if entry.panels else ():
+            for run in runs_of(name, spec, profile).found.values():
                 found.setdefault((str(run.cell), run.profile.name), run)
     return found.values()
 

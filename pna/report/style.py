@@ -4,8 +4,8 @@ import hashlib
 import io
 import json
 import math
-import os
 import textwrap
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pna.experiments import PROFILES
+from pna.files import write_whole
 from pna.networks import MODELS
 from pna.report.runs import Runs
 
@@ -31,7 +32,6 @@ __all__ = [
     "contrast",
     "ink_on",
     "save",
-    "save_beside",
     "stamp",
     "tame",
 ]
@@ -123,32 +123,23 @@ def stamp(figure: Figure, runs: Runs) -> None:
 # ---- files ----
 
 
-def save(figure: Figure, name: str, facts: dict, folder: Path) -> list[Path]:
+def save(drawn: Figure | Callable[[], dict[str, bytes]], name: str, facts: dict, folder: Path) -> list[Path]:
     """Writes NAME.pdf, NAME.png, NAME.svg and, last, the sidecar NAME.json, each in one go.
 
-    If the sidecar says that the same numbers were drawn by the same code, the pictures stay as they are: their bits
-    depend on the machine that drew them, their numbers do not.
+    drawn is a figure, or a function that gives the files' contents by their endings. If the sidecar says that the same
+    numbers were drawn by the same code, the pictures stay as they are: their bits depend on the machine that drew them,
+    their numbers do not.
     """
-
-    def pictures() -> dict[str, bytes]:
-        return {suffix: _picture(figure, name, suffix) for suffix in _SUFFIXES}
-
-    return save_beside(pictures, name, facts, folder)
-
-
-def save_beside(pictures: object, name: str, facts: dict, folder: Path) -> list[Path]:
-    """Likewise from a function that draws them, by their endings."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sidecar = folder / f"{name}.json"
+    sidecar, paths = folder / f"{name}.json", [folder / f"{name}.{suffix}" for suffix in _SUFFIXES]
     text = json.dumps(tame(facts | {"drawn by": _drawing_code()}), indent=1, ensure_ascii=False) + "\n"
-    paths = [folder / f"{name}.{suffix}" for suffix in _SUFFIXES]
     if sidecar.exists() and sidecar.read_text(encoding="utf-8") == text and paths[1].exists():
         for path in [*filter(Path.exists, paths), sidecar]:
             path.touch()  # made anew, as far as the workflow is concerned
         return [*paths, sidecar]
-    for suffix, content in pictures().items():
-        _replace(folder / f"{name}.{suffix}", content)
-    _replace(sidecar, text.encode())
+    contents = drawn() if callable(drawn) else {suffix: _picture(drawn, name, suffix) for suffix in _SUFFIXES}
+    for suffix, content in contents.items():
+        write_whole(folder / f"{name}.{suffix}", lambda file, content=content: file.write(content))
+    write_whole(sidecar, lambda file: file.write(text.encode()))
     return [*paths, sidecar]
 
 
@@ -160,12 +151,6 @@ def _picture(figure: Figure, name: str, suffix: str) -> bytes:
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format=suffix, metadata=metadata[suffix])
     return buffer.getvalue()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f".{path.name}.tmp")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
 
 
 @cache

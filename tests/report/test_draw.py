@@ -12,7 +12,7 @@ from pna.report.draw import files_of
 from pna.report.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
 from tests.report.conftest import write_real, write_result
 
-DRAWN = [name for name, entry in FIGURES.items() if entry.experiment]
+DRAWN = [name for name, entry in FIGURES.items() if entry.panels]
 
 
 @pytest.mark.parametrize("name", DRAWN)
