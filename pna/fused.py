@@ -94,7 +94,7 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     from pna.kernels.layer import layer as kernels
 
     given = isinstance(edges, Neighbourhoods)
-    if given or conv.cached or not 0 < edges.shape[1] < csr.MOST:
+    if given or conv.cached or not csr.takes(edges, x.shape[0]):
         return kernels(conv, x, conv.take(x, edges)[2])
     same_device("edge_index", edges, "x", x)
     neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
@@ -109,7 +109,7 @@ def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
     """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer."""
     return (
         not torch.compiler.is_compiling()
-        and operators.supports(conv.combined.aggregators, x)
+        and operators.takes(conv.combined.aggregators, x)
         and x.dtype in (torch.float32, torch.float64)
         and conv.linear
         and x.shape[0] > 0

@@ -47,7 +47,7 @@ def aggregate(
     C = math.prod(given.shape[1:-1])
     shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
     flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
+    if senders is None and operators.takes(names, given):  # the kernels know one kind of nodes
         return _fused(*flat, ptr, column, *(transpose or (None,) * 3), " ".join(names)).view(shape)
     direct = given.is_cpu and not torch.compiler.is_compiling() and not watched(given)
     out = (_Direct if direct else _GatherAggregate).apply(*flat[:2], ptr, column, " ".join(names)).view(shape)

@@ -15,10 +15,14 @@ from pna.kernels.launch import Launch
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
-__all__ = ["MOST", "Check", "sort"]
+__all__ = ["Check", "sort", "takes"]
 
-MOST = 1 << 30  # edges and nodes: their numbers are sorted as int32
 BLOCK, WARPS = 256, 4
+
+
+def takes(edges: Tensor, num_nodes: int) -> bool:
+    """Whether `sort` serves: edges and nodes are sorted by their numbers as int32."""
+    return 0 < edges.shape[1] < 1 << 30 and num_nodes < 1 << 30
 
 
 @on_its_device

@@ -11,12 +11,12 @@ from torch import Tensor
 from pna.kernels.choice import usable
 from pna.neighbourhoods import transpose_edges
 
-__all__ = ["aggregate", "aggregate_backward", "supports"]
+__all__ = ["aggregate", "aggregate_backward", "takes"]
 
 _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5"))
 
 
-def supports(names: Sequence[str], given: Tensor) -> bool:
+def takes(names: Sequence[str], given: Tensor) -> bool:
     """Whether there is a kernel for these aggregators of messages like `given`."""
     return usable(given) and _FUSED.issuperset(names) and len(set(names)) == len(names)
 
