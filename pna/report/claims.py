@@ -40,7 +40,7 @@ class Claim:
     test: Callable[[Runs], list[Comparison]] | None = None
     checked: bool = False  # by the statements of verification whose topic it is
     fact: Callable[[], list[Comparison]] | None = None
-    realworld: real.RealClaim | None = None
+    realworld: real.Figure6Claim | None = None
     untested: str = ""
     need: int | None = None  # of the comparisons; all of them if None
     specs: tuple[str, ...] = SPECS

@@ -11,7 +11,7 @@ from pna.report.realworld import COLUMNS, Score, published_score
 from pna.report.statistics import FEWEST, Estimate
 from pna.report.verdicts import Comparison, less
 
-__all__ = ["MOLHIV", "MOST", "VISION_SCALERS", "ZINC", "ZINC_SCALERS", "RealClaim", "published_says"]
+__all__ = ["MOLHIV", "MOST", "VISION_SCALERS", "ZINC", "ZINC_SCALERS", "Figure6Claim", "published_says"]
 
 Scores = dict[tuple[str, str], Score]
 _OURS = ("PNA", "PNA (no scalers)")
@@ -90,7 +90,7 @@ def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> C
 
 
 @dataclass(frozen=True)
-class RealClaim:
+class Figure6Claim:
     """A claim on figure 6: its test, the models of ours that it needs on which columns, and how many must hold."""
 
     test: Callable[[Scores], list[Comparison]]
@@ -104,14 +104,14 @@ class RealClaim:
         return [(title, name) for name in self.columns for title in self.titles if title in COLUMNS[name].titles]
 
 
-ZINC = RealClaim(zinc, ("PNA",), _ZINC)
-MOLHIV = RealClaim(molhiv, ("PNA",), ("MolHIV_ROCAUC",))
-ZINC_SCALERS = RealClaim(zinc_scalers, _OURS, _ZINC)
-VISION_SCALERS = RealClaim(vision_scalers, _OURS, _VISION)
-MOST = RealClaim(most, _OURS, tuple(COLUMNS), need=len(COLUMNS) // 2 + 1)
+ZINC = Figure6Claim(zinc, ("PNA",), _ZINC)
+MOLHIV = Figure6Claim(molhiv, ("PNA",), ("MolHIV_ROCAUC",))
+ZINC_SCALERS = Figure6Claim(zinc_scalers, _OURS, _ZINC)
+VISION_SCALERS = Figure6Claim(vision_scalers, _OURS, _VISION)
+MOST = Figure6Claim(most, _OURS, tuple(COLUMNS), need=len(COLUMNS) // 2 + 1)
 
 
-def published_says(claim: RealClaim) -> str:
+def published_says(claim: Figure6Claim) -> str:
     """On how many columns of the published table a claim holds, by its means alone."""
     theirs = {(title, c): s for title in published.realworld() for c in COLUMNS if (s := published_score(title, c))}
     rows = claim.test(theirs)
