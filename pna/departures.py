@@ -13,7 +13,7 @@ __all__ = ["DEPARTURES", "SPECS", "SWITCHES", "Departure", "departures_of"]
 SPECS = ("described", "released")
 
 _EXTREMES = ("pna", "pna-no-scalers", "mpnn-max", "mean-max-min")
-_SCALED = ("pna", *(f"moments-{n}" for n in range(1, 6)))
+_SCALED = ("pna", "pna-soft", *(f"moments-{n}" for n in range(1, 6)))
 _ODD_MOMENTS = ("moments-3", "moments-4", "moments-5")
 
 
@@ -63,7 +63,7 @@ DEPARTURES: tuple[Departure, ...] = (
         "evaluation_sizes",
         "validation and test graphs have the training graphs' sizes, 15 to 24",
         "validation and test graphs have the first five of these sizes, 15 to 19",
-        trainings=("multitask", "standard", "single-task"),
+        trainings=("multitask", "standard", "single-task", "no-gru", "mean-readout"),
     ),
     Departure(
         "D4",

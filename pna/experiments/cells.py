@@ -32,6 +32,8 @@ TRAININGS: dict[str, Training] = {
     "extrapolation": Training("extrapolation", "recurrent", False, ("extrapolation",)),
     "standard": Training("multitask", "standard", False, ("multitask", "multitask-15-24")),
     "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
+    "no-gru": Training("multitask", "no-gru", False, ("multitask", "multitask-15-24")),
+    "mean-readout": Training("multitask", "mean-readout", False, ("multitask", "multitask-15-24")),
 }
 
 

@@ -81,7 +81,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         "appendix, parameters comparison",
         (("multitask", _SEVEN, ("16",)), ("multitask", _SEVEN[1:], ("20",))),
     ),
+    "softmax": Experiment("Softmax and softmin", "section 2.1", (("multitask", ("pna", "pna-soft"), ("16",)),)),
+    "ablations": Experiment(
+        "Without GRU, without S2S",
+        "appendix, standard architecture",
+        tuple((training, _SEVEN, ("16",)) for training in ("multitask", "no-gru", "mean-readout")),
+        specs=("described",),
+    ),
 }
+"""All that the paper says of trainings; of the last two it shows no figure."""
 
 
 def all_cells(specs: tuple[str, ...] = SPECS) -> Iterator[Cell]:

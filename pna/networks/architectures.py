@@ -5,6 +5,7 @@ A network maps a batch to the predictions of the three node labels, [V, 3], and 
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -33,36 +34,52 @@ DEPTHS: dict[str, Depth] = {
 
 
 class Recurrent(nn.Module):
-    """GC_1, then GC_m again and again, a GRU after each; three layers for the node labels, S2S for the graph's."""
+    """GC_1, then GC_m again and again, a GRU after each; three layers for the node labels, S2S for the graph's.
 
-    def __init__(self, convolution: Convolution, hidden: int, spec: NetworkSpec, depth: Depth = DEPTHS["N/2"]) -> None:
+    The appendix says what GRU and S2S are good for: without them the states are the convolutions' outputs, and the
+    readout is the mean over nodes.
+    """
+
+    def __init__(
+        self,
+        convolution: Convolution,
+        hidden: int,
+        spec: NetworkSpec,
+        depth: Depth = DEPTHS["N/2"],
+        gru: bool = True,
+        s2s: bool = True,
+    ) -> None:
         super().__init__()
         self.hidden = hidden
         self.depth = depth
         self.GC_1 = convolution((INPUTS, hidden))
         self.GC_m = convolution((hidden, hidden))
-        self.gru = GRU(hidden)
+        self.gru = GRU(hidden) if gru else None
         self.nodes = head([hidden, hidden, hidden, OUTPUTS], spec)
-        self.readout = Set2Set(hidden)
-        self.graphs = head([2 * hidden, hidden, hidden, OUTPUTS], spec, norm=True)
+        self.readout = Set2Set(hidden) if s2s else None
+        self.graphs = head([(1 + s2s) * hidden, hidden, hidden, OUTPUTS], spec, norm=True)
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
         x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
-        arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru.gates)
+        arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru and self.gru.gates, False)
         if kernels := serving("pna.networks.kernels.recurrence", *arguments):
             x = kernels.all_layers(*arguments)
         else:
             x = self._states(x, depth, batch)
-        return self.nodes(x), self.graphs(self.readout(batch.by_graph(x)))
+        of_graphs = batch.by_graph(x)  # [G, N, hidden]
+        return self.nodes(x), self.graphs(of_graphs.mean(dim=1) if self.readout is None else self.readout(of_graphs))
 
     def _states(self, x: Tensor, depth: int | Tensor, batch: GraphBatch) -> Tensor:
         """The nodes after all layers, [V, hidden]."""
-        x = self.gru(x, self.GC_1(batch.x, batch))
+        x = self._gated(x, self.GC_1(batch.x, batch))
         for m in range(1, depth if isinstance(depth, int) else int(depth.max())):
-            new = self.gru(x, self.GC_m(x, batch))
+            new = self._gated(x, self.GC_m(x, batch))
             x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
         return x
+
+    def _gated(self, x: Tensor, new: Tensor) -> Tensor:
+        return new if self.gru is None else self.gru(x, new)
 
 
 class Standard(nn.Module):
@@ -85,7 +102,14 @@ class Standard(nn.Module):
 
     def _layers(self, batch: GraphBatch) -> Tensor:
         """The nodes after each layer, [V, LAYERS · hidden]."""
-        arguments = (functional.pad(batch.x, (0, self.hidden - INPUTS)), batch, self.convolutions, self.LAYERS)
+        arguments = (
+            functional.pad(batch.x, (0, self.hidden - INPUTS)),
+            batch,
+            self.convolutions,
+            self.LAYERS,
+            None,
+            True,
+        )
         if kernels := serving("pna.networks.kernels.recurrence", *arguments):
             return kernels.all_layers(*arguments)
         layers = [batch.x]
@@ -94,4 +118,9 @@ class Standard(nn.Module):
         return torch.cat(layers[1:], dim=-1)
 
 
-ARCHITECTURES: dict[str, type[nn.Module]] = {"recurrent": Recurrent, "standard": Standard}
+ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
+    "recurrent": Recurrent,
+    "standard": Standard,
+    "no-gru": partial(Recurrent, gru=False),
+    "mean-readout": partial(Recurrent, s2s=False),
+}

@@ -41,6 +41,9 @@ MODELS: dict[str, Model] = {
     "gcn": Model("GCN", GCN, "appendix F, equation 11"),
     "gin": Model("GIN", GIN, "appendix F, equation 13"),
     "mean-max-min": _pna("mean, max & min", ("mean", "max", "min"), NONE, "appendix, standard architecture"),
+    "pna-soft": _pna(
+        "PNA (softmax, softmin)", ("mean", "std", "softmax", "softmin"), SCALERS, "section 2.1, equation 10"
+    ),
     **{
         f"moments-{n}": _pna(f"{n} moment{'s' * (n > 1)}", _MOMENTS[:n], SCALERS, "appendix, normalised moments")
         for n in range(1, 6)
@@ -56,7 +59,7 @@ def build(
     architecture: str = "recurrent",
     depth: str = "N/2",
 ) -> nn.Module:
-    """The network of one model, freshly drawn from torch's random generator; depth is for the recurrent one."""
+    """The network of one model, freshly drawn from torch's random generator; depth is not for the standard one."""
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
     if architecture not in ARCHITECTURES:
@@ -66,7 +69,7 @@ def build(
     convolution = partial(MODELS[model].convolution, spec=spec, degrees=degrees)
     if depth not in DEPTHS:
         raise ValueError(f"depth must be one of {', '.join(DEPTHS)}; got {depth!r}")
-    options = {"depth": DEPTHS[depth]} if architecture == "recurrent" else {}
+    options = {} if architecture == "standard" else {"depth": DEPTHS[depth]}
     return ARCHITECTURES[architecture](convolution, hidden, spec, **options)
 
 

@@ -70,6 +70,11 @@ def scalers_help(runs: Runs) -> Rows:
     return _against(runs.of("multitask"), "pna", ("pna-no-scalers",))
 
 
+def softmax_worse(runs: Runs) -> Rows:
+    """PNA against PNA with softmax and softmin for max and min."""
+    return _against(runs.of("multitask"), "pna", ("pna-soft",))
+
+
 def against_published(run: Run, task: int | None = None) -> Comparison:
     """Whether the published number of a task, or of the average, lies where ten more of our runs would put theirs."""
     key = "average" if task is None else TASKS[task].name
@@ -228,14 +233,28 @@ def amplifies(runs: Runs) -> Rows:
 
 def no_scalers_benefit(runs: Runs) -> Rows:
     """What multi-task training gains: models without scaler or sum against those with."""
-    one, other = runs.of("multitask"), runs.of("single-task")
+    return _gain_more(runs, "single-task", _NOT_COUNTING)
+
+
+def gru_helps(runs: Runs) -> Rows:
+    """What the GRU gains: models without a skip connection across the aggregation against the others."""
+    return _gain_more(runs, "no-gru", ("gat", "gcn", "gin"))
+
+
+def s2s_helps(runs: Runs) -> Rows:
+    """What S2S gains over the mean: models without scaler or sum, which do not count, against those with."""
+    return _gain_more(runs, "mean-readout", _NOT_COUNTING)
+
+
+_NOT_COUNTING = ("pna-no-scalers", "mpnn-max", "gat", "gcn")
+
+
+def _gain_more(runs: Runs, without: str, models: tuple[str, ...]) -> Rows:
+    """What multitask gains over another training: each of some models against each of the rest."""
+    one, other = runs.of("multitask"), runs.of(without)
     both = [name for name in one if name in other]
-    without = [name for name in ("pna-no-scalers", "mpnn-max", "gat", "gcn") if name in both]
-    having = [name for name in ("pna", "mpnn-sum", "gin") if name in both]
-    return [
-        less(f"{_title(a)} against {_title(b)}", _gain(one, other, a) - _gain(one, other, b))
-        for a, b in itertools.product(without, having)
-    ]
+    pairs = itertools.product([m for m in both if m in models], [m for m in both if m not in models])
+    return [less(f"{_title(a)} against {_title(b)}", _gain(one, other, a) - _gain(one, other, b)) for a, b in pairs]
 
 
 def _gain(one: Models, other: Models, name: str) -> Estimate:

@@ -55,6 +55,10 @@ def test_every_experiment_of_the_paper_is_there(spec):
         "standard": of("multitask", eight) | of("standard", eight),
         "single-task": of("multitask", SEVEN) | of("single-task", SEVEN),
         "parameters": of("multitask", SEVEN) | of("multitask", SEVEN - {"pna"}, "20"),
+        "softmax": of("multitask", {"pna", "pna-soft"}),
+        "ablations": set.union(*(of(t, SEVEN) for t in ("multitask", "no-gru", "mean-readout")))
+        if spec == "described"
+        else set(),
     }
 
 

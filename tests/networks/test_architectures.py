@@ -59,6 +59,7 @@ COMBINED = {  # aggregators times scalers
     "mpnn-max": 1,
     "mpnn-sum": 1,
     "mean-max-min": 3,
+    "pna-soft": 12,
     **{f"moments-{n}": 3 * n for n in range(1, 6)},
 }
 
@@ -101,9 +102,28 @@ def test_parameters_equal_the_released_codes(model, spec):
 def test_parameters_equal_the_formula(model, hidden):
     assert count_parameters(build(model, hidden)) == recurrent_formula(model, hidden)
     assert count_parameters(build(model, hidden, architecture="standard")) == standard_formula(model, hidden)
+    gru, s2s = 6 * hidden**2 + 6 * hidden, 12 * hidden**2 + 8 * hidden + hidden**2  # and half of the head's first layer
+    assert count_parameters(build(model, hidden, architecture="no-gru")) == recurrent_formula(model, hidden) - gru
+    assert count_parameters(build(model, hidden, architecture="mean-readout")) == recurrent_formula(model, hidden) - s2s
 
 
 # ---- the recurrent architecture ----
+
+
+def test_without_gru_the_states_are_the_convolutions(graphs):
+    batch = graphs.batch(graphs.adjacency(3, 4, 9), torch.rand(36, 2, dtype=torch.double))
+    net = network("pna", "no-gru")
+    x = net.GC_1(batch.x, batch)
+    for _ in range(3):
+        x = net.GC_m(x, batch)
+    assert_near(net(batch)[0], net.nodes(x))
+
+
+def test_without_s2s_the_readout_is_the_mean(graphs):
+    batch = graphs.batch(graphs.adjacency(3, 4, 9), torch.rand(36, 2, dtype=torch.double))
+    net = network("gcn", "mean-readout").eval()
+    mean = net._states(torch.nn.functional.pad(batch.x, (0, 6)), 4, batch).view(4, 9, 8).mean(1)
+    assert_near(net(batch)[1], net.graphs(mean))
 
 
 def applications(net, batch):
@@ -390,7 +410,9 @@ def test_an_unknown_model_is_named_with_those_there_are():
 
 
 def test_an_unknown_architecture_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match="architecture must be one of recurrent, standard; got 'deep'"):
+    with pytest.raises(
+        ValueError, match="architecture must be one of recurrent, standard, no-gru, mean-readout; got 'deep'"
+    ):
         build("pna", architecture="deep")
 
 

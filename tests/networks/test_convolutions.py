@@ -225,6 +225,7 @@ TABLE = {
     "mpnn-max": (["max"], ["identity"]),
     "mpnn-sum": (["sum"], ["identity"]),
     "mean-max-min": (["mean", "max", "min"], ["identity"]),
+    "pna-soft": (["mean", "std", "softmax", "softmin"], ["identity", "amplification", "attenuation"]),
     "moments-1": (["mean"], ["identity", "amplification", "attenuation"]),
     "moments-2": (["mean", "std"], ["identity", "amplification", "attenuation"]),
     "moments-3": (["mean", "std", "moment3"], ["identity", "amplification", "attenuation"]),

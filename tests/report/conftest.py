@@ -92,13 +92,14 @@ def write_all(profile="paper", specs=("described", "released")):
     }
     rank |= {
         "mean-max-min": -2.7,
+        "pna-soft": -2.9,
         "moments-1": -2.1,
         "moments-2": -2.3,
         "moments-3": -2.7,
         "moments-4": -2.6,
         "moments-5": -2.5,
     }
-    penalty = {"standard": 0.3, "single-task": 0.2}
+    penalty = {"standard": 0.3, "single-task": 0.2, "no-gru": 0.4, "mean-readout": 0.1}
     for cell in (cell for cell in all_cells(specs) if cell.training in TRAININGS):
         level = rank[cell.model] + penalty.get(cell.training, 0.0)
         levels = {"families/line": [level + 0.4] * 6} if cell.training == "multitask" else None

@@ -17,7 +17,7 @@ from pna.networks.kernels.tiles import Tiles
 from pna.networks.models import Model
 
 R, G, N = 2, 7, 19  # replicas; of seven graphs six fill a tile of 128 rows, but for some
-ALL = [model for model in MODELS if model != "gin"]
+ALL = [model for model in MODELS if model not in ("gin", "pna-soft")]
 PARTS = ("GC_1", "GC_m", "gru", "convolutions")
 
 
@@ -31,11 +31,12 @@ class States(nn.Module):
     def forward(self, batch):
         network, x = self.network, nn.functional.pad(batch.x, (0, self.network.hidden - 2))
         if isinstance(network, Standard):
-            of_all = (x, batch, network.convolutions, network.LAYERS)
+            of_all = (x, batch, network.convolutions, network.LAYERS, None, True)
             return fused.all_layers(*of_all) if self.kernels else network._layers(batch)
         if not self.kernels:
             return network._states(x, self.layers, batch)
-        return fused.all_layers(x, batch, (network.GC_1, network.GC_m), self.layers, network.gru.gates)
+        gates = network.gru and network.gru.gates
+        return fused.all_layers(x, batch, (network.GC_1, network.GC_m), self.layers, gates, False)
 
 
 def networks_of(model, hidden, spec, architecture="recurrent"):
@@ -103,6 +104,15 @@ def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     assert_same(networks, partial(graphs.batch, A), x, device, layers=None)
 
 
+@pytest.mark.parametrize(("model", "layers"), [("pna", 3), ("gcn", 3), ("gat", 1)])
+def test_without_gru(model, layers, graphs, device, cuda):
+    """One output, of the last layer, whose convolution is that of all but the first."""
+    A = graphs_of(graphs)
+    x = torch.rand(G * N, 2, dtype=torch.double).float().double()
+    networks = networks_of(model, 16, DESCRIBED, "no-gru")
+    assert_same(networks, partial(graphs.batch, A), x, device, layers)
+
+
 def test_moments_of_large_messages(graphs, device, cuda):
     """Of which the fifth powers overflow."""
     A, x = graphs_of(graphs), 1e9 * torch.rand(G * N, 2, dtype=torch.double).float().double()
@@ -146,19 +156,19 @@ def test_a_block_of_four_warps_where_shared_memory_is_scarce(graphs, device, cud
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
     networks = networks_of("pna", 16, RELEASED)
-    assert fused.Shape.of(x, graphs.batch(A, x), [networks[0].GC_m], 2, True).warps == 4
+    assert fused.Shape.of(x, graphs.batch(A, x), [networks[0].GC_m], 2, True, False).warps == 4
     assert_same(networks, partial(graphs.batch, A), x, device, layers=2)
 
 
 def taken(network, depth=3, N=19):
     x, batch = torch.zeros(1, network.hidden), SimpleNamespace(N=N)
     if isinstance(network, Standard):
-        return fused.takes(x, batch, network.convolutions, network.LAYERS)
-    return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru.gates)
+        return fused.takes(x, batch, network.convolutions, network.LAYERS, None, True)
+    return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru and network.gru.gates, False)
 
 
 def test_which_networks_are_taken(cuda):
-    for architecture in ("recurrent", "standard"):
+    for architecture in ("recurrent", "standard", "no-gru", "mean-readout"):
         assert all(taken(build(model, hidden, architecture=architecture)) for model in ALL for hidden in (8, 20, 32))
     assert taken(build("pna"), N=128)
     assert not taken(build("pna"), N=129)
@@ -169,6 +179,7 @@ def test_which_networks_are_taken(cuda):
         assert taken(build("gat"), N=100)
     assert not taken(build("pna"), depth=torch.tensor([3, 4]))
     assert not taken(build("gin"))
+    assert not taken(build("pna-soft"))
 
 
 @pytest.mark.parametrize("warps", [4, 8])

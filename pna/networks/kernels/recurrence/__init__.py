@@ -1,9 +1,9 @@
 """All layers of a network of PNA, GCN or GAT as one CUDA kernel each way, forward.cu and backward.cu.
 
-Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU.
-Standard (appendix): every layer has a convolution of its own, and an output. The graphs are undirected. The matrices of
-PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of a convolution out so, and
-autograd takes the gradients back through it.
+Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU,
+if there is one. Standard (appendix): every layer has a convolution of its own, and an output. The graphs are
+undirected. The matrices of PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of
+a convolution out so, and autograd takes the gradients back through it.
 """
 
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
 
 def takes(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None = None
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None, every: bool
 ) -> bool:
     """Whether the kernels serve: PNA with linear M and U in four towers, GCN or GAT; 8 to 32 features, one depth."""
     models = [_model(convolution) for convolution in convolutions]
     known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int)
-    return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None) is not None
+    return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None, every) is not None
 
 
 class Model(NamedTuple):
@@ -71,13 +71,13 @@ def _model(convolution: nn.Module) -> Model | None:
 
 @on_its_device
 def all_layers(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int, gates: nn.Module | None = None
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int, gates: nn.Module | None, every: bool
 ) -> Tensor:
-    """x [V, H], padded to the hidden size -> with the GRU's gates the states after `depth` layers, [V, H].
+    """x [V, H], padded to the hidden size -> the nodes after `depth` layers, [V, H]; or after each, [V, depth · H].
 
-    Without, the outputs of all layers, [V, depth · H]. x is data: it has no gradient.
+    gates are those of the GRU, if there is one. x is data: it has no gradient.
     """
-    shape = Shape.of(x, batch, convolutions, depth, gates is not None)
+    shape = Shape.of(x, batch, convolutions, depth, gates is not None, every)
     laid_out = WEIGHTS[shape.model.kind]
     weights = [torch.stack(parts) for parts in zip(*(laid_out(c, shape.model.F) for c in convolutions), strict=True)]
     weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
@@ -105,14 +105,19 @@ class Shape(NamedTuple):
     layers: int
     convolutions: int  # with weights of their own
     gru: bool
+    every: bool  # layer has an output
     keep: bool  # what the backward pass needs
     N: int  # nodes of a graph
     warps: int = WARPS[0]
 
     @classmethod
-    def of(cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool) -> Self | None:
+    def of(
+        cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool, every: bool
+    ) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        shape = cls(_model(convolutions[-1]), max(1, layers), len(convolutions), gru, torch.is_grad_enabled(), batch.N)
+        shape = cls(
+            _model(convolutions[-1]), max(1, layers), len(convolutions), gru, every, torch.is_grad_enabled(), batch.N
+        )
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         kernel = "backward" if shape.keep else "forward"
@@ -174,7 +179,12 @@ class Shape(NamedTuple):
             "ROUNDED": int(rounded),
             "EPS": EPSILON,
         }
-        values |= {"GRU": int(self.gru), "CONVOLUTIONS": self.convolutions, "KEEP": int(self.keep)}
+        values |= {
+            "GRU": int(self.gru),
+            "EVERY": int(self.every),
+            "CONVOLUTIONS": self.convolutions,
+            "KEEP": int(self.keep),
+        }
         values |= {"WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
         return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
 
@@ -227,7 +237,7 @@ class _AllLayers(Function):
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
         *weights, delta, node, lists, rows, routes, shape = arguments
         R, (V, H) = len(delta), x.shape
-        out = x.new_empty(R, V, 1 if shape.gru else shape.layers, H)
+        out = x.new_empty(R, V, shape.layers if shape.every else 1, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
         weights = [w.contiguous() for w in weights]
         _launch(

@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
   grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
-  Rows grad = GRU ? of_nodes(grad_out, nodes.node, H, 0) : zeros();
+  Rows grad = EVERY ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
   Sums sums;
   clear(sums.dense);
   clear(sums.combined);
@@ -157,9 +157,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     if (GRU) {
       down = gru_backward(grad, state, z, d_z, tile, G, back, of_gru);
     } else {
-      d_z = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
+      d_z = grad;
+    }
+    if (EVERY) {
+      Rows own = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
 #pragma unroll
-      for (int i = 0; i < 2 * F; i++) d_z.v[i] += grad.v[i];
+      for (int i = 0; i < 2 * F; i++) d_z.v[i] += own.v[i];
     }
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) d_z.v[i] *= z.v[i] > 0 ? 1.0f : GAT ? z.v[i] + 1 : SLOPE;

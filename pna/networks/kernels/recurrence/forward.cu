@@ -107,11 +107,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
       given = state;
     }
-    if (!GRU || layer == layers - 1)
+    if (EVERY || layer == layers - 1)
 #pragma unroll
       for (int i = 0; i < 2; i++)
         if (nodes.node[i] >= 0) {
-          size_t place = ((size_t)r * V + nodes.node[i]) * OUTPUTS + (GRU ? 0 : layer);
+          size_t place = ((size_t)r * V + nodes.node[i]) * OUTPUTS + (EVERY ? layer : 0);
           put_n<F>(out + place * H + F * thread_t(), given.v + F * i);
         }
   }

@@ -14,9 +14,10 @@
 
 constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
 constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
-constexpr bool GRU = PNA_GRU;                        // or, in the standard architecture, every layer has an output
+constexpr bool GRU = PNA_GRU;                        // after every convolution
+constexpr bool EVERY = PNA_EVERY;                    // layer has an output: the standard architecture
 constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
-constexpr int OUTPUTS = GRU ? 1 : CONVOLUTIONS;
+constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
 constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;  // or PNA
 constexpr int F = PNA_F, H = 4 * F, HH = H * H;
 constexpr float SLOPE = 0.01f;  // of LeakyReLU
