@@ -13,24 +13,16 @@ from torch.nn import functional
 
 from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
+from pna.networks.depths import DEPTHS, Depth, Each, Until
 from pna.networks.layers import GRU, Set2Set, head
 from pna.networks.specification import NetworkSpec
 
-__all__ = ["ARCHITECTURES", "DEPTHS", "Recurrent", "Standard"]
+__all__ = ["ARCHITECTURES", "Recurrent", "Standard"]
 
 INPUTS = 2  # one-hot source, random feature
 OUTPUTS = 3  # node labels, and graph labels
 
 Convolution = Callable[[tuple[int, int]], nn.Module]
-Depth = Callable[[GraphBatch], int | Tensor]
-
-# The number of convolutions M = f(graph), one for all graphs or one for each, [G]; the paper settled with ⌊N/2⌋.
-DEPTHS: dict[str, Depth] = {
-    "N/2": lambda batch: batch.N // 2,
-    "N": lambda batch: batch.N,
-    "diameter": lambda batch: batch.diameter,
-    "8": lambda batch: 8,
-}
 
 
 class Recurrent(nn.Module):
@@ -70,12 +62,18 @@ class Recurrent(nn.Module):
         of_graphs = batch.by_graph(x)  # [G, N, hidden]
         return self.nodes(x), self.graphs(of_graphs.mean(dim=1) if self.readout is None else self.readout(of_graphs))
 
-    def _states(self, x: Tensor, depth: int | Tensor, batch: GraphBatch) -> Tensor:
+    def _states(self, x: Tensor, depth: int | Each | Until, batch: GraphBatch) -> Tensor:
         """The nodes after all layers, [V, hidden]."""
         x = self._gated(x, self.GC_1(batch.x, batch))
-        for m in range(1, depth if isinstance(depth, int) else int(depth.max())):
+        goes_on = torch.ones(batch.G, dtype=torch.bool, device=x.device)
+        for m in range(1, depth if isinstance(depth, int) else depth.most):
             new = self._gated(x, self.GC_m(x, batch))
-            x = new if isinstance(depth, int) else torch.where(batch.to_nodes(depth > m), new, x)
+            if isinstance(depth, Each):
+                goes_on = depth.layers > m
+            new = new if isinstance(depth, int) else torch.where(batch.to_nodes(goes_on), new, x)
+            if isinstance(depth, Until):
+                goes_on = goes_on & (batch.by_graph((new - x).detach().abs()).amax(dim=(1, 2)) >= depth.threshold)
+            x = new
         return x
 
     def _gated(self, x: Tensor, new: Tensor) -> Tensor:

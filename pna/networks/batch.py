@@ -85,3 +85,8 @@ class GraphBatch:
             diameter[(further != reach).flatten(1).any(1)] = distance
             reach = further
         return diameter
+
+    @cached_property
+    def widest(self) -> int:
+        """The largest diameter, at least 1."""
+        return max(1, int(self.diameter.max()))

@@ -6,8 +6,9 @@ from functools import partial
 
 from torch import nn
 
-from pna.networks.architectures import ARCHITECTURES, DEPTHS
+from pna.networks.architectures import ARCHITECTURES
 from pna.networks.convolutions import GAT, GCN, GIN, PNA
+from pna.networks.depths import depth_named
 from pna.networks.specification import NetworkSpec
 from pna.scalers import DegreeStatistics
 
@@ -67,9 +68,7 @@ def build(
     if isinstance(hidden, bool) or not isinstance(hidden, int) or hidden < 4 or hidden % 4:
         raise ValueError(f"hidden must be a positive multiple of 4 (towers and heads), got {hidden!r}")
     convolution = partial(MODELS[model].convolution, spec=spec, degrees=degrees)
-    if depth not in DEPTHS:
-        raise ValueError(f"depth must be one of {', '.join(DEPTHS)}; got {depth!r}")
-    options = {} if architecture == "standard" else {"depth": DEPTHS[depth]}
+    options = {} if architecture == "standard" else {"depth": depth_named(depth)}
     return ARCHITECTURES[architecture](convolution, hidden, spec, **options)
 
 

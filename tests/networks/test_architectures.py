@@ -16,8 +16,9 @@ from pna.multitask import DESCRIBED as DATA
 from pna.multitask import Split, make
 from pna.networks import DESCRIBED, MODELS, GraphBatch, build, count_parameters
 from pna.networks import RELEASED as AS_RELEASED
-from pna.networks.architectures import ARCHITECTURES, DEPTHS, Recurrent
+from pna.networks.architectures import ARCHITECTURES, Recurrent
 from pna.networks.convolutions import PNA
+from pna.networks.depths import depth_named
 
 RELEASED = replace(AS_RELEASED, centred_once=False)  # D12 is rounding, which no two computations share
 
@@ -37,7 +38,7 @@ def network(model, architecture="recurrent", spec=DESCRIBED, hidden=8, depth=Non
         for parameter in net.parameters():
             torch.nn.init.normal_(parameter, std=0.4)
     if depth is not None:
-        net.depth = DEPTHS[depth]
+        net.depth = depth_named(depth)
     return net
 
 

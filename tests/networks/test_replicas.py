@@ -10,7 +10,8 @@ from torch.func import functional_call, stack_module_state, vmap
 from pna import DegreeStatistics
 from pna.networks import DESCRIBED, MODELS, build
 from pna.networks import RELEASED as AS_RELEASED
-from pna.networks.architectures import ARCHITECTURES, DEPTHS, Standard
+from pna.networks.architectures import ARCHITECTURES, Standard
+from pna.networks.depths import DEPTHS
 
 RELEASED = replace(AS_RELEASED, centred_once=False)  # D12 is rounding, which no two computations share
 

@@ -12,9 +12,16 @@ from torch import Tensor
 
 from pna.networks.kernels.routes import Routes
 
-__all__ = ["Tiles"]
+__all__ = ["Each", "Tiles"]
 
 GROUP = 8  # nodes: a warp has two groups
+
+
+class Each(NamedTuple):
+    """A number of layers for each graph, [G], none more than `most`."""
+
+    layers: Tensor
+    most: int
 
 
 class Tiles(NamedTuple):

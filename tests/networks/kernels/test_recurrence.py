@@ -12,6 +12,7 @@ from pna import DegreeStatistics, Neighbourhoods
 from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec, build
 from pna.networks.architectures import Standard
 from pna.networks.convolutions import PNA
+from pna.networks.depths import Each, Until
 from pna.networks.kernels import recurrence as fused
 from pna.networks.kernels.tiles import Tiles
 from pna.networks.models import Model
@@ -74,11 +75,11 @@ def states_and_gradients(networks, batch, layers, kernels):
     ]
 
 
-def assert_same(networks, batch_of, x, device, layers):
+def assert_same(networks, batch_of, x, device, layers, layers_there=None):
     """Forward within 1e-5, gradients within 1e-4 in norm."""
     expected = states_and_gradients([n.double() for n in networks], batch_of(x), layers, False)
     networks, batch = [n.float() for n in networks], batch_of(x, dtype=torch.float, device=device)
-    found = states_and_gradients(networks, batch, layers, True)
+    found = states_and_gradients(networks, batch, layers_there or layers, True)
     whole = [torch.cat([t.flatten() for t in tensors[1:]]) for tensors in (expected, found)]
     assert (found[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
     assert (whole[1] - whole[0]).norm() <= 1e-4 * whole[0].norm()
@@ -111,6 +112,28 @@ def test_without_gru(model, layers, graphs, device, cuda):
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
     networks = networks_of(model, 16, DESCRIBED, "no-gru")
     assert_same(networks, partial(graphs.batch, A), x, device, layers)
+
+
+@pytest.mark.parametrize(("model", "architecture"), [("pna", "recurrent"), ("gat", "recurrent"), ("pna", "no-gru")])
+def test_each_graph_has_its_own_depth(model, architecture, graphs, device, cuda):
+    """Seven graphs of 1 to 4 layers, two tiles of which the second ends before the first."""
+    A = graphs_of(graphs)
+    x = torch.rand(G * N, 2, dtype=torch.double).float().double()
+    depth = Each(torch.tensor([3, 1, 2, 4, 2, 1, 2]), 4)
+    networks = networks_of(model, 16, DESCRIBED, architecture)
+    moved = Each(depth.layers.to(device), 4)
+    assert_same(networks, partial(graphs.batch, A), x, device, depth, moved)
+
+
+def test_a_graph_with_its_own_depth_has_the_bits_that_it_has_alone(graphs, device, cuda):
+    A = graphs_of(graphs)
+    batch = graphs.batch(A, dtype=torch.float, device=device)
+    layers = torch.tensor([3, 1, 2, 4, 2, 1, 2], device=device)
+    network = networks_of("pna", 16, DESCRIBED)[0].float().to(device)
+    whole = States(network, Each(layers, 4), True)(batch)
+    for g in (0, 3, 6):
+        alone = graphs.batch(A[g : g + 1], batch.x[N * g : N * (g + 1)].cpu(), torch.float, device)
+        assert torch.equal(States(network, int(layers[g]), True)(alone), whole[N * g : N * (g + 1)])
 
 
 def test_moments_of_large_messages(graphs, device, cuda):
@@ -177,7 +200,8 @@ def test_which_networks_are_taken(cuda):
     assert not taken(build("gat"), N=100)  # with all their messages
     with torch.no_grad():
         assert taken(build("gat"), N=100)
-    assert not taken(build("pna"), depth=torch.tensor([3, 4]))
+    assert taken(build("pna"), depth=Each(torch.tensor([3, 4]), 4))
+    assert not taken(build("pna"), depth=Until(0.1, 4))
     assert not taken(build("gin"))
     assert not taken(build("pna-soft"))
 

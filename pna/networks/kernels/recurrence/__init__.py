@@ -20,7 +20,7 @@ from pna.kernels.choice import on_its_device
 from pna.networks.kernels.gru import gru_weights
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated
-from pna.networks.kernels.tiles import Tiles
+from pna.networks.kernels.tiles import Each, Tiles
 
 __all__ = ["all_layers", "takes"]
 
@@ -31,11 +31,11 @@ WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
 
 def takes(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Tensor, gates: nn.Module | None, every: bool
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: object, gates: nn.Module | None, every: bool
 ) -> bool:
-    """Whether the kernels serve: PNA with linear M and U in four towers, GCN or GAT; 8 to 32 features, one depth."""
+    """Whether the kernels serve: linear PNA in four towers, GCN or GAT; 8 to 32 features; any depth but convergence."""
     models = [_model(convolution) for convolution in convolutions]
-    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int)
+    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int | Each)
     return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None, every) is not None
 
 
@@ -71,7 +71,7 @@ def _model(convolution: nn.Module) -> Model | None:
 
 @on_its_device
 def all_layers(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int, gates: nn.Module | None, every: bool
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Each, gates: nn.Module | None, every: bool
 ) -> Tensor:
     """x [V, H], padded to the hidden size -> the nodes after `depth` layers, [V, H]; or after each, [V, depth · H].
 
@@ -83,7 +83,8 @@ def all_layers(
     weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
     weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
-    out, _ = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), shape)
+    depths = batch.to_nodes(depth.layers).int() if shape.depths else batch.compact[0]  # the latter is not read
+    out, _ = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), depths, shape)
     return out.squeeze(0).flatten(1)
 
 
@@ -106,18 +107,19 @@ class Shape(NamedTuple):
     convolutions: int  # with weights of their own
     gru: bool
     every: bool  # layer has an output
+    depths: bool  # of graphs, instead of one for all
     keep: bool  # what the backward pass needs
     N: int  # nodes of a graph
     warps: int = WARPS[0]
 
     @classmethod
     def of(
-        cls, x: Tensor, batch, convolutions: Sequence[nn.Module], layers: int, gru: bool, every: bool
+        cls, x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Each, gru: bool, every: bool
     ) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large."""
-        shape = cls(
-            _model(convolutions[-1]), max(1, layers), len(convolutions), gru, every, torch.is_grad_enabled(), batch.N
-        )
+        layers, of_graphs = (depth, False) if isinstance(depth, int) else (depth.most, True)
+        counts, keep = (max(1, layers), len(convolutions)), torch.is_grad_enabled()
+        shape = cls(_model(convolutions[-1]), *counts, gru, every, of_graphs, keep, batch.N)
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         kernel = "backward" if shape.keep else "forward"
@@ -182,6 +184,7 @@ class Shape(NamedTuple):
         values |= {
             "GRU": int(self.gru),
             "EVERY": int(self.every),
+            "DEPTHS": int(self.depths),
             "CONVOLUTIONS": self.convolutions,
             "KEEP": int(self.keep),
         }
@@ -235,14 +238,13 @@ class _AllLayers(Function):
 
     @staticmethod
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        *weights, delta, node, lists, rows, routes, shape = arguments
+        *weights, delta, node, lists, rows, routes, depths, shape = arguments
         R, (V, H) = len(delta), x.shape
         out = x.new_empty(R, V, shape.layers if shape.every else 1, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
         weights = [w.contiguous() for w in weights]
-        _launch(
-            "forward", shape, x, out, states, node, lists, rows, delta, *weights, routes, V, shape.layers, len(rows)
-        )
+        graphs = (node, lists, rows)
+        _launch("forward", shape, x, out, states, *graphs, delta, *weights, routes, depths, V, shape.layers, len(rows))
         return out, states
 
     @staticmethod
@@ -254,25 +256,25 @@ class _AllLayers(Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, *weights, delta, node, lists, rows, routes, states = ctx.saved_tensors
+        x, *weights, delta, node, lists, rows, routes, depths, states = ctx.saved_tensors
         shape, H, R = ctx.shape, ctx.shape.H, len(delta)
         of_convolutions, of_gru = (
             x.new_empty(R, len(node) // 64, *rest)  # of every 64 rows
             for rest in ((shape.convolutions, sum(shape.sizes)), (shape.gru * (6 * H * H + 6 * H),))
         )
-        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights), routes)
-        _launch("backward", shape, *given, of_convolutions, of_gru, len(x), shape.layers, len(rows))
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
+        _launch("backward", shape, *given, routes, depths, of_convolutions, of_gru, len(x), shape.layers, len(rows))
         mix, bias, blocks = of_convolutions.sum(1).split(shape.sizes, dim=-1)
         gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
         gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
         gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]
-        return None, *gradients, *(None,) * 6  # x, δ, the graph and the shape are data
+        return None, *gradients, *(None,) * 7  # x, δ, the graph and the shape are data
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
         if in_dims[0] is not None:
             raise ValueError("the input features are data, the same for every replica: they cannot be batched")
-        *weights, node, lists, rows, routes, shape = rest
+        *weights, node, lists, rows, routes, depths, shape = rest
         lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
-        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, routes, shape)
+        out, states = _AllLayers.apply(x, *lifted, node, lists, rows, routes, depths, shape)
         return (out.unflatten(0, (info.batch_size, -1)), states), (0, None)

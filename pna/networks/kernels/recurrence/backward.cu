@@ -112,7 +112,7 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
     const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
-    const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes,
+    const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes, const int *depths,
     float *grad_convolutions, float *grad_gru, int V, int layers, int messages) {
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
@@ -124,6 +124,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     load(of_gru, gru_bias + r * 6 * H, 6 * H);
   }
   Nodes nodes = nodes_of(node, lists, words);
+  const Layers own = layers_of(depths, nodes.node, layers);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
   if (thread_t() == 0)
@@ -138,9 +139,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   clear(sums.dense);
   clear(sums.combined);
   clear(sums.projections);
-  for (int k = layers; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
-  for (int layer = layers - 1; layer >= 0; layer--) {
-    if (layer == layers - 1 || layer < CONVOLUTIONS - 1) {
+  for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
+  for (int layer = own.block - 1; layer >= 0; layer--) {
+    if (layer == own.block - 1 || layer < CONVOLUTIONS - 1) {
       const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
       load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
       load_transposed(mix, mix_weights + k * HH, 1);
@@ -154,6 +155,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     } else {
       state = given = given_of(states, layer);
     }
+    Rows ended = zeros();  // the gradients of nodes that this layer left as they were
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++)
+      if (DEPTHS && layer >= own.node[i / F]) ended.v[i] = grad.v[i], grad.v[i] = 0;
     if (GRU) {
       down = gru_backward(grad, state, z, d_z, tile, G, back, of_gru);
     } else {
@@ -175,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     } else {
       pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
     }
-    grad = down;
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) grad.v[i] = down.v[i] + ended.v[i];
     __syncthreads();
     if (layer < CONVOLUTIONS) {
       put_convolution(grad_convolutions, layer, sums);

@@ -58,18 +58,19 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
-    const float *gru_weights, const float *gru_bias, const int *routes, int V, int layers, int messages) {
+    const float *gru_weights, const float *gru_bias, const int *routes, const int *depths, int V, int layers, int messages) {
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
   Nodes nodes = nodes_of(node, lists, words);
+  const Layers own = layers_of(depths, nodes.node, layers);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
   Input input = input_of(x, nodes.node);
   Rows state = input.state, given = input.convolution;
-  for (int layer = 0; layer < layers; layer++) {
+  for (int layer = 0; layer < own.block; layer++) {
     if (layer < CONVOLUTIONS) {
       const size_t k = (size_t)r * CONVOLUTIONS + layer;
       __syncthreads();
@@ -100,14 +101,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       if (!GCN) put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
-    given = z;
     if (GRU) {
       Gates gates = gru(split(state), split(z), G, of_gru);
 #pragma unroll
-      for (int i = 0; i < 2 * F; i++) state.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
-      given = state;
+      for (int i = 0; i < 2 * F; i++) z.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
     }
-    if (EVERY || layer == layers - 1)
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++)
+      if (layer < own.node[i / F]) state.v[i] = z.v[i];
+    given = state;
+    if (EVERY || layer == own.block - 1)
 #pragma unroll
       for (int i = 0; i < 2; i++)
         if (nodes.node[i] >= 0) {

@@ -16,6 +16,7 @@ constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
 constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
 constexpr bool GRU = PNA_GRU;                        // after every convolution
 constexpr bool EVERY = PNA_EVERY;                    // layer has an output: the standard architecture
+constexpr bool DEPTHS = PNA_DEPTHS;                  // each graph has a number of layers of its own
 constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
 constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
 constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;  // or PNA
@@ -87,6 +88,25 @@ INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) 
   for (int i = 0; i < 2; i++)
     if (node[i] >= 0) get_n<F>(rows.v + F * i, base + (size_t)node[i] * stride + first);
   return rows;
+}
+
+// How many layers the thread's two nodes have, and all nodes of the block at most. Uses the first of shared memory.
+struct Layers {
+  int node[2], block;
+};
+
+INLINE Layers layers_of(const int *depths, const int *node, int layers) {
+  Layers found = {{layers, layers}, layers};
+  if (!DEPTHS) return found;
+#pragma unroll
+  for (int i = 0; i < 2; i++) found.node[i] = node[i] < 0 ? 1 : depths[node[i]];
+  int *all = (int *)shared_memory;
+  all[threadIdx.x] = found.node[0] > found.node[1] ? found.node[0] : found.node[1];
+  __syncthreads();
+  found.block = 1;
+  for (int k = 0; k < 32 * WARPS; k++) found.block = all[k] > found.block ? all[k] : found.block;
+  __syncthreads();
+  return found;
 }
 
 // The input features, at most F: for the GRU they are the first of H, and for PNA's convolution every tower's.
