@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     }
 #pragma unroll
     for (int i = 0; i < 2 * F; i++)
-      if (layer < own.node[i / F]) state.v[i] = z.v[i];
+      if (!DEPTHS || layer < own.node[i / F]) state.v[i] = z.v[i];
     given = state;
     if (EVERY || layer == own.block - 1)
 #pragma unroll
