@@ -149,6 +149,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="pna evaluate", description=evaluate.__doc__)
     parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
     parser.add_argument("--on", choices=COLLECTIONS, help="the collection whose test sets are used (default: its own)")
+    parser.add_argument("--depth", metavar="RULE", help="layers: N/2, N, cap, diameter, convergence or a number")
     _budget(parser)
     options = parser.parse_args(arguments)
     return told("evaluate", lambda: _evaluate(options))
@@ -158,13 +159,15 @@ def _evaluate(options: argparse.Namespace) -> int:
     run = _run(options)
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
+    if isinstance(run, Figure6Run) and options.depth:
+        raise ValueError(f"{run.cell} has four layers: leave out --depth")
     if not (run.weights.exists() or run.shipped.exists()):
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
     run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
-    found = run.test(options.on or run.collections[0])
+    found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
     if isinstance(run, Figure6Run):
         values = found["test/best"].flatten()
         print(f"{run.dataset.metric} on the test set, with the weights best on validation, seed by seed:")

@@ -1,6 +1,7 @@
 """The cells of the multi-task benchmark: their trainer, and one of them trained and tested from its name."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
+from pna.experiments.depth import RULES, at_depth, threshold
 from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS
 from pna.multitask.storage import cached
@@ -202,25 +204,46 @@ class MultiTaskRun(Run):
     @property
     def made(self) -> tuple[str, ...]:
         """The collections that it is trained and tested on."""
-        return tuple(dict.fromkeys((self.training.collection, *self.collections)))
+        tested = (collection.partition("@")[0] for collection in self.collections)
+        return tuple(dict.fromkeys((self.training.collection, *tested)))
 
     @property
     def collections(self) -> tuple[str, ...]:
         """What it is tested on, for every training that is the same."""
         names = dict.fromkeys(test for name in self.cell.trainings for test in TRAININGS[name].tests)
+        if "extrapolation" in names and self.profile.divisor == 1:
+            names |= dict.fromkeys(f"extrapolation@{rule}" for rule in RULES)
         # without D3, that collection's test set is the one of "multitask"
         return tuple(n for n in names if n != "multitask-15-24" or self.cell.data_spec.evaluation_sizes == "released")
 
-    @torch.no_grad()
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name."""
-        data = self.data(collection)
+        """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name.
+
+        collection@RULE is the same graphs with another depth; the threshold of convergence is the cell's own.
+        """
+        name, _, rule = collection.partition("@")
+        rule = f"convergence:{self.threshold}" if rule == "convergence" else rule
+        data = self.data(name)
+        tests = [split.name for split in data.splits if split.role == "test"]
+        return {f"{collection}/{split}": self.best_errors(data, split, rule) for split in tests}
+
+    @torch.no_grad()
+    def best_errors(self, data: MultiTask, split: str, rule: str = "") -> Tensor:
+        """The mean squared errors of the best weights on a split, [R, 6], with another depth if there is a rule."""
         best = self.replicas.best_theta, self.replicas.best_state
-        return {
-            f"{collection}/{split.name}": self.trainer.set_errors(*best, self.batches(data, split.name)).cpu()
-            for split in data.splits
-            if split.role == "test"
-        }
+        with at_depth(self.trainer.lifted.network, rule) if rule else nullcontext():
+            return self.trainer.set_errors(*best, self.batches(data, split)).cpu()
+
+    @cached_property
+    def threshold(self) -> float:
+        """Of convergence: the best on validation graphs of the training sizes, never on test graphs."""
+        data, validation = self.data("multitask"), self.replicas.best.cpu()
+
+        def error(rule: str) -> Tensor:
+            errors = self.best_errors(data, "validation", rule)
+            return torch.tensor(mean_log_errors(errors, validation, self.tasks_of(self.replicas))).mean()
+
+        return threshold(error)
 
     def test_more(self) -> None:
         """Tests the recorded cell's saved weights on what it has not been tested on, and adds the errors."""
@@ -237,7 +260,7 @@ class MultiTaskRun(Run):
         """Tasks, units and, on each test split in those units, log10 MSE of predicting the training mean (D14)."""
         rows, batched = {}, "D14" in departures_of(self.cell.spec)
         for collection in self.collections:
-            data = self.data(collection)
+            data = self.data(collection.partition("@")[0])
             for split in (split.name for split in data.splits if split.role == "test"):
                 row = self.own_data.baseline(data[split], self.own_data.maxima, batched)
                 rows[f"{collection}/{split}"] = {task: finite(round(value, 5)) for task, value in row.items()}
@@ -245,7 +268,7 @@ class MultiTaskRun(Run):
             "tasks": [task.name for task in TASKS],
             "maxima": self.own_data.maxima.tolist(),
             "baseline": rows,
-        }
+        } | ({"convergence": self.threshold} if "extrapolation@convergence" in self.collections else {})
 
 
 def _mask(task: int | None) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 
 import pna
 from pna.experiments import Cell, MultiTaskRun
+from pna.experiments.depth import RULES, THRESHOLDS
 from pna.experiments.multitask import five_best, mean_log_errors, table_of
 from pna.files import read_tensors
 from pna.multitask import COLLECTIONS, TASKS, Split
@@ -199,6 +200,19 @@ def test_an_altered_configuration_with_a_true_checksum_is_refused(trained):
     save(trained.result, replace(result, configuration=result.configuration | {"seeds": [0]}))
     with pytest.raises(ValueError, match="its configuration does not have the hash that it claims"):
         load(trained.result)
+
+
+def test_another_depth_is_tested_without_changing_the_network(trained):
+    usual = trained.test("extrapolation")
+    found = {rule: trained.test(f"extrapolation@{rule}") for rule in (*RULES, "N/2", "3")}
+    for rule, errors in found.items():
+        assert [name.replace(f"@{rule}", "") for name in errors] == list(usual)
+        same = [torch.equal(e, u) for e, u in zip(errors.values(), usual.values(), strict=True)]
+        assert all(same) == (rule in ("N/2", "cap"))  # these graphs have at most 24 nodes
+    assert trained.threshold in THRESHOLDS
+    assert all(torch.equal(a, b) for a, b in zip(trained.test("extrapolation").values(), usual.values(), strict=True))
+    with pytest.raises(ValueError, match="depth must be one of"):
+        trained.test("extrapolation@deep")
 
 
 def test_what_was_not_asked_for_in_training_is_tested_later(trained):

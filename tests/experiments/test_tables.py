@@ -164,10 +164,13 @@ def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
     cell = Cell.parse("extrapolation/released/gin/16")
     assert cell.trained == Cell.parse("multitask/released/gin/16")
     run = run_of(cell.trained, PROFILES["paper"])
-    assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation")
+    deeper = tuple(f"extrapolation@{rule}" for rule in ("12", "cap", "diameter", "N", "convergence"))
+    assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation", *deeper)
+    assert run.made == ("multitask", "multitask-15-24", "families", "extrapolation")
+    assert run_of(cell.trained, PROFILES["quick"]).collections == run.collections[:4]
     described = Cell.parse("extrapolation/described/gin/16")
     assert described.trained == described
-    assert run_of(described, PROFILES["paper"]).collections == ("extrapolation",)
+    assert run_of(described, PROFILES["paper"]).collections == ("extrapolation", *deeper)
     assert run_of(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).collections == ("multitask", "families")
 
 

@@ -19,7 +19,9 @@ def tests_of(run, level):
         "families": [family.name for family in FAMILIES],
         "extrapolation": [f"test_{start}_{start + 5}" for start in SIZES],
     }
-    return {f"{name}/{split}": [level] * len(NAMES) for name in run.collections for split in sets[name]}
+    return {
+        f"{name}/{split}": [level] * len(NAMES) for name in run.collections for split in sets[name.partition("@")[0]]
+    }
 
 
 def result_of(run, facts, replicas):
