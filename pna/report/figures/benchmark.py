@@ -41,17 +41,22 @@ def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
     """How each of the six labels is distributed, in units of its maximum over the training set."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     numbers: dict[str, dict] = {}
-    for column, (task, axis) in enumerate(zip(TASKS, figure.subplots(2, 3).flat, strict=True)):
-        for name, data in sets.items():
+    axes = figure.subplots(2, 3)
+    for column, (task, axis) in enumerate(zip(TASKS, axes.flat, strict=True)):
+        left = task.name == "connected"  # where there is room
+        for row, (name, data) in enumerate(sets.items()):
             values = _labels(data, column)
             low = -1.0 if task.name == "laplacian" else 0.0
             shares, edges = np.histogram(values, bins=24, range=(low, 1))
-            style = {"color": COLOURS[name], "lw": 1.3, "label": f"{name}, mean {values.mean():.3f}"}
+            style = {"color": COLOURS[name], "lw": 1.3, "label": name}
             axis.stairs(shares / len(values), edges, fill=False, **style)
+            place = {"transform": axis.transAxes, "ha": "left" if left else "right", "va": "top"}
+            words = f"{name}: mean {values.mean():.3f}"
+            axis.text(0.08 if left else 0.98, 0.98 - 0.13 * row, words, fontsize=SMALL, **place)
             numbers.setdefault(name, {})[task.name] = {"mean": values.mean(), "maximum": data.maxima[column]}
         axis.set_title(f"{task.title} ({task.level})")
-        axis.set_ylim(0, 1.4 * axis.get_ylim()[1])  # room for the legend
-        axis.legend(fontsize=SMALL, loc="upper left" if task.name == "connected" else "upper right")
+        axis.set_ylim(0, 1.45 * axis.get_ylim()[1])  # room for the words
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     figure.supylabel("share of the labels", fontsize=8)
     return figure, numbers
 

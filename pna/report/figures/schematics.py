@@ -59,7 +59,7 @@ def figure3() -> tuple[Figure, dict]:
         return f"{text}\n{counts[name]:,}"
 
     figure, axis = _canvas(2.3, (0, 14), (-0.55, 4.1))
-    _box(axis, 0.95, 2.3, 1.5, 1.2, "input\none-hot, x\nN × 2", PALE)
+    _box(axis, 0.95, 2.3, 1.5, 1.2, "input\n1-hot, x\nN × 2", PALE)
     stages = (
         (2.9, "GC_1", "GC₁", MODEL_COLOURS["pna"]),
         (4.6, "gru", "GRU", BLUE),
