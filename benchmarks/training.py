@@ -2,6 +2,7 @@
 
     python -m benchmarks.training [--models pna gcn …] [--cells standard/released/pna/16 …] [--replicas 10 40]
         [--epochs 5] [--plain] [--breakdown]
+    python -m benchmarks.training --all    # every cell for a few epochs, and the hours that all of them would take
 
 An epoch is ten steps of 512 graphs, N = 15 to 24, and the validation set. The released code's seconds are facts, as
 measured by running it on one H200; our plain-torch path runs in the same call with --plain. With --breakdown the time
@@ -13,25 +14,20 @@ import contextlib
 import json
 import statistics
 import time
+from dataclasses import replace
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.machine import describe
-from pna.experiments import PROFILES, Cell, MultiTaskRun, Profile
+from pna.experiments import PROFILES, TRAININGS, Cell, MultiTaskRun, Profile, all_cells, run_of
 from pna.kernels.choice import plain
+from pna.published import RELEASED_SECONDS
 from pna.training.replicas import Replicas
+from pna.training.store import load
 from pna.training.trainer import Trainer
 
-RELEASED = {  # seconds per epoch of one run of the released code on one H200
-    "pna": 1.445,
-    "pna-no-scalers": 1.382,
-    "mpnn-sum": 0.945,
-    "mpnn-max": 1.085,
-    "gat": 0.949,
-    "gcn": 0.489,
-    "gin": 0.601,
-}
+ASSUMED = 4_000  # epochs of a run that is not recorded
 
 
 def prepare(
@@ -45,7 +41,8 @@ def prepare_cell(
     name: str, replicas: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
 ) -> tuple[Trainer, Replicas]:
     """The same of any cell."""
-    run = MultiTaskRun(Cell.parse(name), profile.changed(seeds=replicas), device, dtype)
+    endless = replace(profile, seeds=replicas, epochs=PROFILES["paper"].epochs)
+    run = MultiTaskRun(Cell.parse(name), endless, device, dtype)
     return run.trainer, run.fresh()
 
 
@@ -72,10 +69,28 @@ def breakdown(trainer: Trainer, replicas: Replicas) -> dict[str, float]:
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
+def all_cells_take(profile: Profile, epochs: int, device: str) -> list[dict]:
+    """Each cell's milliseconds per epoch and run, and its hours: by its recorded epochs, or 4,000 for each run."""
+    rows = []
+    print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'epochs of all':>15}{'hours':>8}")
+    for cell in (cell for cell in all_cells() if cell.training in TRAININGS):
+        seeds = PROFILES["paper"].seeds
+        trainer, state = prepare_cell(str(cell), seeds, profile, device)
+        ms = measure(trainer, state, epochs) * 1e3 / len(state)
+        path = run_of(cell, PROFILES["paper"]).result
+        count = sum(r.epochs for r in load(path).replicas) if path.exists() else ASSUMED * len(state)
+        rows.append({"cell": str(cell), "runs": len(state), "ms": ms, "epochs": count, "recorded": path.exists()})
+        rows[-1]["hours"] = ms * count / 3.6e6
+        said = f"{count:,}" + ("" if path.exists() else " ?")
+        print(f"{cell!s:<42}{len(state):>6}{ms:>18.3f}{said:>15}{rows[-1]['hours']:>8.3f}", flush=True)
+    print(f"all {len(rows)} cells, one after the other: {sum(row['hours'] for row in rows):.2f} hours")
+    return rows
+
+
 def main() -> None:
     """Measure each model with each number of replicas."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=RELEASED)
+    parser.add_argument("--models", nargs="+", choices=RELEASED_SECONDS)
     parser.add_argument("--cells", nargs="+", default=[], help="by name, as multitask/released/moments-5/16")
     parser.add_argument("--spec", default="released")
     parser.add_argument("--replicas", nargs="+", type=int, default=[10, 40])
@@ -84,9 +99,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--plain", action="store_true", help="measure the plain-torch path as well, with ten replicas")
     parser.add_argument("--breakdown", action="store_true", help="print the time of each kernel")
+    parser.add_argument("--all", action="store_true", help="measure every cell, with the paper's ten seeds")
     args = parser.parse_args()
     budget, rows = PROFILES[args.profile], []
-    models = args.models or ([] if args.cells else list(RELEASED))
+    if args.all:
+        rows = all_cells_take(budget, args.epochs, args.device)
+        print(json.dumps({"benchmark": "training --all", "rows": rows, "machine": describe()}))
+        return
+    models = args.models or ([] if args.cells else list(RELEASED_SECONDS))
     names = {model: f"multitask/{args.spec}/{model}/16" for model in models} | {name: name for name in args.cells}
     print(f"{'model':<34}{'replicas':>9}{'path':>9}{'ms / epoch / run':>18}{'times the released code':>25}")
     for model, cell in names.items():
@@ -96,7 +116,9 @@ def main() -> None:
             with plain() if path == "plain" else contextlib.nullcontext():
                 trainer, state = prepare_cell(cell, replicas, budget, args.device)
                 ms = measure(trainer, state, args.epochs) * 1e3 / replicas
-            ratio = RELEASED[model] * 1e3 / ms if model in RELEASED and args.profile == "paper" else None
+            ratio = (
+                RELEASED_SECONDS[model] * 1e3 / ms if model in RELEASED_SECONDS and args.profile == "paper" else None
+            )
             rows.append({"model": model, "replicas": replicas, "path": path, "ms": ms, "ratio": ratio})
             said = "-" if ratio is None else f"{ratio:.0f}"
             print(f"{model:<34}{replicas:>9}{path:>9}{ms:>18.3f}{said:>25}", flush=True)

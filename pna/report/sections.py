@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pna.departures import DEPARTURES
-from pna.experiments import PROFILES, SPECS, Cell
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell
 from pna.networks import MODELS
 from pna.places import repository, results_folder
+from pna.published import RELEASED_SECONDS
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
@@ -22,7 +23,7 @@ from pna.report.realworld import scores
 from pna.report.runs import Curve, Run, recorded_run, runs_of
 from pna.report.scores import score
 from pna.report.style import MODEL_COLOURS
-from pna.report.theory import outcomes
+from pna.report.theory import Outcome, outcomes, slips
 from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
 
 __all__ = ["Links", "claims", "departures", "learning", "method", "provenance", "speeds", "theory"]
@@ -187,20 +188,27 @@ def _effect(departure: str) -> Raw:
 
 
 def theory() -> str:
-    """Every statement with its check."""
-    rows = [(row.statement, row.status, row.method, row.range, row.evidence, row.caveat) for row in outcomes()]
-    header = ("statement", "status", "kind of evidence", "range", "what was seen", "caveat")
-    return table(header, rows, "Statements of the paper and their checks, run now") + _slips()
+    """Every statement, the kind of evidence it has, and what may be said of it; then the slips."""
+    rows = [
+        (row.statement, row.verdict or row.status, row.kind, _by(row), row.range, row.evidence, row.caveat)
+        for row in outcomes()
+    ]
+    header = ("statement", "verdict", "kind of evidence", "by", "range", "what was seen", "caveat")
+    return table(header, rows, "Statements of the paper and their evidence; checks are run now") + _slips()
+
+
+def _by(row: Outcome) -> str:
+    """The tool or method, and what a proof rests on."""
+    return f"{row.method}; {row.axioms}" if row.axioms else row.method
 
 
 def _slips() -> str:
-    try:
-        from verification.slips import SLIPS
-    except ImportError:
-        return ""
-    rows = [(slip.where, slip.kind, slip.printed, slip.instance, slip.repair) for slip in SLIPS]
-    header = ("where", "kind", "as printed", "fails for", "repair")
-    return table(header, rows, "Slips and loose ends in the printed text, each with its repair")
+    rows = [
+        (slip.where, slip.kind, slip.printed, slip.fails_on, slip.repair, "as said" if slip.checked else "NOT AS SAID")
+        for slip in slips()
+    ]
+    header = ("where", "kind", "as printed", "fails for", "repair", "checked now")
+    return table(header, rows, "Slips and loose ends in the printed text, each with its repair") if rows else ""
 
 
 # ---- learning curves ----
@@ -272,4 +280,32 @@ def provenance(profile: str) -> str:
     budget = f"Profile: {profile}. " + (
         "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
     )
-    return soft(words) + soft(budget) + table(("device", "code", "cells", "versions"), rows, "The runs that are shown")
+    runs = table(("device", "code", "cells", "versions"), rows, "The runs that are shown")
+    return soft(words) + soft(budget) + runs + _cost()
+
+
+def _cost() -> str:
+    """What the trainings at the paper's budget took, experiment by experiment, each cell where it first stands."""
+    rows, seen = [], set()
+    for name, experiment in EXPERIMENTS.items():
+        cells = [cell for spec in SPECS for cell in experiment.cells(spec) if cell.training in TRAININGS]
+        found = [run for cell in cells if cell not in seen and (run := recorded_run(cell, PROFILES["paper"]))]
+        seen |= set(cells)
+        if found:
+            rows.append((name, *_took(found)))
+    alone = [Cell("multitask", d.id, model, "16") for d in DEPARTURES for model in MODELS if d.part != "none"]
+    if single := [run for cell in alone if (run := recorded_run(cell, PROFILES["paper"]))]:
+        rows.append(("departures alone", *_took(single)))
+    header = ("experiment", "cells", "epochs of all runs", "our hours", "released code, hours")
+    caption = (
+        "The paper's budget: hours by each cell's own clock, added up, though many ran side by side on one GPU; and "
+        "what as many epochs take with the released code, of the seven models that it was timed with"
+    )
+    return table(header, rows, caption) if rows else ""
+
+
+def _took(runs: Sequence[Run]) -> tuple[str, ...]:
+    epochs = {run.cell: sum(replica.epochs for replica in run.result.replicas) for run in runs}
+    released = sum(RELEASED_SECONDS.get(cell.model, 0.0) * count for cell, count in epochs.items())
+    hours = sum(run.result.seconds for run in runs) / 3600
+    return f"{len(runs)}", f"{sum(epochs.values()):,}", f"{hours:.2f}", f"{released / 3600:,.0f}" if released else "–"
