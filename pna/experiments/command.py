@@ -2,18 +2,21 @@
 
 import argparse
 import os
+import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, device, positive, seconds, told
+from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, seconds, told
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, profile_of, run_of
+from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
@@ -24,7 +27,19 @@ __all__ = ["evaluate", "results", "train"]
 
 
 def train(arguments: Sequence[str]) -> int:
-    """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds."""
+    """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds; or several side by side."""
+    parser = _train_parser()
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(map(str, all_cells())))
+        return 0
+    if options.cell is None:
+        parser.error("a CELL is needed; --list shows all")
+    again = shlex.join(["python", "-m", "pna", "train", *arguments, *([] if options.resume else ["--resume"])])
+    return told("train", lambda: _train(options, again), stopped=f"stopped; go on with: {again}")
+
+
+def _train_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
     parser.add_argument("cell", nargs="?", metavar="CELL", help=names)
@@ -37,13 +52,8 @@ def train(arguments: Sequence[str]) -> int:
         help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-    options = parser.parse_args(arguments)
-    if options.list:
-        print("\n".join(map(str, all_cells())))
-        return 0
-    if options.cell is None:
-        parser.error("a CELL is needed; --list shows all")
-    return told("train", lambda: _train(options))
+    parser.add_argument("--wait", action="store_true", help="where another process is training the cell, wait for it")
+    return parser
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
@@ -61,31 +71,37 @@ def _run(options: argparse.Namespace) -> Run:
     return run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
 
 
-def _train(options: argparse.Namespace) -> int:
+def _train(options: argparse.Namespace, again: str) -> int:
     start = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
     if options.device == "cpu":
         torch.set_num_threads(1)  # its operations are small; cells run side by side instead
     run = _run(options)
-    if run.result.exists():
-        return _already(run)
-    if run.checkpoint.exists() and not options.resume:
-        raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
     deadline = None if options.time_budget is None else start + options.time_budget
-    with _Report() as report:
-        finished = run.train(deadline, report)
-    if not finished:
-        print(f"{run.cell}: stopped after {len(run.curves)} epochs by the time budget; go on with --resume")
-        return UNFINISHED
-    print(f"{run.record()} written")
-    _SHOW[type(run)](load(run.result))
-    return 0
+    waiting = (lambda: None) if options.wait else None
+    with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
+        if run.result.exists():
+            return _already(run)
+        if run.checkpoint.exists() and not options.resume:
+            raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
+        with _Report() as report:
+            finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None)
+        if finished:
+            print(f"{run.record()} written")
+            _SHOW[type(run)](load(run.result))
+            return 0
+    if report.unheard is not None:
+        raise report.unheard
+    why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
+    print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
+    return 128 + interrupts.signal if interrupts.signal else UNFINISHED
 
 
 def _already(run: Run) -> int:
     """What is left to do for a cell that is recorded: tests that were not asked for when it was trained."""
     if not run.matches(load(run.result)):
         raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+    run.forget()  # a kill may have come between the result and the end of its checkpoint
     missing = run.untested()
     if not missing:
         print(f"{run.result} is there already")
@@ -135,8 +151,9 @@ def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, 
 
 
 def _state(run: Run, damaged: list[str]) -> str:
+    path = run.result
     try:
-        if run.result.exists() and load(run.result).hash == run.hash:
+        if path.exists() and load(path).hash == run.hash:
             return "recorded"
     except ValueError as error:  # named at the end, and no other cell suffers
         damaged.append(str(error))
@@ -202,6 +219,7 @@ class _Report:
 
     def __enter__(self) -> "_Report":
         self.bar, self.said, self.first = None, 0.0, None
+        self.unheard: OSError | None = None  # where nobody reads the lines, or the disk that takes them is full
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -222,5 +240,8 @@ class _Report:
         if now - self.said >= 10 or progress.epoch == progress.epochs:
             pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
             left = pace * (progress.epochs - progress.epoch)
-            print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+            try:
+                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+            except OSError as error:
+                self.unheard = error
             self.said = now
