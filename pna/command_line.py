@@ -1,7 +1,7 @@
 """One voice for all commands: what an option takes, and how a command ends.
 
-Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there; stopped by
-Ctrl-C 130, by SIGTERM 143, and 141 where nobody reads the output any more.
+Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there, 130
+stopped by Ctrl-C, 143 by SIGTERM, 141 where nobody reads the output any more.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -20,6 +21,7 @@ FAILED = 1
 BAD_VALUE = 2
 UNFINISHED = 3
 MISSING_DATA = 4
+SAME = 1.0  # seconds
 
 
 class MissingData(ValueError):  # noqa: N818 (it reads as what it is)
@@ -71,10 +73,13 @@ def _of_the_output(error: BaseException) -> bool:
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM, asked for after every step; before the first step, and the second time, they end it at once."""
+    """Ctrl-C and SIGTERM, asked for after every step; before the first step, and the second time, they end it at once.
+
+    A terminal and the program that was started from it may both send one: what comes within a second is the same.
+    """
 
     def __enter__(self) -> "Interrupts":
-        self.signal, self._asked = 0, False
+        self.signal, self._when, self._asked = 0, math.inf, False
         numbers = (signal.SIGINT, signal.SIGTERM)
         self._before = {number: signal.getsignal(number) for number in numbers}
         for number, before in self._before.items():
@@ -92,9 +97,10 @@ class Interrupts:
         return self.signal > 0
 
     def _came(self, number: int, _: FrameType | None) -> None:
-        if self.signal or not self._asked:
+        if not self._asked or time.monotonic() > self._when + SAME:
             raise KeyboardInterrupt(number)
-        self.signal = number
+        if not self.signal:
+            self.signal, self._when = number, time.monotonic()
 
 
 def positive(text: str) -> int:
@@ -122,6 +128,8 @@ def device(text: str) -> str:
     if text.partition(":")[0] not in ("cpu", "cuda"):
         raise argparse.ArgumentTypeError(f"must be cpu or cuda, got {text!r}")
     try:
+        if torch.cuda.is_available() and text == "cuda":
+            return text  # known without a context, which a process that only starts others must not hold
         torch.empty(0, device=text)
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise argparse.ArgumentTypeError(f"{text!r} cannot be used here: {str(error).splitlines()[0]}") from error
