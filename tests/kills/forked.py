@@ -8,6 +8,14 @@ import traceback
 from pathlib import Path
 from subprocess import TimeoutExpired
 
+import pytest
+import torch
+
+forks = pytest.mark.skipif(
+    torch.cuda.is_available(),
+    reason="autograd's threads for a GPU do not survive a fork: tests/kills runs this in a process that sees none",
+)
+
 
 class Forked:
     """A call that returns an exit code, in a process of its own, with the face of subprocess.Popen."""

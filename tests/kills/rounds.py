@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import TimeoutExpired
 from unittest.mock import patch
 
 import torch
@@ -92,14 +93,12 @@ def undisturbed(kind: Kind, folder: Path) -> tuple[dict, float]:
 
 
 def killed(kind: Kind, folder: Path, rng, kills: int, expected: dict, takes: float) -> Counter:
-    """Kills a call so often, then lets it end; counts what was lost, is different or is left over."""
+    """Kills a call so often, or until it ends before; lets it end, and counts what is lost, different or left over."""
     found = Counter({"kills": 0, "lost": 0, "different": 0, "left over": 0})
     with tiny(folder):
         before = progress(kind)
-        for _ in range(10 * kills):
-            if found["kills"] == kills:
-                break
-            found["kills"] += _kill(kind, rng, takes)
+        while found["kills"] < kills and _kill(kind, rng, takes):
+            found["kills"] += 1
             now = progress(kind)
             found["lost"] += any(now[cell] < steps for cell, steps in before.items())
             before = now
@@ -122,10 +121,11 @@ def killed(kind: Kind, folder: Path, rng, kills: int, expected: dict, takes: flo
     return found
 
 
-def _kill(kind: Kind, rng, takes: float) -> int:
-    """1 if a call was killed at a random moment; 0 if it ended before. Of a sweep: itself, a training, or all."""
+def _kill(kind: Kind, rng, takes: float) -> bool:
+    """Kills a call at a random moment, unless it has ended before. Of a sweep: itself, a training, or all."""
     process = Forked(kind.call)
-    time.sleep(rng.uniform(0.0, takes))
+    with contextlib.suppress(TimeoutExpired):
+        process.wait(rng.uniform(0.0, takes))
     victims = [process.pid]
     if kind.name == "sweep" and (children := process.children()):
         victims = rng.choice(([process.pid], [rng.choice(children)], [process.pid, *children]))
@@ -135,7 +135,7 @@ def _kill(kind: Kind, rng, takes: float) -> int:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     process.read()
-    return int(hit)
+    return hit
 
 
 def progress(kind: Kind) -> dict[str, float]:
