@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pna import locks
+from pna import command_line, locks
 from pna.__main__ import main
 from pna.experiments import PROFILES, Cell, MultiTaskRun, all_cells
 from pna.experiments.command import evaluate, results, train
@@ -191,13 +191,15 @@ def test_a_signal_before_the_first_step_ends_it_at_once(run, monkeypatch, capsys
     assert train(again.split()[4:]) == 0
 
 
-def test_a_second_signal_ends_it_at_once(run, monkeypatch, capsys):
+@pytest.mark.parametrize("same", [False, True])
+def test_a_second_signal_ends_it_at_once_unless_it_is_the_first_once_more(run, monkeypatch, capsys, same):
     with monkeypatch.context() as patch:
+        patch.setattr(command_line, "SAME", 1e9 if same else -1.0)
         twice = sending(signal.SIGTERM, sending(signal.SIGINT, MultiTaskTrainer._validate))
         patch.setattr(MultiTaskTrainer, "_validate", twice)
-        assert train(SMOKE) == 130
-    assert "pna train: stopped; go on with: " in capsys.readouterr().err
-    assert os.listdir(run.checkpoint.parent) == []
+        assert train(SMOKE) == (143 if same else 130)
+    assert ("pna train: stopped; go on with: " in capsys.readouterr().err) != same
+    assert run.checkpoint.exists() == same
 
 
 def test_the_handlers_of_signals_are_put_back_and_one_that_is_ignored_stays_so(run, monkeypatch):
@@ -281,7 +283,7 @@ def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a CELL is needed; --list shows all"),
+        ([], "a CELL is needed, or --missing; --list shows all"),
         ([NAME, "--epochs", "0"], "must be a positive integer, got '0'"),
         ([NAME, "--epochs", "-1"], "must be a positive integer, got '-1'"),
         ([NAME, "--epochs", "1.5"], "must be a positive integer, got '1.5'"),

@@ -175,7 +175,6 @@ def test_an_output_that_nobody_reads_stops_the_sweep_with_checkpoints(few_graphs
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "a CELL is needed, or --missing; --list shows all"),
         ([NAMES[0], "--missing"], "a CELL is needed, or --missing"),
         ([NAMES[0], "--experiment", "figure4"], "--experiment and --spec choose among what is --missing"),
         ([NAMES[0], "--spec", "released"], "--experiment and --spec choose among what is --missing"),
