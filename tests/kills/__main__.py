@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.kills.rounds import killed, kinds, undisturbed, warm_up
 
-AT_MOST = 8  # kills of one call
+AT_MOST = 16  # kills of one call
 
 
 def run(kills: int, seed: int, folder: Path, only: str | None = None) -> dict[str, Counter]:

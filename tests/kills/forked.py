@@ -37,7 +37,7 @@ class Forked:
         while self.poll() is None:
             if time.monotonic() > end:
                 raise TimeoutExpired("a forked call", timeout)
-            time.sleep(0.002)
+            time.sleep(0.005)
         return self.returncode
 
     def _status(self, options):

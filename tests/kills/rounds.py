@@ -24,6 +24,7 @@ from pna.training import run as training
 from tests.kills.forked import Forked
 
 CELLS = ("multitask/released/gcn/4", "multitask/described/gin/4", "single-task/described/gcn/4")
+SHARE = 0.4  # of the time of a whole call: as it goes on from its last step, every moment of it is hit
 SMOKE = ("--profile", "smoke", "--device", "cpu")
 TRAIN, VALIDATION = Split("train", "train", (5, 6), 4), Split("validation", "validation", (5,), 4)
 FEW = {name: (TRAIN, VALIDATION, Split("test", "test", (size,), 4)) for size, name in enumerate(COLLECTIONS, 5)}
@@ -125,7 +126,7 @@ def _kill(kind: Kind, rng, takes: float) -> bool:
     """Kills a call at a random moment, unless it has ended before. Of a sweep: itself, a training, or all."""
     process = Forked(kind.call)
     with contextlib.suppress(TimeoutExpired):
-        process.wait(rng.uniform(0.0, takes))
+        process.wait(rng.uniform(0.0, SHARE * takes))
     victims = [process.pid]
     if kind.name == "sweep" and (children := process.children()):
         victims = rng.choice(([process.pid], [rng.choice(children)], [process.pid, *children]))
