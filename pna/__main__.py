@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from pna.command_line import quietly
+
 __all__ = ["COMMANDS", "Command", "main"]
 
 
@@ -50,4 +52,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(quietly(lambda: main(sys.argv[1:])))

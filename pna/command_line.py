@@ -1,37 +1,106 @@
-"""One voice for all commands: what an option takes, and how a failure ends.
+"""One voice for all commands: what an option takes, and how a command ends.
 
-Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there.
+Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there, 130
+stopped by Ctrl-C, 143 by SIGTERM, 141 where nobody reads the output any more.
 """
 
 import argparse
+import errno
 import math
+import os
+import signal
 import sys
+import time
 from collections.abc import Callable
+from types import FrameType
 
-__all__ = ["BAD_VALUE", "FAILED", "MISSING_DATA", "UNFINISHED", "MissingData", "device", "positive", "seconds", "told"]
+__all__ = ["BAD_VALUE", "FAILED", "MISSING_DATA", "UNFINISHED", "Interrupts", "MissingData"]
+__all__ += ["device", "positive", "quietly", "seconds", "told"]
 
 FAILED = 1
 BAD_VALUE = 2
 UNFINISHED = 3
 MISSING_DATA = 4
+SAME = 1.0  # seconds
 
 
 class MissingData(ValueError):  # noqa: N818 (it reads as what it is)
     """A data set that is not there: nothing is wrong with the program."""
 
 
-def told(name: str, run: Callable[[], int | None]) -> int:
-    """Runs a command; an error becomes words on stderr and an exit code instead of a traceback."""
+def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
+    """Runs a command; an error becomes words on stderr and an exit code instead of a traceback, and so does Ctrl-C."""
     try:
         return run() or 0
     except MissingData as error:
         code, words = MISSING_DATA, error
     except (ValueError, ImportError) as error:
         code, words = BAD_VALUE, error
-    except OSError as error:
+    except (OSError, MemoryError) as error:
+        if _of_the_output(error):
+            raise
         code, words = FAILED, error
+    except KeyboardInterrupt as error:
+        code, words = 128 + (error.args[0] if error.args else signal.SIGINT), stopped
     print(f"pna {name}: {words}", file=sys.stderr)
     return code
+
+
+def quietly(run: Callable[[], int]) -> int:
+    """Runs a whole program; an output that is closed or full ends it without a traceback."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: else the next file that is opened would take its place
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open to the end)
+    try:
+        try:
+            return run()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if not _of_the_output(error):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+        if error.errno == errno.EPIPE:
+            return 128 + signal.SIGPIPE
+        print(f"pna: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return FAILED
+
+
+def _of_the_output(error: BaseException) -> bool:
+    """Whether an error comes from printing; those of files name them."""
+    numbers = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
+    return isinstance(error, OSError) and error.filename is None and error.errno in numbers
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM, asked for after every step; before the first step, and the second time, they end it at once.
+
+    A terminal and the program that was started from it may both send one: what comes within a second is the same.
+    """
+
+    def __enter__(self) -> "Interrupts":
+        self.signal, self._when, self._asked = 0, math.inf, False
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.getsignal(number) for number in numbers}
+        for number, before in self._before.items():
+            if before is not signal.SIG_IGN:  # as in a script's background job
+                signal.signal(number, self._came)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def __call__(self) -> bool:
+        """Whether one came."""
+        self._asked = True
+        return self.signal > 0
+
+    def _came(self, number: int, _: FrameType | None) -> None:
+        if not self._asked or time.monotonic() > self._when + SAME:
+            raise KeyboardInterrupt(number)
+        if not self.signal:
+            self.signal, self._when = number, time.monotonic()
 
 
 def positive(text: str) -> int:
@@ -59,6 +128,8 @@ def device(text: str) -> str:
     if text.partition(":")[0] not in ("cpu", "cuda"):
         raise argparse.ArgumentTypeError(f"must be cpu or cuda, got {text!r}")
     try:
+        if torch.cuda.is_available() and text == "cuda":
+            return text  # known without a context, which a process that only starts others must not hold
         torch.empty(0, device=text)
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise argparse.ArgumentTypeError(f"{text!r} cannot be used here: {str(error).splitlines()[0]}") from error

@@ -6,7 +6,6 @@ Tensors as safetensors, facts as JSON, arrays as npz, nothing pickled; written b
 import hashlib
 import json
 import os
-import platform
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pna.locks import new_beside, remove_left_over
+
 __all__ = ["checksum", "hash_of", "read_arrays", "read_facts", "read_json", "read_tensors"]
 __all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
 
@@ -23,38 +24,22 @@ __all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Lets `write` fill a file beside `path`, then renames it; on any error the old file stays and no other is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_left_over(path)
-    beside = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
+    remove_left_over(path)
+    beside = None
     try:
-        with beside.open("wb") as file:
+        handle, beside = new_beside(path)
+        with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(beside, 0o644)
-        os.replace(beside, path)
+            os.chmod(beside, 0o644)
+            os.replace(beside, path)
     except BaseException as error:
-        beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = str(path)  # a full disk says for which file
+        if beside is not None:
+            beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename, error.filename2 = str(path), None  # a full disk says for which file
         raise
-
-
-def _remove_left_over(path: Path) -> None:
-    """What processes of this machine that were killed in the middle of writing the same file left behind."""
-    for left in path.parent.glob(f".{path.name}.{platform.node()}.*"):
-        process = left.name.rpartition(".")[2]
-        if process.isdecimal() and not _alive(int(process)):
-            left.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # somebody else's
-        return True
-    return True
 
 
 # ---- tensors ----

@@ -34,4 +34,6 @@ def _named(variable: str) -> Path | None:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        raise ValueError(f"{variable} must name a folder, got {text!r}: {error}") from error
+        raise ValueError(
+            f"{variable} must name a folder, got {text!r}: no home folder is known for {text.split('/')[0]!r} here"
+        ) from error

@@ -1,12 +1,10 @@
 """Files are whole or not there, and a damaged one is refused by name."""
 
 import errno
+import fcntl
 import json
 import os
-import platform
 import stat
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -14,7 +12,16 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pna.files import checksum, read_arrays, read_json, read_tensors, write_arrays, write_json, write_tensors
+from pna.files import (
+    checksum,
+    read_arrays,
+    read_json,
+    read_tensors,
+    write_arrays,
+    write_json,
+    write_tensors,
+    write_whole,
+)
 
 TENSORS = {
     "theta": torch.arange(6.0).view(2, 3).t(),  # not contiguous
@@ -163,13 +170,24 @@ def test_a_flipped_bit_in_a_tensor_is_noticed(tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
-    killed = subprocess.Popen([sys.executable, "-c", ""])
-    killed.wait()
-    left, other = (tmp_path / f".a.json.{platform.node()}.{pid}" for pid in (killed.pid, os.getppid()))
-    left.touch(), other.touch()
+    for name in (".a.json.x1", ".a.json.lock", ".b.json.x1", "a.json.x1"):
+        (tmp_path / name).touch()
+    with (tmp_path / ".a.json.x2").open("wb") as living:
+        fcntl.flock(living, fcntl.LOCK_EX)  # as a process does that is writing
+        write_json(tmp_path / "a.json", {})
+        assert sorted(os.listdir(tmp_path)) == [".a.json.x2", ".b.json.x1", "a.json", "a.json.x1"]
     write_json(tmp_path / "a.json", {})
-    assert not left.exists()
-    assert other.exists()  # its process is alive, and may be writing
+    assert sorted(os.listdir(tmp_path)) == [".b.json.x1", "a.json", "a.json.x1"]
+
+
+def test_two_that_write_the_same_file_do_not_take_each_others_for_left_over(tmp_path):
+    def write(file):
+        file.write(b"1")
+        write_json(tmp_path / "a.json", {"x": 2})
+
+    write_whole(tmp_path / "a.json", write)
+    assert (tmp_path / "a.json").read_bytes() == b"1"
+    assert os.listdir(tmp_path) == ["a.json"]
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):

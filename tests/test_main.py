@@ -1,5 +1,8 @@
 """`python -m pna`: the table of subcommands."""
 
+import errno
+import json
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pna.__main__ import COMMANDS, main
+from pna.command_line import told
 
 
 def test_unknown_command_is_said_and_exits_2(capsys):
@@ -38,3 +42,83 @@ def test_as_a_module():
     done = subprocess.run([sys.executable, "-m", "pna", "fly"], cwd=root, capture_output=True, text=True)
     assert done.returncode == 2
     assert "unknown command 'fly'" in done.stderr
+
+
+# ---- outputs that take nothing ----
+
+PRINTING = ["--help", "models", "train --list", "results --profile smoke"]
+SCRIPT = """
+import json, os, sys
+import pna.experiments.command, pna.networks.command
+from pna.__main__ import main
+from pna.command_line import quietly
+
+def run(words, output):
+    if (pid := os.fork()) == 0:
+        sys.stderr = open("stderr", "w")
+        if output == "full":
+            os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+        elif output == "closed":
+            os.close(1)
+            sys.stdout = None
+        else:
+            ready, end = os.pipe()
+            os.dup2(end, 1)
+            os.close(ready)
+        try:
+            code = quietly(lambda: main(words.split()))
+            sys.stdout.flush()
+        except BaseException as error:
+            print("TRACEBACK", type(error), file=sys.stderr)
+            code = 99
+        sys.stderr.flush()
+        os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return [words, output, code, open("stderr").read()]
+
+print(json.dumps([run(words, output) for words in json.loads(sys.argv[1]) for output in ("full", "pipe", "closed")]))
+"""
+
+
+def test_an_output_that_is_full_or_closed_ends_every_command_quietly(tmp_path):
+    root = Path(sys.modules["pna"].__file__).parents[1]
+    words = [sys.executable, "-c", SCRIPT, json.dumps(PRINTING)]
+    environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    full = "pna: the output cannot be written: No space left on device\n"
+    expected = {"full": (1, full), "pipe": (141, ""), "closed": (0, "")}
+    for command, output, code, said in json.loads(done.stdout):
+        assert (code, said) == expected[output], (command, output)
+
+
+def test_errors_of_files_are_not_taken_for_errors_of_the_output(capsys):
+    def fail():
+        raise OSError(errno.ENOSPC, "No space left on device", "a.json")
+
+    assert told("train", fail) == 1
+    assert capsys.readouterr().err == "pna train: [Errno 28] No space left on device: 'a.json'\n"
+
+
+def test_ctrl_c_is_130_without_a_traceback(capsys):
+    def fail():
+        raise KeyboardInterrupt
+
+    assert told("claims", fail) == 130
+    assert capsys.readouterr().err == "pna claims: stopped\n"
+
+
+def test_too_little_memory_is_told(capsys):
+    def fail():
+        raise MemoryError("Unable to allocate 3 TiB")
+
+    assert told("show", fail) == 1
+    assert capsys.readouterr().err == "pna show: Unable to allocate 3 TiB\n"
+
+
+@pytest.mark.parametrize("variable", ["PNA_DATA", "PNA_RESULTS"])
+def test_a_home_that_is_not_there_is_told(monkeypatch, capsys, variable):
+    monkeypatch.setenv(variable, "~nosuchuser/pna")
+    assert main(["results", "--profile", "smoke"]) == 2
+    message = f"{variable} must name a folder, got '~nosuchuser/pna': no home folder is known for '~nosuchuser' here"
+    assert message in capsys.readouterr().err

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pna.command_line import positive
 from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_of
+from pna.experiments.command import ON_A_GPU
 from pna.report.draw import FIGURES
 from pna.report.runs import RECORDED
 
@@ -66,7 +67,9 @@ def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
     if options.from_results:
         code = _snakemake(plan, options, extra, partial=True)
     else:
-        code = _snakemake(plan, options, extra, partial=False)
+        code = _side_by_side(plan, options)
+        if code != 130:
+            code = _snakemake(plan, options, extra, partial=False)
         if code == 1 and not options.dry_run:
             print("\nSome steps failed. Drawing what is there:", flush=True)
             _snakemake(plan, options, [], partial=True)
@@ -75,6 +78,17 @@ def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
             print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
         return code
     return _last_words(plan, options, code)
+
+
+def _side_by_side(plan: Plan, options: argparse.Namespace) -> int:
+    """On a GPU, the trainings that are missing, side by side; one that fails is tried once more alone, by Snakemake."""
+    wanted = [word for name in _wanted(options) if name in EXPERIMENTS for word in ("--experiment", name)]
+    if plan.device != "cuda" or options.slurm or options.dry_run or not wanted:
+        return 0
+    at_once = ["--side-by-side", str(min(options.cores, ON_A_GPU))]
+    logs = ["--logs", str(plan.build / "logs" / "train")]
+    command = [sys.executable, "-m", "pna", "train", "--missing", *wanted, "--profile", plan.profile, *at_once, *logs]
+    return _wait(subprocess.Popen(command, cwd=ROOT, env=_environment(plan)))
 
 
 def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, partial: bool) -> int:

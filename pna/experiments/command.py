@@ -2,18 +2,24 @@
 
 import argparse
 import os
+import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, device, positive, seconds, told
+from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, seconds, told
+from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.realworld import Figure6Run, summary
+from pna.experiments.side_by_side import longest_first, train_side_by_side
 from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, profile_of, run_of
+from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
@@ -22,12 +28,44 @@ from pna.training.store import Result, load
 
 __all__ = ["evaluate", "results", "train"]
 
+ON_A_GPU = 12  # cells side by side: from seven on they give 1.6 times the throughput of one, and seventeen no more
+
 
 def train(arguments: Sequence[str]) -> int:
-    """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds."""
+    """Train one cell, from its checkpoint if --resume, for at most --time-budget seconds; or several side by side."""
+    parser = _train_parser()
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(map(str, all_cells())))
+        return 0
+    if bool(options.cells) == options.missing:
+        parser.error("a CELL is needed, or --missing; --list shows all")
+    if (options.experiment or options.spec) and not options.missing:
+        parser.error("--experiment and --spec choose among what is --missing")
+    several = options.missing or len(options.cells) > 1 or options.side_by_side
+    resume = [] if several or options.resume else ["--resume"]
+    again = shlex.join(["python", "-m", "pna", "train", *arguments, *resume])
+    run = (lambda: _train_several(options)) if several else (lambda: _train(options, again))
+    return told("train", run, stopped=f"stopped; go on with: {again}")
+
+
+def _train_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
-    parser.add_argument("cell", nargs="?", metavar="CELL", help=names)
+    parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
+    parser.add_argument(
+        "--missing", action="store_true", help="all cells that are not recorded and whose data are here"
+    )
+    parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="of those, what this figure needs")
+    parser.add_argument("--spec", choices=SPECS, help="of those, the cells of one specification")
+    parser.add_argument(
+        "--side-by-side",
+        type=positive,
+        metavar="N",
+        help="of several cells, so many at a time, each in a process of its own that goes on from its checkpoint "
+        f"(default: as many as there are cores; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if this is root)",
+    )
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="of several cells, keep what each prints in a file")
     parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
     _budget(parser)
     parser.add_argument(
@@ -37,13 +75,9 @@ def train(arguments: Sequence[str]) -> int:
         help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-    options = parser.parse_args(arguments)
-    if options.list:
-        print("\n".join(map(str, all_cells())))
-        return 0
-    if options.cell is None:
-        parser.error("a CELL is needed; --list shows all")
-    return told("train", lambda: _train(options))
+    parser.add_argument("--wait", action="store_true", help="where another process is training the cell, wait for it")
+    parser.add_argument("--parent", type=positive, help=argparse.SUPPRESS)  # the process that trains side by side
+    return parser
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
@@ -57,35 +91,83 @@ def _budget(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> Run:
     """What the command names."""
-    cell = Cell.parse(options.cell).trained
+    return _run_of(Cell.parse(options.cell).trained, options)
+
+
+def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
     return run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
 
 
-def _train(options: argparse.Namespace) -> int:
+def _train_several(options: argparse.Namespace) -> int:
+    """Those that are named, or all that are missing, side by side."""
+    cells = dict.fromkeys(_missing(options) if options.missing else [Cell.parse(c).trained for c in options.cells])
+    if not cells:
+        print("nothing is missing")
+        return 0
+    on_gpu, cores = options.device != "cpu", os.cpu_count() or 1
+    given = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
+    return train_side_by_side(
+        longest_first(cells),
+        [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))],
+        at_once=options.side_by_side or (min(ON_A_GPU, cores) if on_gpu else cores),
+        on_gpu=on_gpu,
+        seconds=options.time_budget,
+        logs=options.logs,
+    )
+
+
+def _missing(options: argparse.Namespace) -> list[Cell]:
+    """What is not recorded; a cell without its data is left out, and counted."""
+    specs = (options.spec,) if options.spec else SPECS
+    chosen = (cell for e in options.experiment or EXPERIMENTS for spec in specs for cell in EXPERIMENTS[e].cells(spec))
+    runs = {cell: _run_of(cell, options) for cell in chosen}
+    missing = [cell for cell, run in runs.items() if not run.result.exists()]
+    ready = [cell for cell in missing if runs[cell].ready]
+    if len(ready) < len(missing):
+        print(f"{len(missing) - len(ready)} cells are left out: their data sets are not here (pna realworld prepare)")
+    return ready
+
+
+def _train(options: argparse.Namespace, again: str) -> int:
     start = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
     if options.device == "cpu":
         torch.set_num_threads(1)  # its operations are small; cells run side by side instead
+    (options.cell,) = options.cells
     run = _run(options)
-    if run.result.exists():
-        return _already(run)
-    if run.checkpoint.exists() and not options.resume:
-        raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
     deadline = None if options.time_budget is None else start + options.time_budget
-    with _Report() as report:
-        finished = run.train(deadline, report)
-    if not finished:
-        print(f"{run.cell}: stopped after {len(run.curves)} epochs by the time budget; go on with --resume")
-        return UNFINISHED
-    print(f"{run.record()} written")
-    _SHOW[type(run)](load(run.result))
-    return 0
+
+    def alone() -> bool:
+        return options.parent is not None and os.getppid() != options.parent
+
+    def wait() -> None:
+        if alone():
+            raise KeyboardInterrupt(signal.SIGTERM)
+
+    waiting = wait if options.wait else None
+    with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
+        if run.result.exists():
+            return _already(run)
+        if run.checkpoint.exists() and not options.resume:
+            raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
+        with _Report(every=10.0 if options.parent is None else 1.0) as report:
+            finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
+        if finished:
+            print(f"{run.record()} written")
+            _SHOW[type(run)](load(run.result))
+            return 0
+    if report.unheard is not None:
+        raise report.unheard
+    why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
+    print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
+    return 128 + interrupts.signal if interrupts.signal else UNFINISHED
 
 
 def _already(run: Run) -> int:
     """What is left to do for a cell that is recorded: tests that were not asked for when it was trained."""
     if not run.matches(load(run.result)):
         raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+    run.forget()  # a kill may have come between the result and the end of its checkpoint
     missing = run.untested()
     if not missing:
         print(f"{run.result} is there already")
@@ -135,8 +217,9 @@ def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, 
 
 
 def _state(run: Run, damaged: list[str]) -> str:
+    path = run.result
     try:
-        if run.result.exists() and load(run.result).hash == run.hash:
+        if path.exists() and load(path).hash == run.hash:
             return "recorded"
     except ValueError as error:  # named at the end, and no other cell suffers
         damaged.append(str(error))
@@ -203,8 +286,12 @@ _SHOW = {MultiTaskRun: lambda result: _print_table(table_of(result)), Figure6Run
 class _Report:
     """A progress bar on a terminal, a plain line every ten seconds elsewhere."""
 
+    def __init__(self, every: float) -> None:
+        self.every = every
+
     def __enter__(self) -> "_Report":
         self.bar, self.said, self.first = None, 0.0, None
+        self.unheard: OSError | None = None  # where nobody reads the lines, or the disk that takes them is full
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -222,8 +309,11 @@ class _Report:
             return
         now = time.monotonic()
         self.first = self.first or (progress.epoch, now)
-        if now - self.said >= 10 or progress.epoch == progress.epochs:
+        if now - self.said >= self.every or progress.epoch == progress.epochs:
             pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
             left = pace * (progress.epochs - progress.epoch)
-            print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+            try:
+                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+            except OSError as error:
+                self.unheard = error
             self.said = now

@@ -1,12 +1,12 @@
 """A picture of the ten families: one graph of each, its nodes coloured by the distance from the source."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pna.files import write_whole
 from pna.multitask.dataset import SEED
 from pna.multitask.families import FAMILIES
 from pna.multitask.generate import Adjacencies, generate
@@ -40,11 +40,8 @@ def gallery_figure(spec: Spec, seed: int = SEED, width: float = 13.0) -> "Figure
 
 def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
     """gallery_figure as a PNG file, written in one go."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.tmp")
-    gallery_figure(spec, seed).savefig(unfinished, format="png", dpi=150)
-    os.replace(unfinished, path)
+    figure = gallery_figure(spec, seed)
+    write_whole(Path(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
 
 def _draw(axis: "Axes", graphs: Adjacencies, farthest: int, scale: float) -> "PathCollection":

@@ -110,5 +110,7 @@ def check_size(N: int) -> None:
     """Raise if N is no number of nodes of a graph with edges."""
     if isinstance(N, bool) or not isinstance(N, int | np.integer):
         raise TypeError(f"N must be an integer, got {type(N).__name__}")
-    if not 2 <= N < 2**16:
+    if N < 2:
         raise ValueError(f"N must be at least 2 (a graph of one node has only an isolated node), got {N}")
+    if N >= 2**16:
+        raise ValueError(f"N must be less than 65536 (a graph's random numbers have 16 bits for it), got {N}")

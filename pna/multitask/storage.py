@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pna.files import read_arrays, write_arrays
+from pna.locks import locked, remove_left_over
 from pna.multitask.dataset import SEED, MultiTask, make
 from pna.multitask.graphset import GraphSet
 from pna.multitask.specification import Spec
@@ -32,13 +33,16 @@ def cached(
     """One of COLLECTIONS from its file, which is made first if it is missing."""
     path = path_of(collection, spec, seed, folder)
     splits = COLLECTIONS[collection](spec)
-    if path.exists():
-        data = load(path)
-        if (data.spec, data.seed, data.splits) != (spec, seed, splits):
-            raise ValueError(f"{path} holds another data set (spec {data.spec}, seed {data.seed}); remove or rename it")
-        return data
-    data = make(spec, splits, seed, progress=progress)
-    save(data, path)
+    remove_left_over(path)
+    if not path.exists():
+        with locked(path, f"making {path}", waiting=lambda: None):  # several trainings that start together make it once
+            if not path.exists():
+                data = make(spec, splits, seed, progress=progress)
+                save(data, path)
+                return data
+    data = load(path)
+    if (data.spec, data.seed, data.splits) != (spec, seed, splits):
+        raise ValueError(f"{path} holds another data set (spec {data.spec}, seed {data.seed}); remove or rename it")
     return data
 
 

@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import os
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pna.command_line import BAD_VALUE, FAILED, told
+from pna.files import write_whole
 from pna.places import figures_folder
 from pna.report.claims import Finding, judge
 from pna.report.runs import RECORDED, profile_named
@@ -143,16 +143,10 @@ def _profile(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.tmp")
-    unfinished.write_text(text + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
+    write_whole(path, lambda file: file.write(f"{text}\n".encode()))
 
 
 def _told(name: str, run: Callable[[], int]) -> int:
-    """An error in words instead of a traceback, with exit code 1."""
-    try:
-        return run()
-    except (ValueError, OSError, ImportError) as error:
-        print(f"pna {name}: {error}", file=sys.stderr)
-        return 1
+    """The same words as of every command; what is wrong here is what is recorded, and not a value."""
+    code = told(name, run)
+    return FAILED if code == BAD_VALUE else code

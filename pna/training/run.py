@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pna.files import hash_of, read_tensors, write_tensors
+from pna.locks import remove_left_over
 from pna.places import data_folder, results_folder
 from pna.training.replicas import Replicas
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
@@ -129,8 +130,16 @@ class Run(ABC):
 
     # ---- training ----
 
-    def train(self, deadline: float | None = None, report: Callable[[Progress], None] = lambda progress: None) -> bool:
-        """Trains on from the checkpoint, if there is one, until all is finished (True) or the deadline is past."""
+    def train(
+        self,
+        deadline: float | None = None,
+        report: Callable[[Progress], None] = lambda progress: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Trains on from the checkpoint, if there is one, until all is finished (True).
+
+        Past the deadline, or when `stop`, which is asked after every step, says so, it ends with a checkpoint.
+        """
         if self.checkpoint.exists():
             self._load()
         else:
@@ -143,7 +152,7 @@ class Run(ABC):
             if took_part is not None:
                 self.curves.append(self._curve_point(took_part))
                 report(self._progress(len(took_part)))
-            if deadline is not None and now >= deadline:
+            if stop() or (deadline is not None and now >= deadline):
                 self.save()
                 return len(self.trainer.running(self.replicas)) == 0
             if now - saved >= CHECKPOINT_SECONDS:
@@ -181,6 +190,11 @@ class Run(ABC):
             raise ValueError(f"{self.checkpoint} does not hold what this version keeps ({error}); remove it") from error
         self.seconds = facts["seconds"]
 
+    def forget(self) -> None:
+        """Removes the checkpoint, and what a kill left beside it."""
+        self.checkpoint.unlink(missing_ok=True)
+        remove_left_over(self.checkpoint)
+
     # ---- the result ----
 
     def record(self) -> Path:
@@ -200,7 +214,7 @@ class Run(ABC):
             replicas=tuple(self._replica(row, tests, curves[:, row]) for row in range(len(r))),
         )
         save(self.result, result)
-        self.checkpoint.unlink(missing_ok=True)
+        self.forget()
         return self.result
 
     def best_rows(self) -> list[int]:

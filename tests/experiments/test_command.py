@@ -1,21 +1,29 @@
 """`python -m pna train`, `results` and `evaluate`."""
 
 import errno
+import io
+import itertools
 import os
 import re
+import signal
 import sys
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from pna import command_line, locks
 from pna.__main__ import main
 from pna.experiments import PROFILES, Cell, MultiTaskRun, all_cells
 from pna.experiments.command import evaluate, results, train
+from pna.experiments.multitask import MultiTaskTrainer
 from pna.files import read_tensors, write_tensors
 from pna.multitask import TASKS
 from pna.training.store import load
+from tests.test_locks import holder
 
 NAME = "multitask/released/gcn/8"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
@@ -82,7 +90,8 @@ def test_a_time_budget_stops_and_resume_finishes(run, capsys):
     result(run).unlink()
 
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
-    assert f"{NAME}: stopped after 0 epochs by the time budget; go on with --resume" in capsys.readouterr().out
+    again = f"python -m pna train {' '.join(SMOKE)} --time-budget 0 --resume"
+    assert f"{NAME}: stopped after 0 epochs by the time budget; go on with: {again}\n" in capsys.readouterr().out
     assert not result(run).exists()
     before = run.checkpoint.read_bytes()
 
@@ -137,6 +146,116 @@ def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, c
     assert replicas(run)[0].test["multitask/test"] == [None] * 6
 
 
+# ---- Ctrl-C, SIGTERM, and who listens ----
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_saves_a_checkpoint_at_the_next_step_and_says_how_to_go_on(run, monkeypatch, capsys, number, name):
+    assert train(SMOKE) == 0
+    expected = replicas(run)
+    result(run).unlink()
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(MultiTaskTrainer, "_validate", sending(number, MultiTaskTrainer._validate, at=2))
+        assert train(SMOKE) == 128 + number
+    out, err = capsys.readouterr()
+    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    assert out.splitlines()[-1] == f"{NAME}: stopped after 2 epochs by {name}; go on with: {again}"
+    assert err == ""
+    assert len(read_tensors(run.checkpoint)[0]["curves"]) == 2
+    assert os.listdir(run.checkpoint.parent) == [run.checkpoint.name]
+    assert train(again.split()[4:]) == 0
+    assert replicas(run) == expected
+
+
+def sending(number, function, at=1):
+    """A function that sends this process a signal when it is called the at-th time."""
+    calls = itertools.count(1)
+
+    def wrapped(*arguments):
+        if next(calls) == at:
+            os.kill(os.getpid(), number)
+        return function(*arguments)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_step_ends_it_at_once(run, monkeypatch, capsys, number):
+    with monkeypatch.context() as patch:
+        patch.setattr(MultiTaskRun, "fresh", sending(number, MultiTaskRun.fresh))
+        assert train(SMOKE) == 128 + number
+    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    assert capsys.readouterr() == ("", f"pna train: stopped; go on with: {again}\n")
+    assert os.listdir(run.checkpoint.parent) == []
+    assert train(again.split()[4:]) == 0
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_second_signal_ends_it_at_once_unless_it_is_the_first_once_more(run, monkeypatch, capsys, same):
+    with monkeypatch.context() as patch:
+        patch.setattr(command_line, "SAME", 1e9 if same else -1.0)
+        twice = sending(signal.SIGTERM, sending(signal.SIGINT, MultiTaskTrainer._validate))
+        patch.setattr(MultiTaskTrainer, "_validate", twice)
+        assert train(SMOKE) == (143 if same else 130)
+    assert ("pna train: stopped; go on with: " in capsys.readouterr().err) != same
+    assert run.checkpoint.exists() == same
+
+
+def test_the_handlers_of_signals_are_put_back_and_one_that_is_ignored_stays_so(run, monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(MultiTaskTrainer, "_validate", sending(signal.SIGINT, MultiTaskTrainer._validate))
+        assert train(SMOKE) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_training_whose_lines_nobody_reads_ends_with_a_checkpoint(run, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Closed())
+        with pytest.raises(BrokenPipeError):  # which ends the program quietly
+            train(SMOKE)
+    assert len(read_tensors(run.checkpoint)[0]["curves"]) == 1
+    assert train([*SMOKE, "--resume"]) == 0
+
+
+# ---- two at once ----
+
+
+def test_a_second_process_is_told_that_the_first_is_training(run, capsys):
+    with holder(run.checkpoint) as pid:
+        for more in ([], ["--resume"]):
+            assert train([*SMOKE, *more]) == FAILED
+            assert capsys.readouterr().err == f"pna train: process {pid} is training {NAME} at this moment\n"
+        assert train([*SMOKE, "--epochs", "1"]) == 0  # another profile's
+    assert train(SMOKE) == 0
+    assert os.listdir(run.checkpoint.parent) == []
+
+
+def test_a_second_process_can_wait(run, monkeypatch):
+    with holder(run.checkpoint) as pid:
+        monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: os.kill(pid, 9)))
+        assert train([*SMOKE, "--wait"]) == 0
+
+
+def test_what_a_kill_after_the_result_left_goes_with_the_next_call(run, capsys):
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    before = run.checkpoint.read_bytes()
+    assert train([*SMOKE, "--resume"]) == 0
+    run.checkpoint.write_bytes(before)
+    run.checkpoint.with_name(f".{run.checkpoint.name}.x1").touch()
+    assert train(SMOKE) == 0
+    assert "is there already" in capsys.readouterr().out
+    assert os.listdir(run.checkpoint.parent) == []
+
+
 # ---- errors ----
 
 
@@ -164,7 +283,7 @@ def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "a CELL is needed; --list shows all"),
+        ([], "a CELL is needed, or --missing; --list shows all"),
         ([NAME, "--epochs", "0"], "must be a positive integer, got '0'"),
         ([NAME, "--epochs", "-1"], "must be a positive integer, got '-1'"),
         ([NAME, "--epochs", "1.5"], "must be a positive integer, got '1.5'"),

@@ -84,6 +84,7 @@ def test_baseline_in_other_sizes_and_units(capsys):
         (["baseline", "--sizes", "big"], "--sizes must be a number of nodes or a range"),
         (["baseline", "--sizes", "24-15"], "sizes must name at least one"),
         (["baseline", "--sizes", "1-3"], "N must be at least 2"),
+        (["baseline", "--sizes", "1000000"], "N must be less than 65536"),
     ],
 )
 def test_bad_arguments_are_said_and_exit_2(arguments, message, capsys):

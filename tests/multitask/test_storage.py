@@ -1,5 +1,6 @@
 """Data sets on disk: the same bits back, and no damaged file accepted."""
 
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -9,6 +10,7 @@ from pna.multitask import RELEASED, Spec, Split, cached, load, make, save
 from pna.multitask import splits as splits_module
 from pna.multitask import storage as module
 from pna.places import data_folder
+from tests.kills.forked import Forked
 
 SMALL = (Split("train", "train", (8, 9), 20), Split("tree", "test", (8,), 5, family="tree"))
 
@@ -39,6 +41,28 @@ def test_cached_makes_once_and_then_reads(small, monkeypatch):
     monkeypatch.setattr(module, "make", None)
     again = cached("multitask", RELEASED)
     np.testing.assert_array_equal(first["train"].x, again["train"].x)
+    assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]
+
+
+def test_processes_that_start_together_make_it_once(small, monkeypatch):
+    def counted(*arguments, **options):
+        with (small / "made").open("a") as file:
+            file.write(".")
+        time.sleep(0.2)
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(module, "make", counted)
+    processes = [Forked(lambda: cached("multitask", RELEASED) is None) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+    assert (small / "made").read_text() == "."
+    assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]
+
+
+def test_what_killed_processes_left_beside_a_data_set_goes_when_it_is_read(small):
+    cached("multitask", RELEASED)
+    for word in ("lock", "x1"):
+        (small / "data" / "multitask" / f".multitask-released-1234.npz.{word}").touch()
+    cached("multitask", RELEASED)
     assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]
 
 

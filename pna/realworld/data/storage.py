@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pna.files import read_arrays, read_facts, write_arrays
+from pna.locks import locked, remove_left_over
 from pna.places import data_folder
 from pna.realworld.data.datasets import SPLITS, Dataset, dataset
 from pna.realworld.data.graphs import Graphs
@@ -105,7 +106,10 @@ def _made(name: str, folder: Path | None, workers: int | None = None, progress: 
         source = folder or data_folder()
         if missing := missing_files(data, source):
             raise not_here(data, source, missing)
-        prepare(name, source, folder, workers=workers, progress=progress)
+        with locked(path, f"making {path}", waiting=lambda: None):  # trainings that start together make it once
+            if not path.exists():
+                prepare(name, source, folder, workers=workers, progress=progress)
+    remove_left_over(path)
     return path
 
 
@@ -148,15 +152,25 @@ def _all_edges(
     data: Dataset, path: Path, arrays: dict[str, NDArray], facts: dict, workers: int | None, progress: bool
 ) -> dict[str, NDArray]:
     """The edges of all splits, from their file if it belongs to these nodes."""
-    if _edges_path(path).exists():
-        kept, of = read_arrays(_edges_path(path), FORMAT)
-        if of["nodes"] == facts["sha256"]:
+    place = _edges_path(path)
+    remove_left_over(place)
+    if (kept := _kept_edges(place, facts)) is not None:
+        return kept
+    with locked(place, f"making {place}", waiting=lambda: None):
+        if (kept := _kept_edges(place, facts)) is not None:
             return kept
-    made = {}
-    for split in SPLITS:
-        nodes = images(data, split, *(arrays[f"{split}/{name}"] for name in ("nodes", "position", "dropped")))
-        parts = parallel_map(edges, nodes, f"{data.title} {split}: edges", workers, progress)
-        for name, part in zip(("degree", "source", "edge"), zip(*parts, strict=True), strict=True):
-            made[f"{split}/{name}"] = np.concatenate(part)
-    write_arrays(_edges_path(path), made, {"nodes": facts["sha256"]}, FORMAT, zipfile.ZIP_STORED)
+        made = {}
+        for split in SPLITS:
+            nodes = images(data, split, *(arrays[f"{split}/{name}"] for name in ("nodes", "position", "dropped")))
+            parts = parallel_map(edges, nodes, f"{data.title} {split}: edges", workers, progress)
+            for name, part in zip(("degree", "source", "edge"), zip(*parts, strict=True), strict=True):
+                made[f"{split}/{name}"] = np.concatenate(part)
+        write_arrays(place, made, {"nodes": facts["sha256"]}, FORMAT, zipfile.ZIP_STORED)
     return made
+
+
+def _kept_edges(place: Path, facts: dict) -> dict[str, NDArray] | None:
+    if not place.exists():
+        return None
+    kept, of = read_arrays(place, FORMAT)
+    return kept if of["nodes"] == facts["sha256"] else None

@@ -1,0 +1,125 @@
+"""NVIDIA's MPS with a control program that only writes down how it is called."""
+
+import os
+import tempfile
+
+import pytest
+
+from pna.experiments import Cell, side_by_side
+from pna.experiments.command import train
+from pna.experiments.mps import mps
+from tests.kills.forked import Forked, forks
+from tests.test_locks import holder
+
+CONTROL = """#!/bin/sh
+echo "$CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_LOG_DIRECTORY $* $(cat)" >> {log}
+{then}
+"""
+
+
+@pytest.fixture
+def control(tmp_path, monkeypatch):
+    """Puts a control program on the PATH that ends in a given way; its calls, as (folder, words)."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    log = tmp_path / "calls"
+    log.touch()
+
+    def calls():
+        rows = [line.split() for line in log.read_text().splitlines()]
+        assert all(pipe == own for pipe, own, *_ in rows)
+        return [(pipe, words[0]) for pipe, _, *words in rows]
+
+    def make(then=""):
+        path = tmp_path / "bin" / "nvidia-cuda-mps-control"
+        path.write_text(CONTROL.format(log=log, then=then))
+        path.chmod(0o755)
+        return calls
+
+    return make
+
+
+def left_over(tmp_path):
+    return os.listdir(tmp_path / "tmp")
+
+
+def test_it_is_started_used_and_ended(control, tmp_path):
+    calls, said = control(), []
+    with mps(said.append) as environment:
+        folder = environment["CUDA_MPS_PIPE_DIRECTORY"]
+        assert environment == {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        assert calls() == [(folder, "-d")]
+    assert calls() == [(folder, "-d"), (folder, "quit")]
+    assert said == []
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_it_is_ended_after_an_error_too(control, tmp_path, error):
+    calls = control()
+    with pytest.raises(error), mps(print):
+        raise error
+    assert [words for _, words in calls()] == ["-d", "quit"]
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "why"),
+    [("echo no such device >&2; exit 1", "no such device"), ("exit 3", "nvidia-cuda-mps-control failed with 3")],
+)
+def test_where_it_cannot_be_started_the_reason_is_said(control, tmp_path, then, why):
+    control(then)
+    said = []
+    with mps(said.append) as environment:
+        assert environment == {}
+    assert said == [f"no MPS ({why}): the trainings take turns on the GPU"]
+    assert left_over(tmp_path) == []
+
+
+def test_without_the_program_or_root_it_is_not_started(control, tmp_path, monkeypatch):
+    said = []
+    with mps(said.append) as environment:
+        assert environment == {}
+    calls = control()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with mps(said.append) as environment:
+        assert environment == {}
+    assert [text[: text.index(")")] for text in said] == [
+        "no MPS (nvidia-cuda-mps-control is not on the PATH",
+        "no MPS (it needs root",
+    ]
+    assert [words for _, words in calls()] == ["quit"]
+    assert left_over(tmp_path) == []
+
+
+def test_the_daemon_of_a_killed_process_is_ended_by_the_next_and_a_living_ones_is_not(control, tmp_path):
+    calls = control()
+    killed, living = (tmp_path / "tmp" / f"pna-mps-{name}" for name in ("killed", "living"))
+    killed.mkdir(), living.mkdir()
+    with holder(living / "daemon"), mps(print):
+        assert calls()[0] == (str(killed), "quit")
+    assert str(living) not in {folder for folder, _ in calls()}
+    assert left_over(tmp_path) == [living.name]
+
+
+@forks
+@pytest.mark.parametrize(("then", "shared"), [("", True), ("exit 1", False)])
+def test_trainings_side_by_side_share_it_or_do_without(few_graphs, control, monkeypatch, capfd, then, shared):
+    calls, environments = control(then), []
+
+    def start(words, environment):
+        environments.append(environment)
+        return Forked(lambda: train(words))
+
+    monkeypatch.setattr(side_by_side, "start", start)
+    cells = [Cell.parse(f"multitask/released/{model}/4") for model in ("gcn", "gin")]
+    words = ["--profile", "smoke", "--device", "cpu", "--epochs", "1"]
+    code = side_by_side.train_side_by_side(cells, words, at_once=2, on_gpu=True, seconds=None, logs=None)
+    assert code == 0
+    assert [bool(environment) for environment in environments] == [shared, shared]
+    assert [words for _, words in calls()] == ["-d", "quit"]
+    assert ("the trainings take turns on the GPU" in capfd.readouterr().out) != shared

@@ -1,0 +1,96 @@
+"""A lock tells who has it, and dies with its process."""
+
+import os
+import signal
+from contextlib import contextmanager
+
+import pytest
+
+from pna.locks import locked, remove_left_over
+
+
+@contextmanager
+def holder(path):
+    """A process that holds the lock of a file until it is killed."""
+    ready, started = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            with locked(path, "here"):
+                os.write(started, b".")
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(started)
+    assert os.read(ready, 1)
+    os.close(ready)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_it_is_gone_with_the_block(tmp_path):
+    for _ in range(2):
+        with locked(tmp_path / "new" / "a", "making it"):
+            assert os.listdir(tmp_path / "new") == [".a.lock"]
+        assert os.listdir(tmp_path / "new") == []
+
+
+def test_another_process_is_named_and_its_lock_left_alone(tmp_path):
+    with holder(tmp_path / "a") as pid:
+        with (
+            pytest.raises(BlockingIOError, match=rf"^process {pid} is making it at this moment$"),
+            locked(tmp_path / "a", "making it"),
+        ):
+            pytest.fail("two have it")
+        remove_left_over(tmp_path / "a")
+        assert os.listdir(tmp_path) == [".a.lock"]
+        with locked(tmp_path / "b", "making it"):  # another file's
+            pass
+
+
+def test_a_killed_one_is_in_nobodys_way(tmp_path):
+    with holder(tmp_path / "a"):
+        pass
+    assert os.listdir(tmp_path) == [".a.lock"]
+    with locked(tmp_path / "a", "making it"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_waiting_ends_when_the_other_does(tmp_path):
+    waited = []
+    with holder(tmp_path / "a") as pid:
+        with locked(tmp_path / "a", "making it", lambda: waited.append(1) or os.kill(pid, signal.SIGKILL)):
+            assert waited
+        assert os.listdir(tmp_path) == []
+
+
+def test_waiting_can_be_given_up(tmp_path):
+    def tired():
+        raise TimeoutError
+
+    with holder(tmp_path / "a"), pytest.raises(TimeoutError), locked(tmp_path / "a", "making it", tired):
+        pytest.fail("two have it")
+
+
+def test_one_at_a_time_of_many(tmp_path):
+    """Each of eight processes reads a number and writes the next, many times."""
+    (tmp_path / "n").write_text("0")
+    children = []
+    for _ in range(8):
+        if (pid := os.fork()) == 0:
+            code = 1
+            try:
+                for _ in range(10):
+                    with locked(tmp_path / "a", "counting", lambda: None):
+                        (tmp_path / "n").write_text(str(int((tmp_path / "n").read_text()) + 1))
+                    remove_left_over(tmp_path / "a")
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 8
+    assert (tmp_path / "n").read_text() == "80"
+    assert os.listdir(tmp_path) == ["n"]
