@@ -1,8 +1,7 @@
 """The cells of figure 6: their trainer, and one of them trained and tested from its name.
 
-All replicas take the same batches in the same order, drawn anew for every epoch: there the released code differs, whose
-seeds shuffle each for themselves. Initialisation, dropout, learning-rate schedule, end and best weights are
-each replica's own. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
+Every replica has its own order of the graphs in each epoch, initialisation, dropout, learning-rate schedule, end and
+best weights. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
 and replayed, and nothing is read by the host within an epoch. The noise for dropout is drawn before each step by a
 generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
 """
@@ -19,7 +18,7 @@ from torch import Tensor
 from pna.command_line import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
-from pna.realworld.batches import NO_GRAPH, PaddedBatch, Resident, Shape, shape_of
+from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
 from pna.realworld.hyperparameters import HYPERPARAMETERS, LAYERS, Hyperparameters
@@ -43,9 +42,9 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-def epoch_batches(graphs: int, size: int, epoch: int | None = None) -> NDArray[np.int64]:
-    """The batches of an epoch, [batches, size], NO_GRAPH filling up the last; in the given order without an epoch."""
-    order = np.arange(graphs) if epoch is None else np.random.default_rng([0, epoch]).permutation(graphs)
+def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
+    """All graphs in batches, [batches, size], NO_GRAPH filling up the last: as they stand, or drawn by seed and epoch."""
+    order = np.random.default_rng(drawn_by).permutation(graphs) if drawn_by else np.arange(graphs)
     filled = np.full(-(-graphs // size) * size, NO_GRAPH)
     filled[:graphs] = order
     return filled.reshape(-1, size)
@@ -78,23 +77,16 @@ class Figure6Trainer(Trainer):
     # ---- a step and an evaluation, recorded or not ----
 
     def step(self, r: Replicas, index: Tensor, shape: Shape, noise: Tensor | None) -> None:
-        """One step of Adam on the graphs `index`; adds up the losses in r.partial."""
-        batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
-        count = batch.valid.sum()
+        """One step of Adam on the graphs `index` [R, B], with noise [R, layers, V, width]; adds losses to r.partial."""
+        own = (index,) if noise is None else (index, noise)
 
-        def mean_losses(theta: Tensor) -> Tensor:
-            predictions = self.predictions(theta, r.state, batch, noise, training=True)  # [R, B, outputs]
-            return (losses(self.train.data, predictions, batch.y) * batch.valid).sum(1) / count
+        def mean_loss(network: Callable[..., Tensor], index: Tensor, *noise: Tensor) -> Tensor:
+            batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
+            each = losses(self.train.data, network(batch, *noise), batch.y) * batch.valid
+            return each.sum() / batch.valid.sum()
 
-        r.partial.add_(self.descend(r, mean_losses) * count)
-
-    def predictions(
-        self, theta: Tensor, state: Tensor, batch: PaddedBatch, noise: Tensor | None = None, training: bool = False
-    ) -> Tensor:
-        """[R, B, outputs]; noise [R, layers, V, width] for dropout."""
-        if noise is None:
-            return self.lifted.map(theta, state, lambda network: network(batch), training=training)
-        return self.lifted.map(theta, state, lambda network, own: network(batch, own), noise, training=training)
+        mean_losses = self.descend(r, lambda theta: self.lifted.map(theta, r.state, mean_loss, *own, training=True))
+        r.partial.add_(mean_losses * (index >= 0).sum(1))
 
     @torch.no_grad()
     def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
@@ -106,7 +98,8 @@ class Figure6Trainer(Trainer):
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
         """The same for batches that lie on the device."""
         edges = self.model.edge_dim > 0
-        parts = [self.predictions(theta, state, graphs.batch(row, shape, edges)) for row in rows]
+        batches = (graphs.batch(row, shape, edges) for row in rows)
+        parts = [self.lifted.map(theta, state, lambda network, b=batch: network(b)) for batch in batches]
         return torch.cat(parts, dim=1)[:, : len(graphs)]
 
 
@@ -122,7 +115,7 @@ class _Session:
         self.device = replicas.theta.device
         self.seeds = replicas.seed.tolist()
         self.generator = torch.Generator(self.device)
-        self.index = torch.full((trainer.size,), NO_GRAPH, device=self.device)
+        self.index = torch.full((len(replicas), trainer.size), NO_GRAPH, device=self.device)
         self.noise: dict[Shape, Tensor | None] = {}
         self.recorded: dict[Shape, Callable[[], object]] = {}
         self.predictions, self.validate = self._evaluation()
@@ -131,7 +124,8 @@ class _Session:
         """The batches that are left of this epoch; True with the last."""
         r, trainer = self.replicas, self.trainer
         number, position = int(r.epoch[0]), int(r.position[0])
-        batches = epoch_batches(len(trainer.train), trainer.size, number)
+        orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
+        batches = np.stack(orders, axis=1)  # [batches, R, size]
         rows = torch.from_numpy(batches).to(self.device)
         for k in range(position, len(batches)):
             self._step(batches[k], rows[k], number, k)
@@ -148,7 +142,8 @@ class _Session:
 
     def _step(self, batch: NDArray[np.int64], row: Tensor, epoch: int, position: int) -> None:
         trainer = self.trainer
-        shape = trainer.usual if trainer.train.fits(batch, trainer.usual) else trainer.largest
+        fits = all(trainer.train.fits(own, trainer.usual) for own in batch)
+        shape = trainer.usual if fits else trainer.largest
         self.index.copy_(row)
         if shape not in self.recorded:
             self.recorded[shape] = self._training(shape)

@@ -57,7 +57,7 @@ def test_it_is_a_plain_loop_with_torchs_adam(training, toys, cell):
     for epoch in range(2):
         network.train()
         total = 0.0
-        for batch in epoch_batches(12, 5, epoch):
+        for batch in epoch_batches(12, 5, 3, epoch):
             graphs = trainer.train.batch(torch.from_numpy(batch), trainer.largest)
             each = losses(trainer.train.data, network(graphs), graphs.y)[batch != NO_GRAPH]
             adam.zero_grad()
@@ -158,9 +158,10 @@ def test_a_batch_that_needs_more_room_gets_it(training):
 
 
 def test_batches_of_an_epoch():
-    first, again, second = epoch_batches(12, 5, 0), epoch_batches(12, 5, 0), epoch_batches(12, 5, 1)
+    first, again, second, other = (epoch_batches(12, 5, *by) for by in ((0, 0), (0, 0), (0, 1), (1, 0)))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, second)
+    assert not np.array_equal(first, other)
     assert first.shape == (3, 5)
     assert sorted(first.flatten()) == [NO_GRAPH] * 3 + list(range(12))
     assert epoch_batches(4, 2).tolist() == [[0, 1], [2, 3]]
