@@ -258,7 +258,7 @@ def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
 
 
 def _one_graph(graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int) -> list[Tensor | None]:
-    """The graphs of R replicas as one, each counted on from those before it: ptr, column and, if there is, transpose."""
+    """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
     N, E = (graphs[k].numel() // (1 if dims[k] is None else R) for k in (0, 1))  # N + 1 pointers
     node, message = (size * torch.arange(R, device=graphs[0].device).unsqueeze(1) for size in (N - 1, E))
     shifts = (None, node, None, node, message)  # of ptr, column and the transpose's ptr, receiver, place

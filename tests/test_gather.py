@@ -5,9 +5,8 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pna import Neighbourhoods
+from pna import Neighbourhoods, segments
 from pna import gather as module
-from pna import segments
 from pna.aggregators import AGGREGATORS, resolve
 from pna.gather import aggregate
 
@@ -65,7 +64,7 @@ def test_gradcheck_to_second_order(name):
 
 def test_many_replicas_are_channels():
     neighbourhoods = random_graph()
-    source, edge, target = parts(neighbourhoods, 2, 3)
+    _, edge, target = parts(neighbourhoods, 2, 3)
     many = torch.randn(4, 9, 2, 3, dtype=torch.double, requires_grad=True)
     out = torch.func.vmap(lambda s: aggregate(neighbourhoods, NAMES, s, edge, target))(many)
     one_by_one = torch.stack([aggregate(neighbourhoods, NAMES, s, edge, target) for s in many])
@@ -91,7 +90,8 @@ def test_replicas_on_graphs_of_their_own_are_one_graph(shared):
         return aggregate(Neighbourhoods(ptr, column, None), NAMES, source, edge, 2 * source)
 
     out = torch.func.vmap(run, in_dims=tuple(dims))(many, edge, ptr, column)
-    picked = [[t if d is None else t.select(d, r) for t, d in zip((many, edge, ptr, column), dims)] for r in range(4)]
+    given = list(zip((many, edge, ptr, column), dims, strict=True))
+    picked = [[t if d is None else t.select(d, r) for t, d in given] for r in range(4)]
     one_by_one = torch.stack([run(*each) for each in picked])
     torch.testing.assert_close(out, one_by_one)
     g = torch.randn_like(out)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pna import published
 from pna.command_line import positive, told
 from pna.experiments.cells import Cell, Profile
-from pna.experiments.realworld import PROFILES, Figure6Run, summary
+from pna.experiments.realworld import PROFILES, Figure6Run, older, summary
 from pna.multitask.card import table
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -72,13 +72,15 @@ def figure6(profiles: Callable[[str], Profile]) -> str:
         title = row.run.dataset.title
         line = (f"{title}, {row.run.cell.variant}", row.run.model.title, row.published)
         if row.result is None:
-            lines.append((*line, "not run", "", "", ""))
+            lines.append((*line, "not run", "", "", "", ""))
             continue
-        lines.append((*line, *row.ours.values(), len(row.result.replicas), epochs_text(row.result)))
-        if row.result.facts["data"]["train"] != "official":
-            notes[title] = f"{title}: the training set is {row.result.facts['data']['train']}"
-    header = ("data", "model", "published", "ours, best weights", "ours, last epoch", "seeds", "epochs")
-    return "\n".join([table(header, lines), *notes.values()])
+        ours, taken = row.ours, row.run.dataset.reported
+        lines.append((*line, ours.pop(taken), taken, *ours.values(), len(row.result.replicas), epochs_text(row.result)))
+        train = row.result.facts["data"]["train"]
+        notes |= {f"{title}: the training set is {train}": None} if train != "official" else {}
+        notes |= {f"{title}: {older(row.result)}": None} if older(row.result) else {}
+    header = ("data", "model", "published", "ours", "weights", "with the others", "seeds", "epochs")
+    return "\n".join([table(header, lines), *notes])
 
 
 def cell_text(data: str, mean: float, deviation: float) -> str:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pna.combined import CombinedAggregation
 from pna.command_line import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
@@ -24,14 +25,13 @@ from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
 from pna.realworld.hyperparameters import HYPERPARAMETERS, LAYERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
 from pna.training.store import Result
 from pna.training.trainer import Settings, Trainer
 
-__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "summary"]
+__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
 
 EVALUATED_TOGETHER = 512  # graphs; a prediction does not depend on its batch then
 
@@ -43,7 +43,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
-    """All graphs in batches, [batches, size], NO_GRAPH filling up the last: as they stand, or drawn by seed and epoch."""
+    """All graphs in batches, [batches, size], NO_GRAPH in empty places: as they stand, or drawn by seed and epoch."""
     order = np.random.default_rng(drawn_by).permutation(graphs) if drawn_by else np.arange(graphs)
     filled = np.full(-(-graphs // size) * size, NO_GRAPH)
     filled[:graphs] = order
@@ -62,6 +62,7 @@ class Figure6Trainer(Trainer):
             epochs,
             halve_after=model.patience,
             min_learning_rate=model.min_learning_rate,
+            infinite_validation=True,  # D13
         )
         super().__init__(network.to(train.y.device), settings)
         self.train, self.validation, self.model = train, validation, model
@@ -137,7 +138,8 @@ class _Session:
     def _end_epoch(self) -> None:
         self.validate()
         trainer, graphs = self.trainer, self.trainer.validation
-        numbers = (measure(graphs.data, self.predictions, graphs.y) for measure in (criterion, metric))
+        of = (graphs.data, self.predictions, graphs.y, trainer.model.batch)
+        numbers = (measure(*of) for measure in (criterion, metric))
         trainer.end_epoch(self.replicas, len(trainer.train), *numbers)
 
     def _step(self, batch: NDArray[np.int64], row: Tensor, epoch: int, position: int) -> None:
@@ -204,7 +206,8 @@ class Figure6Run(Run):
             "model": asdict(self.model),
             "epochs": self.epochs,
             "seeds": self.seeds,
-            "batches": "shared by the seeds",
+            "batches": "each seed's own",
+            "averages": "of the means of batches",
             "dtype": str(self.dtype),
         }
 
@@ -236,23 +239,17 @@ class Figure6Run(Run):
     @cached_property
     def splits(self) -> dict[str, Resident]:
         """Its splits on the device, without the graphs that are too small for the released code."""
-        splits = {}
-        for split in SPLITS:
-            graphs, large = self.data[split], self.data[split].nodes >= self.dataset.min_nodes
-            kept = graphs if large.all() else graphs.take(large.nonzero()[0])
-            splits[split] = Resident(self.dataset, kept, self.device, self.dtype)
-        return splits
-
-    @cached_property
-    def degrees(self) -> DegreeStatistics:
-        """δ of equation 5 and the mean degree: of the messages that the nodes of the training set receive."""
-        return DegreeStatistics.from_degrees(torch.from_numpy(self.data["train"].degree.astype(np.int64)))
+        return {s: Resident(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
         """The network of one seed, freshly drawn."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return Network(self.model, self.dataset, self.degrees).to(self.dtype)
+            network = Network(self.model, self.dataset, self.data.degrees).to(self.dtype)
+        for module in network.modules():
+            if isinstance(module, CombinedAggregation):
+                module.reset_parameters()  # in float64, δ is not to be rounded to float32 on the way
+        return network
 
     @cached_property
     def trainer(self) -> Figure6Trainer:
@@ -280,7 +277,7 @@ class Figure6Run(Run):
         r, graphs = self.replicas, self.splits[collection]
         weights = {"best": (r.best_theta, r.best_state), "last": (r.theta, r.state)}
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
-        found = {name: metric(graphs.data, p, graphs.y) for name, p in predictions.items()}
+        found = {name: metric(graphs.data, p, graphs.y, self.model.batch) for name, p in predictions.items()}
         return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
 
     def facts(self) -> dict:
@@ -289,9 +286,16 @@ class Figure6Run(Run):
             "data": self.data.facts | {"graphs": {split: len(graphs) for split, graphs in self.splits.items()}},
             "metric": self.dataset.metric,
             "parameters": count_parameters(self.trainer.lifted.network),
-            "delta": self.degrees.delta,
+            "delta": self.data.degrees.delta,
             "learning_rates": [float(f"{rate:.6g}") for rate in self.replicas.learning_rate.flatten().tolist()],
         }
+
+
+def older(result: Result) -> str:
+    """What was otherwise when a result was recorded, in words; empty if it is of what is trained now."""
+    if result.configuration["batches"] != "shared by the seeds":
+        return ""
+    return "not quite as released: the seeds shared their batches, and errors were averaged over graphs, not batches"
 
 
 def summary(result: Result) -> dict[str, tuple[float, float]]:

@@ -1,8 +1,7 @@
 """Figure 6's columns, and what is recorded of them: results/<profile>/<data set>/released/<model>-<edges>.json.
 
-ZINC and the superpixels are tested after the last epoch, as the published numbers are, MolHIV with the weights that
-were best on validation. Within a column, one budget is shown: the paper's if there is any of it, else the one with most
-models.
+A number is of the weights that the released protocol reports (`Dataset.reported`). Within a column, one budget is
+shown: the paper's if there is any of it, else the one with most models.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ from pathlib import Path
 from pna import published
 from pna.experiments.figure6 import COLUMNS as PLACES
 from pna.experiments.figure6 import TITLES
-from pna.experiments.realworld import summary
+from pna.experiments.realworld import older, summary
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -52,7 +51,7 @@ class Column:
     @property
     def weights(self) -> str:
         """The weights that are tested: "last" or "best"."""
-        return "best" if self.data == "molhiv" else "last"
+        return DATASETS[self.data].reported
 
     @property
     def scale(self) -> float:
@@ -96,7 +95,9 @@ class Score:
     @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget and data."""
-        return self.result is None or (self.budget == PAPER and self.result.facts["data"]["train"] == "official")
+        if self.result is None:
+            return True
+        return self.budget == PAPER and self.result.facts["data"]["train"] == "official" and not older(self.result)
 
 
 def published_score(title: str, column: str) -> Score | None:
@@ -147,7 +148,9 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
         (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
     }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
-    return lines + [f"{title}: the training set is {train}" for title, train in others]
+    lines += [f"{title}: the training set is {train}" for title, train in others]
+    told = {f"{COLUMNS[name].title}: {older(r)}" for name, results in found.items() for r in results if older(r)}
+    return lines + sorted(told)
 
 
 def _budget(results: list[Result]) -> str:

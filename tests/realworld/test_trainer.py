@@ -72,8 +72,9 @@ def test_it_is_a_plain_loop_with_torchs_adam(training, toys, cell):
     held_out = trainer.validation
     with torch.no_grad():
         out = network(held_out.batch(torch.arange(6), held_out.largest(6)))[None]
-    assert replicas.validation.item() == pytest.approx(criterion(held_out.data, out, held_out.y).item())
-    assert replicas.metric.item() == pytest.approx(metric(held_out.data, out, held_out.y).item())
+    of = held_out.data, out, held_out.y, 5
+    assert replicas.validation.item() == pytest.approx(criterion(*of).item())
+    assert replicas.metric.item() == pytest.approx(metric(*of).item())
 
 
 def test_dropout_differs_between_seeds_epochs_and_batches():
@@ -136,6 +137,26 @@ def test_a_replica_that_diverges_leaves(training):
     assert epochs == [[0, 1], [1], [1]]
     assert it.replicas.diverged.tolist() == [True, False]
     assert it.replicas.best_epoch[0] == 0
+
+
+def test_a_validation_loss_that_is_not_finite_does_not_end_a_run(training, monkeypatch):
+    it, epochs = training(CELLS[0], epochs=3, patience=0), iter((2.0, torch.nan, torch.inf))
+    monkeypatch.setattr(module, "criterion", lambda *_: torch.full((2,), next(epochs)))
+    finished(it)
+    assert it.replicas.epoch.tolist() == [3, 3]
+    assert not it.replicas.diverged.any()
+    assert it.replicas.best_epoch.tolist() == [1, 1]
+    assert it.replicas.learning_rate.flatten().tolist() == pytest.approx([0.25e-3] * 2)  # two bad epochs
+
+
+def test_every_seed_takes_the_graphs_in_an_order_of_its_own(training):
+    it = training(CELLS[0], seeds=(0, 1), epochs=1)
+    taken, step = [], it.trainer.step
+    it.trainer.step = lambda r, index, *rest: (taken.append(index.clone()), step(r, index, *rest))
+    finished(it)
+    orders = torch.cat(taken, dim=1)  # [R, graphs]
+    assert not torch.equal(orders[0], orders[1])
+    assert all(sorted(order[order != NO_GRAPH].tolist()) == list(range(12)) for order in orders)
 
 
 def test_the_best_weights_are_those_of_the_best_epoch(training):

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna import published
+from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.report import realworld
 from pna.report.realworld import Score
 from pna.report.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
@@ -61,7 +62,9 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
     legend = "Published mean ± deviation over seeds, the best on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
-    lines = [f"{legend} Below, in colour: ours, after the last epoch (MolHIV: weights best on validation)."]
+    sets = {name: [d.title for d in DATASETS.values() if d.reported == name] for name in WEIGHTS}
+    taken = "; ".join(f"{', '.join(titles)}: {WEIGHTS[name]}" for name, titles in sets.items())
+    lines = [f"{legend} Below, in colour: ours ({taken})."]
     if not full:
         lines.append("NOT THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)
