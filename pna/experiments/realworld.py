@@ -22,7 +22,7 @@ from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
-from pna.realworld.hyperparameters import HYPERPARAMETERS, LAYERS, Hyperparameters
+from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
 from pna.training.recording import Recording
@@ -159,7 +159,7 @@ class _Session:
     def _training(self, shape: Shape) -> Callable[[], object]:
         trainer, r, model = self.trainer, self.replicas, self.trainer.model
         width = max(model.hidden, model.out)
-        self.noise[shape] = r.theta.new_zeros(len(r), LAYERS, shape.nodes, width) if model.dropout > 0 else None
+        self.noise[shape] = r.theta.new_zeros(len(r), model.layers, shape.nodes, width) if model.dropout > 0 else None
         step = lambda: trainer.step(r, self.index, shape, self.noise[shape])  # noqa: E731
         return _recorded(step, r.tensors().values(), self.device)
 

@@ -3,6 +3,7 @@
 That is the first version of "Benchmarking Graph Neural Networks" (Dwivedi et al., March 2020), in its setting of four
 layers and about 100,000 parameters. In all but the MLPs, what the neighbours send is multiplied by 1/√n of the graph,
 normalised over the batch and activated, and the input is added. A node that receives nothing adds up to zero.
+The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds.
 
 DiffPool is left out: in that benchmark its assignment matrix has columns of its own for each of the 128 places in a
 batch, so that a prediction depends on the place that a graph happens to have, and on the graphs beside it.
@@ -20,9 +21,19 @@ from pna import segments
 from pna.gather import aggregate
 from pna.neighbourhoods import Neighbourhoods
 from pna.realworld.batches import PaddedBatch
-from pna.realworld.layers import BatchNorm
+from pna.realworld.layers import BatchNorm, dropout
 
-__all__ = ["QUOTED", "GATLayer", "GCNLayer", "GINLayer", "GatedGCNLayer", "GatedMLPLayer", "MLPLayer", "MoNetLayer"]
+__all__ = [
+    "OGB",
+    "QUOTED",
+    "GATLayer",
+    "GCNLayer",
+    "GINLayer",
+    "GatedGCNLayer",
+    "GatedMLPLayer",
+    "MLPLayer",
+    "MoNetLayer",
+]
 
 HEADS = 8  # of GAT; its last layer has one
 KERNELS = 3  # of MoNet
@@ -193,6 +204,51 @@ QUOTED: dict[str, type[nn.Module]] = {
     "monet": MoNetLayer,
     "gatedgcn": GatedGCNLayer,
 }
+
+
+class OGBGCNLayer(nn.Module):
+    """ogb's GCN: Σ_j ReLU(W x_j + e_ij) / √(d_i d_j) + ReLU(W x_i + r) / d_i, the degrees counting the node itself."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.linear, self.root = nn.Linear(*sizes), nn.Parameter(torch.randn(1, sizes[1]))
+        self.norm = BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph, x = batch.neighbourhoods, self.linear(x)
+        d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
+        m = functional.relu(sent(x, graph) + self.bonds(batch.edge)) * sent(torch.rsqrt(d), graph)
+        y = segments.sum(m, graph.ptr) * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        return _ogb(self, self.norm(y, batch), noise)
+
+
+class OGBGINLayer(nn.Module):
+    """ogb's GIN: a network of two layers, the first twice as wide, of (1 + ε) x_i + Σ_j ReLU(x_j + e_ij)."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.eps, wide = nn.Parameter(torch.zeros(1)), 2 * sizes[0]
+        self.first, self.second = nn.Linear(sizes[0], wide), nn.Linear(wide, sizes[1])
+        self.inner, self.norm = BatchNorm(wide), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        m = functional.relu(sent(x, graph) + self.bonds(batch.edge))
+        y = (1 + self.eps) * x + segments.sum(m, graph.ptr)
+        y = self.second(functional.relu(self.inner(self.first(y), batch)))
+        return _ogb(self, self.norm(y, batch), noise)
+
+
+OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLayer}
+
+
+def _ogb(layer: OGBGCNLayer | OGBGINLayer, y: Tensor, noise: Tensor | None) -> Tensor:
+    """The end of a layer of ogb's: ReLU, but not after the last, and dropout."""
+    return dropout(y if layer.last else functional.relu(y), layer.p, noise)
 
 
 def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pna import published
+from pna.experiments.cells import Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
-from pna.experiments.figure6 import TITLES
+from pna.experiments.figure6 import TITLES, cell_of
 from pna.experiments.realworld import older, summary
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.report.runs import RECORDED
 from pna.report.statistics import Estimate, mean_of
 from pna.training.store import Result, load
@@ -30,6 +30,13 @@ class Column:
 
     data: str
     edges: str
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """The cells that are trained here, by the model's title."""
+        (name,) = (name for name, place in PLACES.items() if place == (self.data, self.edges))
+        cells = {title: cell_of(name, model) for model, title in TITLES.items()}
+        return {title: cell for title, cell in cells.items() if cell}
 
     @property
     def title(self) -> str:
@@ -66,7 +73,7 @@ class Column:
     @property
     def titles(self) -> list[str]:
         """The models that are trained here."""
-        return [title for model, title in TITLES.items() if (self.data, model, self.edges) in HYPERPARAMETERS]
+        return list(self.cells)
 
 
 COLUMNS: dict[str, Column] = {name: Column(*place) for name, place in PLACES.items()}
@@ -118,8 +125,7 @@ def scores(profile: str) -> dict[tuple[str, str], Score]:
 
 def _files(folder: Path, column: Column) -> dict[str, Path]:
     """The results in a folder, by the model's title."""
-    place = folder / column.data / "released"
-    paths = {title: place / f"{name}-{column.edges}.json" for name, title in TITLES.items()}
+    paths = {title: folder / cell.place for title, cell in column.cells.items()}
     return {title: path for title, path in paths.items() if path.exists()}
 
 

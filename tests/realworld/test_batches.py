@@ -18,6 +18,10 @@ CELLS = [
     ("cifar10", "mpnn-max", "no-edges"),
     ("mnist", "pna-no-scalers", "edges"),
     ("molhiv", "pna", "no-edges"),
+    ("cifar10", "mlp-gated", "no-edges"),
+    *(("zinc", model, "no-edges") for model in ("mlp", "gcn", "gin", "gat", "monet")),
+    *(("zinc", "gatedgcn", edges) for edges in ("no-edges", "edges")),
+    *(("molhiv", model, "edges") for model in ("gcn", "gin")),
 ]
 INDEX = np.array([3, 0, 7, 11, 4])
 

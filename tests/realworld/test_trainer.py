@@ -13,6 +13,7 @@ from pna.realworld.metrics import criterion, losses, metric
 from pna.training.replicas import Replicas
 
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
+QUOTED = [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("molhiv", "gin", "edges")]
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def assert_same_rows(a, rows, b):
         torch.testing.assert_close(t[rows], b.tensors()[name], rtol=1e-10, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids="/".join)
+@pytest.mark.parametrize("cell", [*CELLS, *QUOTED], ids="/".join)
 def test_a_replica_trains_as_if_alone(training, cell):
     together = finished(training(cell, seeds=(0, 1, 2), dropout=0.2))
     for row, seed in enumerate((0, 1, 2)):
