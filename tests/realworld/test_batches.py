@@ -88,7 +88,7 @@ def outputs(network, resident, index, shape):
     batch = resident.batch(index, shape)
     out = functional_call(network, (parameters, buffers), (batch,))
     loss = (losses(resident.data, out, batch.y) * batch.valid).sum() / batch.valid.sum()
-    grads = torch.autograd.grad(loss, list(parameters.values()))
+    grads = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
     return [out[: len(INDEX)], loss, *grads, *buffers.values()]
 
 
