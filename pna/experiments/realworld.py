@@ -295,7 +295,8 @@ def older(result: Result) -> str:
     """What was otherwise when a result was recorded, in words; empty if it is of what is trained now."""
     if result.configuration["batches"] != "shared by the seeds":
         return ""
-    return "not quite as released: the seeds shared their batches, and errors were averaged over graphs, not batches"
+    errors = "and errors were averaged over graphs, not batches" if result.facts["metric"] == "MAE" else ""
+    return f"not quite as released: the seeds shared their batches, {errors or 'and δ counted the smallest molecules'}"
 
 
 def summary(result: Result) -> dict[str, tuple[float, float]]:

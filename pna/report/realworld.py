@@ -155,7 +155,8 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
     lines += [f"{title}: the training set is {train}" for title, train in others]
-    told = {f"{COLUMNS[name].title}: {older(r)}" for name, results in found.items() for r in results if older(r)}
+    shown = [(DATASETS[COLUMNS[name].data].title, r) for name, results in found.items() for r in results]
+    told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
     return lines + sorted(told)
 
 

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna import published
+from pna.experiments.figure6 import TITLES
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.report import realworld
 from pna.report.realworld import Score
@@ -62,9 +63,9 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
     legend = "Published mean ± deviation over seeds, the best on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
-    sets = {name: [d.title for d in DATASETS.values() if d.reported == name] for name in WEIGHTS}
-    taken = "; ".join(f"{', '.join(titles)}: {WEIGHTS[name]}" for name, titles in sets.items())
-    lines = [f"{legend} Below, in colour: ours ({taken})."]
+    best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
+    lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    lines.append(f"{' and '.join(t for t in published.realworld() if t not in TITLES.values())} are not trained here.")
     if not full:
         lines.append("NOT THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)
