@@ -18,7 +18,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import aggregators as equations
-from pna import together
+from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -243,12 +243,30 @@ class _GatherAggregate(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-        """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]."""
-        if any(dim is not None for dim in in_dims[2:]):
-            raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
+        """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]; on graphs of their own, as [R·N, C, F]."""
         R = info.batch_size
+        *graph, names = rest
+        if any(dim is not None for dim in in_dims[2:]):
+            parts = _as_nodes(source, in_dims[0], R), _as_nodes(edge, in_dims[1], R)
+            return _GatherAggregate.apply(*parts, *_one_graph(graph, in_dims[2:], R), names).unflatten(0, (R, -1)), 0
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
+
+
+def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
+    return None if t is None else segments.stacked(t, dim, R).flatten(0, 1)
+
+
+def _one_graph(graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int) -> list[Tensor | None]:
+    """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
+    N, E = (graphs[k].numel() // (1 if dims[k] is None else R) for k in (0, 1))  # N + 1 pointers
+    node, message = (size * torch.arange(R, device=graphs[0].device).unsqueeze(1) for size in (N - 1, E))
+    shifts = (None, node, None, node, message)  # of ptr, column and the transpose's ptr, receiver, place
+    parts = (None if t is None else segments.stacked(t, dim, R) for t, dim in zip(graphs, dims, strict=False))
+    return [
+        None if t is None else segments.joined(t, E) if shift is None else (t + shift).flatten()
+        for t, shift in zip(parts, shifts, strict=False)
+    ]
 
 
 def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
@@ -312,13 +330,13 @@ class _FusedAggregate(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
-        """Replicas are channels, as above."""
-        if any(dim is not None for dim in in_dims[3:]):
-            raise ValueError("pna aggregates many replicas on one graph: ptr and source indices cannot be batched")
-        R = info.batch_size
-        parts = (_as_channels(t, dim, R) for t, dim in zip(inputs[:3], in_dims[:3], strict=True))
-        out = _fused(*parts, *inputs[3:-1])
-        return (out.unflatten(1, (R, -1)), *(out.new_empty(0) for _ in range(5))), (1, *(None,) * 5)
+        """Replicas are channels, or one graph, as above."""
+        R, graph, dims = info.batch_size, inputs[3:8], in_dims[3:8]
+        own = any(dim is not None for dim in dims)
+        lift, at = (_as_nodes, 0) if own else (_as_channels, 1)
+        parts = (lift(t, dim, R) for t, dim in zip(inputs[:3], in_dims[:3], strict=True))
+        out = _fused(*parts, *(_one_graph(graph, dims, R) if own else graph), inputs[8])
+        return (out.unflatten(at, (R, -1)), *(out.new_empty(0) for _ in range(5))), (at, *(None,) * 5)
 
 
 def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:

@@ -4,6 +4,7 @@ The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread`
 is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-__all__ = ["max", "spread", "sum"]
+__all__ = ["joined", "max", "spread", "stacked", "sum"]
 
 
 def sum(m: Tensor, ptr: Tensor) -> Tensor:
@@ -38,6 +39,33 @@ def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
     return t.unsqueeze(1).expand(-1, replicas, *t.shape[1:]) if dim is None else t.movedim(dim, 1)
 
 
+def stacked(t: Tensor, dim: int | None, replicas: int) -> Tensor:
+    """The same as one more row for each, [replicas, ...]."""
+    return t.expand(replicas, *t.shape) if dim is None else t.movedim(dim, 0)
+
+
+def joined(ptr: Tensor, rows: int) -> Tensor:
+    """The pointers of R graphs of `rows` messages each, [R, N + 1], as those of one graph, [R·N + 1]."""
+    before = rows * torch.arange(len(ptr), device=ptr.device).unsqueeze(1)
+    starts = ptr + before
+    return torch.cat([starts[:, :-1].flatten(), starts[-1, -1:]])
+
+
+def _lift(
+    function: Callable[[Tensor, Tensor, int], Tensor], info: Any, dims: tuple, t: Tensor, ptr: Tensor, E: int
+) -> tuple[Tensor, int]:
+    """For torch.func.vmap: replicas are channels; where each has a graph of its own, all of them are one graph."""
+    R = info.batch_size
+    if dims[1] is None:
+        return function(_replicas_as_channels(t, dims[0], R), ptr, E), 1
+    t = stacked(t, dims[0], R).flatten(0, 1)
+    return function(t, joined(ptr.movedim(dims[1], 0), E), R * E).unflatten(0, (R, -1)), 0
+
+
+def _rows(m: Tensor, dim: int | None) -> int:
+    return m.shape[1 if dim == 0 else 0]
+
+
 class _Sum(Function):
     @staticmethod
     def forward(m: Tensor, ptr: Tensor) -> Tensor:
@@ -61,7 +89,7 @@ class _Sum(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
-        return _Sum.apply(_replicas_as_channels(m, in_dims[0], info.batch_size), ptr), 1
+        return _lift(lambda m, ptr, _: _Sum.apply(m, ptr), info, in_dims, m, ptr, _rows(m, in_dims[0]))
 
 
 class _Spread(Function):
@@ -80,7 +108,7 @@ class _Spread(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, v: Tensor, ptr: Tensor, num_messages: int) -> tuple[Tensor, int]:
-        return _Spread.apply(_replicas_as_channels(v, in_dims[0], info.batch_size), ptr, num_messages), 1
+        return _lift(_Spread.apply, info, in_dims, v, ptr, num_messages)
 
 
 class _Max(Function):
@@ -106,4 +134,4 @@ class _Max(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
-        return _Max.apply(_replicas_as_channels(m, in_dims[0], info.batch_size), ptr), 1
+        return _lift(lambda m, ptr, _: _Max.apply(m, ptr), info, in_dims, m, ptr, _rows(m, in_dims[0]))

@@ -5,7 +5,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pna import Neighbourhoods
+from pna import Neighbourhoods, segments
 from pna import gather as module
 from pna.aggregators import AGGREGATORS, resolve
 from pna.gather import aggregate
@@ -64,7 +64,7 @@ def test_gradcheck_to_second_order(name):
 
 def test_many_replicas_are_channels():
     neighbourhoods = random_graph()
-    source, edge, target = parts(neighbourhoods, 2, 3)
+    _, edge, target = parts(neighbourhoods, 2, 3)
     many = torch.randn(4, 9, 2, 3, dtype=torch.double, requires_grad=True)
     out = torch.func.vmap(lambda s: aggregate(neighbourhoods, NAMES, s, edge, target))(many)
     one_by_one = torch.stack([aggregate(neighbourhoods, NAMES, s, edge, target) for s in many])
@@ -72,10 +72,42 @@ def test_many_replicas_are_channels():
     torch.testing.assert_close(
         torch.autograd.grad(out.sum(), [many, edge]), torch.autograd.grad(one_by_one.sum(), [many, edge])
     )
-    with pytest.raises(ValueError, match="many replicas on one graph"):
-        torch.func.vmap(lambda ptr: aggregate(neighbourhoods._replace(ptr=ptr), NAMES, source))(
-            neighbourhoods.ptr.expand(2, -1)
-        )
+
+
+@pytest.mark.parametrize("shared", [None, "edge", "column"])
+def test_replicas_on_graphs_of_their_own_are_one_graph(shared):
+    graphs = [random_graph() for _ in range(4)]
+    ptr, column = (torch.stack([graph[k] for graph in graphs], dim=k) for k in (0, 1))  # [R, N + 1] and [E, R]
+    many = torch.randn(4, 9, 2, 3, dtype=torch.double, requires_grad=True)
+    edge = torch.randn(4, 40, 2, 3, dtype=torch.double, requires_grad=True)
+    dims = [0, 0, 0, 1]
+    if shared == "edge":
+        edge, dims[1] = parts(graphs[0], 2, 3)[1], None
+    if shared == "column":
+        column, dims[3] = column[:, 0], None
+
+    def run(source, edge, ptr, column):
+        return aggregate(Neighbourhoods(ptr, column, None), NAMES, source, edge, 2 * source)
+
+    out = torch.func.vmap(run, in_dims=tuple(dims))(many, edge, ptr, column)
+    given = list(zip((many, edge, ptr, column), dims, strict=True))
+    picked = [[t if d is None else t.select(d, r) for t, d in given] for r in range(4)]
+    one_by_one = torch.stack([run(*each) for each in picked])
+    torch.testing.assert_close(out, one_by_one)
+    g = torch.randn_like(out)
+    grads = (torch.autograd.grad(o, [many, edge], g) for o in (out, one_by_one))
+    torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("function", [segments.sum, segments.max, lambda m, ptr: segments.spread(m[:9], ptr, 40)])
+def test_sums_maxima_and_copies_on_graphs_of_their_own(function):
+    graphs = [random_graph() for _ in range(3)]
+    ptr, m = torch.stack([graph.ptr for graph in graphs], dim=1), torch.randn(3, 40, 2, requires_grad=True)
+    out = torch.func.vmap(function, in_dims=(0, 1))(m, ptr)
+    one_by_one = torch.stack([function(each, graph.ptr) for each, graph in zip(m, graphs, strict=True)])
+    torch.testing.assert_close(out, one_by_one)
+    g = torch.randn_like(out)
+    torch.testing.assert_close(torch.autograd.grad(out, m, g), torch.autograd.grad(one_by_one, m, g))
 
 
 class LargestTensor(TorchDispatchMode):

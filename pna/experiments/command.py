@@ -23,6 +23,7 @@ from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
+from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.training.run import Progress, Run
 from pna.training.store import Result, load
 
@@ -210,7 +211,7 @@ def _results(options: argparse.Namespace) -> int:
 
 def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
     """A line for each state that a cell is in."""
-    for state in ("recorded", "partial", "missing", "damaged"):
+    for state in ("recorded", "outdated", "partial", "missing", "damaged"):
         cells = [name for name, found in states.items() if found == state]
         if cells:
             yield where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)
@@ -219,8 +220,8 @@ def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, 
 def _state(run: Run, damaged: list[str]) -> str:
     path = run.result
     try:
-        if path.exists() and load(path).hash == run.hash:
-            return "recorded"
+        if path.exists():
+            return "recorded" if load(path).hash == run.hash else "outdated"
     except ValueError as error:  # named at the end, and no other cell suffers
         damaged.append(str(error))
         return "damaged"
@@ -272,12 +273,10 @@ def _print_table(rows: dict[str, list[float]]) -> None:
 
 def _print_metric(result: Result) -> None:
     """The test metric of all replicas, as figure 6 has it."""
-    data, facts = result.cell.split("/")[0], result.facts
-    best, last = (cell_text(data, *row) for row in summary(result).values())
-    print(
-        f"{facts['metric']} on the test set, {len(result.replicas)} seeds: {best} with the weights best on validation"
-    )
-    print(f"(after the last epoch: {last}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
+    data, facts = DATASETS[result.cell.split("/")[0]], result.facts
+    texts = {name: f"{cell_text(data.name, *row)} {WEIGHTS[name]}" for name, row in summary(result).items()}
+    print(f"{facts['metric']} on the test set, {len(result.replicas)} seeds: {texts.pop(data.reported)}, as released")
+    print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
 
 
 _SHOW = {MultiTaskRun: lambda result: _print_table(table_of(result)), Figure6Run: _print_metric}

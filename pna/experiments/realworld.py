@@ -1,8 +1,7 @@
 """The cells of figure 6: their trainer, and one of them trained and tested from its name.
 
-All replicas take the same batches in the same order, drawn anew for every epoch: there the released code differs, whose
-seeds shuffle each for themselves. Initialisation, dropout, learning-rate schedule, end and best weights are
-each replica's own. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
+Every replica has its own order of the graphs in each epoch, initialisation, dropout, learning-rate schedule, end and
+best weights. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
 and replayed, and nothing is read by the host within an epoch. The noise for dropout is drawn before each step by a
 generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
 """
@@ -16,23 +15,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pna.combined import CombinedAggregation
 from pna.command_line import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
-from pna.realworld.batches import NO_GRAPH, PaddedBatch, Resident, Shape, shape_of
+from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
-from pna.realworld.hyperparameters import HYPERPARAMETERS, LAYERS, Hyperparameters
+from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
 from pna.training.store import Result
 from pna.training.trainer import Settings, Trainer
 
-__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "summary"]
+__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
 
 EVALUATED_TOGETHER = 512  # graphs; a prediction does not depend on its batch then
 
@@ -43,9 +42,9 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-def epoch_batches(graphs: int, size: int, epoch: int | None = None) -> NDArray[np.int64]:
-    """The batches of an epoch, [batches, size], NO_GRAPH filling up the last; in the given order without an epoch."""
-    order = np.arange(graphs) if epoch is None else np.random.default_rng([0, epoch]).permutation(graphs)
+def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
+    """All graphs in batches, [batches, size], NO_GRAPH in empty places: as they stand, or drawn by seed and epoch."""
+    order = np.random.default_rng(drawn_by).permutation(graphs) if drawn_by else np.arange(graphs)
     filled = np.full(-(-graphs // size) * size, NO_GRAPH)
     filled[:graphs] = order
     return filled.reshape(-1, size)
@@ -63,6 +62,7 @@ class Figure6Trainer(Trainer):
             epochs,
             halve_after=model.patience,
             min_learning_rate=model.min_learning_rate,
+            infinite_validation=True,  # D13
         )
         super().__init__(network.to(train.y.device), settings)
         self.train, self.validation, self.model = train, validation, model
@@ -78,23 +78,16 @@ class Figure6Trainer(Trainer):
     # ---- a step and an evaluation, recorded or not ----
 
     def step(self, r: Replicas, index: Tensor, shape: Shape, noise: Tensor | None) -> None:
-        """One step of Adam on the graphs `index`; adds up the losses in r.partial."""
-        batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
-        count = batch.valid.sum()
+        """One step of Adam on the graphs `index` [R, B], with noise [R, layers, V, width]; adds losses to r.partial."""
+        own = (index,) if noise is None else (index, noise)
 
-        def mean_losses(theta: Tensor) -> Tensor:
-            predictions = self.predictions(theta, r.state, batch, noise, training=True)  # [R, B, outputs]
-            return (losses(self.train.data, predictions, batch.y) * batch.valid).sum(1) / count
+        def mean_loss(network: Callable[..., Tensor], index: Tensor, *noise: Tensor) -> Tensor:
+            batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
+            each = losses(self.train.data, network(batch, *noise), batch.y) * batch.valid
+            return each.sum() / batch.valid.sum()
 
-        r.partial.add_(self.descend(r, mean_losses) * count)
-
-    def predictions(
-        self, theta: Tensor, state: Tensor, batch: PaddedBatch, noise: Tensor | None = None, training: bool = False
-    ) -> Tensor:
-        """[R, B, outputs]; noise [R, layers, V, width] for dropout."""
-        if noise is None:
-            return self.lifted.map(theta, state, lambda network: network(batch), training=training)
-        return self.lifted.map(theta, state, lambda network, own: network(batch, own), noise, training=training)
+        mean_losses = self.descend(r, lambda theta: self.lifted.map(theta, r.state, mean_loss, *own, training=True))
+        r.partial.add_(mean_losses * (index >= 0).sum(1))
 
     @torch.no_grad()
     def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
@@ -106,7 +99,8 @@ class Figure6Trainer(Trainer):
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
         """The same for batches that lie on the device."""
         edges = self.model.edge_dim > 0
-        parts = [self.predictions(theta, state, graphs.batch(row, shape, edges)) for row in rows]
+        batches = (graphs.batch(row, shape, edges) for row in rows)
+        parts = [self.lifted.map(theta, state, lambda network, b=batch: network(b)) for batch in batches]
         return torch.cat(parts, dim=1)[:, : len(graphs)]
 
 
@@ -122,7 +116,7 @@ class _Session:
         self.device = replicas.theta.device
         self.seeds = replicas.seed.tolist()
         self.generator = torch.Generator(self.device)
-        self.index = torch.full((trainer.size,), NO_GRAPH, device=self.device)
+        self.index = torch.full((len(replicas), trainer.size), NO_GRAPH, device=self.device)
         self.noise: dict[Shape, Tensor | None] = {}
         self.recorded: dict[Shape, Callable[[], object]] = {}
         self.predictions, self.validate = self._evaluation()
@@ -131,7 +125,8 @@ class _Session:
         """The batches that are left of this epoch; True with the last."""
         r, trainer = self.replicas, self.trainer
         number, position = int(r.epoch[0]), int(r.position[0])
-        batches = epoch_batches(len(trainer.train), trainer.size, number)
+        orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
+        batches = np.stack(orders, axis=1)  # [batches, R, size]
         rows = torch.from_numpy(batches).to(self.device)
         for k in range(position, len(batches)):
             self._step(batches[k], rows[k], number, k)
@@ -143,12 +138,14 @@ class _Session:
     def _end_epoch(self) -> None:
         self.validate()
         trainer, graphs = self.trainer, self.trainer.validation
-        numbers = (measure(graphs.data, self.predictions, graphs.y) for measure in (criterion, metric))
+        of = (graphs.data, self.predictions, graphs.y, trainer.model.batch)
+        numbers = (measure(*of) for measure in (criterion, metric))
         trainer.end_epoch(self.replicas, len(trainer.train), *numbers)
 
     def _step(self, batch: NDArray[np.int64], row: Tensor, epoch: int, position: int) -> None:
         trainer = self.trainer
-        shape = trainer.usual if trainer.train.fits(batch, trainer.usual) else trainer.largest
+        fits = all(trainer.train.fits(own, trainer.usual) for own in batch)
+        shape = trainer.usual if fits else trainer.largest
         self.index.copy_(row)
         if shape not in self.recorded:
             self.recorded[shape] = self._training(shape)
@@ -162,7 +159,7 @@ class _Session:
     def _training(self, shape: Shape) -> Callable[[], object]:
         trainer, r, model = self.trainer, self.replicas, self.trainer.model
         width = max(model.hidden, model.out)
-        self.noise[shape] = r.theta.new_zeros(len(r), LAYERS, shape.nodes, width) if model.dropout > 0 else None
+        self.noise[shape] = r.theta.new_zeros(len(r), model.layers, shape.nodes, width) if model.dropout > 0 else None
         step = lambda: trainer.step(r, self.index, shape, self.noise[shape])  # noqa: E731
         return _recorded(step, r.tensors().values(), self.device)
 
@@ -209,7 +206,8 @@ class Figure6Run(Run):
             "model": asdict(self.model),
             "epochs": self.epochs,
             "seeds": self.seeds,
-            "batches": "shared by the seeds",
+            "batches": "each seed's own",
+            "averages": "of the means of batches",
             "dtype": str(self.dtype),
         }
 
@@ -241,23 +239,17 @@ class Figure6Run(Run):
     @cached_property
     def splits(self) -> dict[str, Resident]:
         """Its splits on the device, without the graphs that are too small for the released code."""
-        splits = {}
-        for split in SPLITS:
-            graphs, large = self.data[split], self.data[split].nodes >= self.dataset.min_nodes
-            kept = graphs if large.all() else graphs.take(large.nonzero()[0])
-            splits[split] = Resident(self.dataset, kept, self.device, self.dtype)
-        return splits
-
-    @cached_property
-    def degrees(self) -> DegreeStatistics:
-        """δ of equation 5 and the mean degree: of the messages that the nodes of the training set receive."""
-        return DegreeStatistics.from_degrees(torch.from_numpy(self.data["train"].degree.astype(np.int64)))
+        return {s: Resident(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
         """The network of one seed, freshly drawn."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return Network(self.model, self.dataset, self.degrees).to(self.dtype)
+            network = Network(self.model, self.dataset, self.data.degrees).to(self.dtype)
+        for module in network.modules():
+            if isinstance(module, CombinedAggregation):
+                module.reset_parameters()  # in float64, δ is not to be rounded to float32 on the way
+        return network
 
     @cached_property
     def trainer(self) -> Figure6Trainer:
@@ -285,7 +277,7 @@ class Figure6Run(Run):
         r, graphs = self.replicas, self.splits[collection]
         weights = {"best": (r.best_theta, r.best_state), "last": (r.theta, r.state)}
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
-        found = {name: metric(graphs.data, p, graphs.y) for name, p in predictions.items()}
+        found = {name: metric(graphs.data, p, graphs.y, self.model.batch) for name, p in predictions.items()}
         return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
 
     def facts(self) -> dict:
@@ -294,9 +286,17 @@ class Figure6Run(Run):
             "data": self.data.facts | {"graphs": {split: len(graphs) for split, graphs in self.splits.items()}},
             "metric": self.dataset.metric,
             "parameters": count_parameters(self.trainer.lifted.network),
-            "delta": self.degrees.delta,
+            "delta": self.data.degrees.delta,
             "learning_rates": [float(f"{rate:.6g}") for rate in self.replicas.learning_rate.flatten().tolist()],
         }
+
+
+def older(result: Result) -> str:
+    """What was otherwise when a result was recorded, in words; empty if it is of what is trained now."""
+    if result.configuration["batches"] != "shared by the seeds":
+        return ""
+    errors = "and errors were averaged over graphs, not batches" if result.facts["metric"] == "MAE" else ""
+    return f"not quite as released: the seeds shared their batches, {errors or 'and δ counted the smallest molecules'}"
 
 
 def summary(result: Result) -> dict[str, tuple[float, float]]:

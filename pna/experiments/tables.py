@@ -8,6 +8,7 @@ from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
 from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.run import Run
 
 __all__ = ["EXPERIMENTS", "PROFILE_NAMES", "Experiment", "all_cells", "profile_of", "run_of"]
@@ -50,8 +51,7 @@ class Experiment:
 
 _SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
 _MOMENTS = tuple(f"moments-{n}" for n in range(1, 6))
-_FOUR = ("pna", "pna-no-scalers", "mpnn-sum", "mpnn-max")
-_BOTH = ("no-edges", "edges")
+_REALWORLD = tuple((name, (m,), (edges,)) for name in DATASETS for data, m, edges in HYPERPARAMETERS if data == name)
 
 EXPERIMENTS: dict[str, Experiment] = {
     "figure4": Experiment("Multi-task benchmark", "figure 4", (("multitask", _SEVEN, ("16",)),)),
@@ -61,7 +61,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "figure6": Experiment(
         "Real-world benchmarks",
         "figure 6",
-        (*((data, _FOUR, _BOTH) for data in ("zinc", "cifar10", "mnist")), ("molhiv", ("pna",), ("no-edges",))),
+        _REALWORLD,
         specs=("released",),
     ),
     "moments": Experiment("Moments", "appendix, normalised moments", (("multitask", (*_MOMENTS, "pna"), ("16",)),)),

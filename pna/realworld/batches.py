@@ -152,8 +152,9 @@ class Resident:
         node_start, message_start = node_end - nodes, message_end - messages
         total, total_messages = node_end[-1], message_end[-1]
         p, q = (torch.arange(n, device=g.device) for n in (shape.nodes + 1, shape.messages))
-        b, c = (
-            torch.searchsorted(end, t, right=True).clamp(max=len(g) - 1) for end, t in ((node_end, p), (message_end, q))
+        b, c = (  # with 0 · end, under vmap, t is a row for each replica in memory, as searchsorted wants it
+            torch.searchsorted(end, t + 0 * end[-1], right=True).clamp(max=len(g) - 1)
+            for end, t in ((node_end, p), (message_end, q))
         )
         is_node, is_message = p < total, q < total_messages
         return _Places(
@@ -211,8 +212,8 @@ class Resident:
         if not categories:
             return rows.to(self.dtype)
         places = rows.long() + self._offsets[categories]  # [rows, features]
-        ones = torch.zeros(len(rows), sum(categories), dtype=self.dtype, device=rows.device)
-        return ones.scatter_(1, places, 1.0)
+        none = torch.zeros(len(rows), sum(categories), dtype=self.dtype, device=rows.device)
+        return none.scatter(1, places, 1.0)
 
 
 def shape_of(resident: Resident, batches: NDArray[np.int64]) -> Shape:

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from pna.realworld.data.datasets import Dataset
 
-__all__ = ["criterion", "losses", "metric", "roc_auc"]
+__all__ = ["batch_mean", "criterion", "losses", "metric", "roc_auc"]
 
 
 def losses(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
@@ -23,19 +23,27 @@ def losses(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
     return functional.softplus(z) - y * z
 
 
-def metric(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
-    """The number that figure 6 shows: predictions [R, G, outputs] and labels [G] -> [R]; MAE, or a share of one."""
+def metric(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
+    """The number that figure 6 shows: predictions [R, G, outputs] and labels [G] -> [R]; MAE, or a share of one.
+
+    The MAE is a mean over batches of so many graphs, as released; accuracy and ROC-AUC are over graphs.
+    """
     if data.task == "classes":
         return (predictions.argmax(-1) == y).double().mean(-1)
     z = predictions.squeeze(-1)
-    return (z - y).abs().double().mean(-1) if data.task == "regression" else roc_auc(z, y)
+    return batch_mean((z - y).abs(), batch) if data.task == "regression" else roc_auc(z, y)
 
 
-def criterion(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
+def criterion(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
     """What the schedule watches and the best weights minimise: the loss, and on MolHIV minus the ROC-AUC: [R]."""
     if data.task == "binary":
         return -roc_auc(predictions.squeeze(-1), y)
-    return losses(data, predictions, y).double().mean(-1)
+    return batch_mean(losses(data, predictions, y), batch)
+
+
+def batch_mean(values: Tensor, batch: int) -> Tensor:
+    """The mean of the batches' means, [..., G] -> [...]: the last batch counts as much as a full one, as released."""
+    return torch.stack([part.mean(-1) for part in values.double().split(batch, dim=-1)], dim=-1).mean(-1)
 
 
 def roc_auc(scores: Tensor, y: Tensor) -> Tensor:

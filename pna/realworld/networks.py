@@ -1,4 +1,8 @@
-"""The networks of figure 6: an embedding, four layers, a sum or mean over the nodes of a graph, three more layers."""
+"""The networks of figure 6: an embedding, four layers, a sum or mean over the nodes of a graph, three more layers.
+
+There are exceptions among the quoted models: the MLPs have no embedding of numbers, GIN adds up a linear map of the sum
+over the nodes after every layer and before the first, and ogb's two have five layers and one more.
+"""
 
 import itertools
 import math
@@ -10,8 +14,9 @@ from torch.nn import functional
 from pna import segments
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.data.datasets import Dataset
-from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
+from pna.realworld.hyperparameters import TOWERS, Hyperparameters
 from pna.realworld.layers import SimpleLayer, TowersLayer
+from pna.realworld.quoted import OGB, QUOTED, Gated
 from pna.scalers import DegreeStatistics
 
 __all__ = ["Network"]
@@ -22,40 +27,68 @@ class Network(nn.Module):
 
     def __init__(self, model: Hyperparameters, data: Dataset, degrees: DegreeStatistics) -> None:
         super().__init__()
-        self.mean = model.readout == "mean"
-        self.embedding = embedding(data.node_categories, data.node_numbers, model.hidden, spread=not model.towers)
-        edges = model.edge_dim > 0
-        self.edge_embedding = embedding(data.edge_categories, data.edge_numbers, model.edge_dim) if edges else None
-        sizes = [*[model.hidden] * LAYERS, model.out]
-        common = {"aggregators": model.aggregators, "scalers": model.scalers, "degrees": degrees, "p": model.dropout}
-        kind = (TowersLayer, {"towers": TOWERS, "edge_dim": model.edge_dim}) if model.towers else (SimpleLayer, {})
-        self.layers = nn.ModuleList(kind[0](pair, **common, **kind[1]) for pair in itertools.pairwise(sizes))
-        self.readout = nn.ModuleList(
-            nn.Linear(a, b) for a, b in itertools.pairwise([model.out, model.out // 2, model.out // 4, data.outputs])
-        )
+        self.mean, self.head = model.readout == "mean", model.head
+        direct = model.layer.startswith("mlp") and not data.node_categories
+        first = data.node_numbers if direct else model.hidden
+        self.embedding = None if direct else embedding(data.node_categories, data.node_numbers, first)
+        self.edge_embedding = _edge_embedding(model, data)
+        sizes = [first, *[model.hidden] * (model.layers - 1), model.out]
+        pairs = list(itertools.pairwise(sizes))
+        last = model.layers - 1
+        self.layers = nn.ModuleList(_layer(model, data, degrees, pair, k == last) for k, pair in enumerate(pairs))
+        if self.head == "network":
+            pairs = list(itertools.pairwise([model.out, model.out // 2, model.out // 4, data.outputs]))
+        else:
+            pairs = [(size, data.outputs) for size in (sizes if self.head == "every layer" else sizes[-1:])]
+        self.readout = nn.ModuleList(nn.Linear(*pair) for pair in pairs)
 
     def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
         """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
-        x = self.embedding(batch.x)
+        x = batch.x if self.embedding is None else self.embedding(batch.x)
+        steps = [x]
         for k, layer in enumerate(self.layers):
             x = layer(x, batch, self.edge_embedding, None if noise is None else noise[k])
-        x = segments.sum(x, batch.graph_ptr)[:-1]  # the last graph is padding
-        if self.mean:
-            x = x / batch.nodes.clamp(min=1).unsqueeze(1)
+            steps.append(x)
+        if self.head == "every layer":
+            return sum(linear(self._pooled(step, batch)) for linear, step in zip(self.readout, steps, strict=True))
+        x = self._pooled(x.x if isinstance(x, Gated) else x, batch)
         *hidden, last = self.readout
         for layer in hidden:
             x = functional.relu(layer(x))
         return last(x)
 
+    def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
+        x = segments.sum(x, batch.graph_ptr)[:-1]  # the last graph is padding
+        return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x
 
-def embedding(categories: tuple[int, ...], numbers: int, features: int, spread: bool = False) -> nn.Linear:
-    """A linear map of numbers, or a row for each category: standard normal, or Xavier-uniform by feature (`spread`)."""
+
+def _layer(
+    model: Hyperparameters, data: Dataset, degrees: DegreeStatistics, sizes: tuple[int, int], last: bool
+) -> nn.Module:
+    if model.layer in QUOTED:
+        return QUOTED[model.layer](sizes, last, model.edge_dim > 0)
+    if model.layer in OGB:
+        return OGB[model.layer](sizes, last, embedding(data.edge_categories, 0, sizes[0]), model.dropout)
+    common = {"aggregators": model.aggregators, "scalers": model.scalers, "degrees": degrees, "p": model.dropout}
+    if model.towers:
+        return TowersLayer(sizes, **common, towers=TOWERS, edge_dim=model.edge_dim)
+    return SimpleLayer(sizes, **common)
+
+
+def _edge_embedding(model: Hyperparameters, data: Dataset) -> nn.Linear | None:
+    if model.edge_dim > 0 and model.layer not in OGB:  # there each layer has its own
+        return embedding(data.edge_categories, data.edge_numbers, model.edge_dim)
+    return nn.Linear(1, model.hidden) if model.layer == "gatedgcn" else None  # every edge is 1 there
+
+
+def embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Linear:
+    """A linear map of numbers, or a row for each category: standard normal or, of several features, Xavier-uniform."""
     if not categories:
         return nn.Linear(numbers, features)
     layer = nn.Linear(sum(categories), features, bias=False)
     with torch.no_grad():
         for part in layer.weight.split(list(categories), dim=1):  # [features, categories]
-            if spread:
+            if len(categories) > 1:  # ogb's
                 bound = math.sqrt(6 / sum(part.shape))
                 part.uniform_(-bound, bound)
             else:

@@ -1,8 +1,7 @@
 """Figure 6's columns, and what is recorded of them: results/<profile>/<data set>/released/<model>-<edges>.json.
 
-ZINC and the superpixels are tested after the last epoch, as the published numbers are, MolHIV with the weights that
-were best on validation. Within a column, one budget is shown: the paper's if there is any of it, else the one with most
-models.
+A number is of the weights that the released protocol reports (`Dataset.reported`). Within a column, one budget is
+shown: the paper's if there is any of it, else the one with most models.
 """
 
 from collections.abc import Iterable
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pna import published
+from pna.experiments.cells import Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
-from pna.experiments.figure6 import TITLES
-from pna.experiments.realworld import summary
+from pna.experiments.figure6 import TITLES, cell_of
+from pna.experiments.realworld import older, summary
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.report.runs import RECORDED
 from pna.report.statistics import Estimate, mean_of
 from pna.training.store import Result, load
@@ -31,6 +30,13 @@ class Column:
 
     data: str
     edges: str
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """The cells that are trained here, by the model's title."""
+        (name,) = (name for name, place in PLACES.items() if place == (self.data, self.edges))
+        cells = {title: cell_of(name, model) for model, title in TITLES.items()}
+        return {title: cell for title, cell in cells.items() if cell}
 
     @property
     def title(self) -> str:
@@ -52,7 +58,7 @@ class Column:
     @property
     def weights(self) -> str:
         """The weights that are tested: "last" or "best"."""
-        return "best" if self.data == "molhiv" else "last"
+        return DATASETS[self.data].reported
 
     @property
     def scale(self) -> float:
@@ -67,7 +73,7 @@ class Column:
     @property
     def titles(self) -> list[str]:
         """The models that are trained here."""
-        return [title for model, title in TITLES.items() if (self.data, model, self.edges) in HYPERPARAMETERS]
+        return list(self.cells)
 
 
 COLUMNS: dict[str, Column] = {name: Column(*place) for name, place in PLACES.items()}
@@ -96,7 +102,9 @@ class Score:
     @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget and data."""
-        return self.result is None or (self.budget == PAPER and self.result.facts["data"]["train"] == "official")
+        if self.result is None:
+            return True
+        return self.budget == PAPER and self.result.facts["data"]["train"] == "official" and not older(self.result)
 
 
 def published_score(title: str, column: str) -> Score | None:
@@ -117,8 +125,7 @@ def scores(profile: str) -> dict[tuple[str, str], Score]:
 
 def _files(folder: Path, column: Column) -> dict[str, Path]:
     """The results in a folder, by the model's title."""
-    place = folder / column.data / "released"
-    paths = {title: place / f"{name}-{column.edges}.json" for name, title in TITLES.items()}
+    paths = {title: folder / cell.place for title, cell in column.cells.items()}
     return {title: path for title, path in paths.items() if path.exists()}
 
 
@@ -147,7 +154,10 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
         (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
     }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
-    return lines + [f"{title}: the training set is {train}" for title, train in others]
+    lines += [f"{title}: the training set is {train}" for title, train in others]
+    shown = [(DATASETS[COLUMNS[name].data].title, r) for name, results in found.items() for r in results]
+    told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
+    return lines + sorted(told)
 
 
 def _budget(results: list[Result]) -> str:

@@ -115,7 +115,8 @@ class Lifted:
 
 
 def _row(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.cat([t.detach().flatten() for t in tensors])
+    rows = [t.detach().flatten() for t in tensors]
+    return torch.cat(rows) if rows else torch.empty(0)  # a network may have no running statistics
 
 
 def _unpack(rows: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:

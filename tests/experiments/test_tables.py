@@ -20,11 +20,13 @@ from pna.experiments import (
     run_of,
 )
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
+from pna.experiments.realworld import older
 from pna.files import hash_of
 from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec, build
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
+from pna.realworld.data.datasets import DATASETS
 from pna.report.runs import profile_named
 from pna.training.store import load
 
@@ -238,7 +240,11 @@ def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
     base = named.name.split("-")[0]
     seeds = named.seeds if "seeds" in named.name else None
     profile = profile_of(cell, base, seeds, named.epochs if "epochs" in named.name else None)
-    assert result.hash == run_of(cell, profile).hash
+    now = run_of(cell, profile).configuration
+    if cell.training in DATASETS and older(result):  # what is trained now is told apart, and all else is as it was
+        now |= {"batches": "shared by the seeds", "model": {k: now["model"][k] for k in result.configuration["model"]}}
+        del now["averages"]
+    assert result.hash == hash_of(now)
     assert path == path.parents[3] / profile.name / cell.place
     assert len(result.replicas) == len(result.configuration["seeds"]) * (6 if cell.training == "single-task" else 1)
 

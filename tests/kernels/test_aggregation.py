@@ -210,6 +210,24 @@ def test_second_derivatives_and_replicas(device):
     assert torch.autograd.gradgradcheck(run, one, fast_mode=True)
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_replicas_on_graphs_of_their_own(device, transposed):
+    graphs = [random_graph(N=8, E=40, hub=5) for _ in range(3)]
+    graphs = [graph.with_transpose() for graph in graphs] if transposed else graphs
+    tensors = [[*graph[:2], *(graph.transpose or ())] for graph in graphs]
+    many = torch.randn(3, 8, 2, 4, dtype=torch.double, device=device, requires_grad=True)
+
+    def run(x, *graph):
+        return twin._fused(x, None, 2 * x, *graph, *(None,) * (5 - len(graph)), PAPER)
+
+    stacked = [torch.stack(column).to(device) for column in zip(*tensors, strict=True)]
+    out = torch.func.vmap(run)(many, *stacked)
+    one_by_one = torch.stack([run(x, *(t[r] for t in stacked)) for r, x in enumerate(many)])
+    torch.testing.assert_close(out, one_by_one)
+    g = torch.randn_like(out)
+    torch.testing.assert_close(torch.autograd.grad(out, many, g), torch.autograd.grad(one_by_one, many, g))
+
+
 def test_the_operators_pass_torchs_own_checks(device):
     neighbourhoods = random_graph(N=8, E=40, hub=5)
     ptr, column = (t.to(device) for t in neighbourhoods[:2])

@@ -65,7 +65,10 @@ class Toys:
     def model(name, model="pna", edges="no-edges", **changes):
         """The row of the table, made narrow."""
         row = HYPERPARAMETERS[name, model, edges]
-        return replace(row, hidden=10, out=5, edge_dim=min(row.edge_dim, 3), batch=5, **changes)
+        sizes = {"hidden": 10, "out": 5, "edge_dim": min(row.edge_dim, 3)}
+        if row.layer != "pna":  # eight heads, and a residual in every layer
+            sizes = {"hidden": 16, "out": 16, "edge_dim": 16 * (row.edge_dim > 0)}
+        return replace(row, **sizes, batch=5, **changes)
 
     @classmethod
     def network(cls, name, model="pna", edges="no-edges", seed=0, **changes):

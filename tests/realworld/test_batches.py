@@ -18,6 +18,10 @@ CELLS = [
     ("cifar10", "mpnn-max", "no-edges"),
     ("mnist", "pna-no-scalers", "edges"),
     ("molhiv", "pna", "no-edges"),
+    ("cifar10", "mlp-gated", "no-edges"),
+    *(("zinc", model, "no-edges") for model in ("mlp", "gcn", "gin", "gat", "monet")),
+    *(("zinc", "gatedgcn", edges) for edges in ("no-edges", "edges")),
+    *(("molhiv", model, "edges") for model in ("gcn", "gin")),
 ]
 INDEX = np.array([3, 0, 7, 11, 4])
 
@@ -84,7 +88,7 @@ def outputs(network, resident, index, shape):
     batch = resident.batch(index, shape)
     out = functional_call(network, (parameters, buffers), (batch,))
     loss = (losses(resident.data, out, batch.y) * batch.valid).sum() / batch.valid.sum()
-    grads = torch.autograd.grad(loss, list(parameters.values()))
+    grads = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)
     return [out[: len(INDEX)], loss, *grads, *buffers.values()]
 
 

@@ -64,10 +64,23 @@ def test_losses_are_torchs():
 def test_metrics_and_what_the_schedule_watches():
     logits = torch.eye(10)[None, [3, 4, 5]]
     y = torch.tensor([3, 4, 0])
-    assert metric(DATASETS["cifar10"], logits, y).item() == pytest.approx(2 / 3)
-    assert criterion(DATASETS["cifar10"], logits, y).item() == pytest.approx(
+    assert metric(DATASETS["cifar10"], logits, y, 128).item() == pytest.approx(2 / 3)
+    assert criterion(DATASETS["cifar10"], logits, y, 128).item() == pytest.approx(
         functional.cross_entropy(logits[0], y).item()
     )
     z, labels = torch.tensor([[[1.0], [2.0], [4.0]]]), torch.tensor([1.0, 0.0, 0.0])
-    assert metric(DATASETS["zinc"], z, labels).item() == criterion(DATASETS["zinc"], z, labels).item() == 2
-    assert criterion(DATASETS["molhiv"], z, labels).item() == -metric(DATASETS["molhiv"], z, labels).item() == 0
+    assert metric(DATASETS["zinc"], z, labels, 128).item() == criterion(DATASETS["zinc"], z, labels, 128).item() == 2
+    of = DATASETS["molhiv"], z, labels, 128
+    assert criterion(*of).item() == -metric(*of).item() == 0
+
+
+def test_the_last_small_batch_counts_as_much_as_a_full_one():
+    z, labels = torch.tensor([[[1.0], [3.0], [8.0]]]), torch.zeros(3)  # errors 1, 3 and, alone, 8
+    for measure in (metric, criterion):
+        assert measure(DATASETS["zinc"], z, labels, 2).item() == (2 + 8) / 2
+    logits, y = torch.eye(10)[None, [3, 4, 5]], torch.tensor([3, 4, 0])
+    assert metric(DATASETS["mnist"], logits, y, 2).item() == pytest.approx(2 / 3)  # accuracy is over graphs
+    first, last = (functional.cross_entropy(logits[0, rows], y[rows]) for rows in (slice(2), slice(2, 3)))
+    assert criterion(DATASETS["mnist"], logits, y, 2).item() == pytest.approx((first + last).item() / 2)
+    scores, binary = torch.tensor([[[4.0], [3.0], [2.0], [1.0]]]), torch.tensor([1, 0, 1, 0])
+    assert metric(DATASETS["molhiv"], scores, binary, 3).item() == 0.75  # and so is the ROC-AUC

@@ -1,6 +1,7 @@
 """A real-world cell by its name: the commands, the checkpoint, the result and what it says of the data."""
 
 import json
+import math
 import re
 
 import pytest
@@ -11,6 +12,8 @@ from pna.experiments.command import evaluate, results, train
 from pna.experiments.realworld import PROFILES, summary
 from pna.files import read_tensors
 from pna.realworld.data import storage
+from pna.realworld.data.datasets import DATASETS
+from pna.report.realworld import COLUMNS
 from pna.training.store import load
 
 NAME = "zinc/released/mpnn-sum/edges"
@@ -27,7 +30,9 @@ def test_training_writes_a_result_and_says_so(run, capsys):
     assert train(SMOKE) == 0
     out = capsys.readouterr().out
     assert f"{run.result} written" in out
-    assert re.search(r"MAE on the test set, 2 seeds: \d\.\d{3}±\d\.\d{3}", out)
+    (last, _), (best, _) = (summary(load(run.result))[name] for name in ("last", "best"))
+    assert re.search(rf"MAE on the test set, 2 seeds: {last:.3f}±\d\.\d{{3}} after the last epoch, as released", out)
+    assert f"({best:.3f}±" in out
     assert "training set redrawn: 3 of 20 rows" in out
     assert run.weights.exists()
     assert not run.checkpoint.exists()
@@ -68,7 +73,7 @@ def test_the_recorded_errors_are_those_of_the_weights(run):
     weights, _ = read_tensors(run.weights)
     graphs = run.splits["test"]
     predicted = run.trainer.predict(weights["theta"], weights["state"], graphs).squeeze(-1)
-    assert (predicted - graphs.y).abs().double().mean(1).tolist() == pytest.approx(best.tolist())
+    assert (predicted - graphs.y).abs().double().mean(1).tolist() == pytest.approx(best.tolist())  # all in one batch
 
 
 def replicas(run):
@@ -119,6 +124,25 @@ def test_molhiv_drops_small_graphs_and_maximises_the_roc_auc(toys):
     assert load(run.record()).facts["metric"] == "ROC-AUC"
 
 
+@pytest.mark.parametrize("name", ["zinc", "molhiv"])
+def test_delta_is_of_the_messages_sent_and_without_small_graphs(name):
+    run = Figure6Run(Cell.parse(f"{name}/released/pna/no-edges"), PROFILES["smoke"], dtype=torch.double)
+    train = run.data.kept("train")
+    logs = []
+    for g in range(len(train)):
+        sources = train.source[train.message_ptr[train.node_ptr[g]] : train.message_ptr[train.node_ptr[g + 1]]]
+        logs += [math.log(1 + sources.tolist().count(v)) for v in range(train.nodes[g])]
+    assert run.data.degrees.delta == pytest.approx(sum(logs) / len(logs), rel=1e-12)
+    deltas = {float(layer.combined.delta) for layer in run.network(0).layers}
+    assert deltas == {run.data.degrees.delta}  # not rounded to float32 on the way
+
+
+def test_which_weights_the_released_protocol_reports():
+    reported = {name: data.reported for name, data in DATASETS.items()}
+    assert reported == {"zinc": "last", "molhiv": "best", "cifar10": "last", "mnist": "last"}
+    assert {COLUMNS[name].data: COLUMNS[name].weights for name in COLUMNS} == reported
+
+
 def test_seeds_and_epochs_are_the_models_unless_told(run):
     paper = Figure6Run(Cell.parse("molhiv/released/pna/no-edges"), PROFILES["paper"])
     assert (len(paper.seeds), paper.epochs) == (10, 200)
@@ -134,9 +158,9 @@ def test_results_tell_figure_6(capsys):
     capsys.readouterr()
     assert results(["--profile", "smoke"]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"figure 6 +released +recorded +1 of 25 +zinc/mpnn-sum/edges", out)
-    assert re.search(r"figure 6 +released +partial +1 of 25 +molhiv/pna/no-edges", out)
-    assert re.search(r"figure 6 +released +missing +23 of 25", out)
+    assert re.search(r"figure 6 +released +recorded +1 of 51 +zinc/mpnn-sum/edges", out)
+    assert re.search(r"figure 6 +released +partial +1 of 51 +molhiv/pna/no-edges", out)
+    assert re.search(r"figure 6 +released +missing +49 of 51", out)
 
 
 def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys):

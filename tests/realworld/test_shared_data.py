@@ -85,6 +85,9 @@ def test_molhivs_atoms_and_bonds(molhiv):
     assert (atoms.mean(), bonds.mean()) == pytest.approx((25.51, 27.47), abs=5e-3)
     assert atoms.max() <= 255
     assert (atoms < DATASETS["molhiv"].min_nodes).sum() == 16
+    kept = [mol for mol in molecules[: len(molhiv["train"])] if mol.GetNumAtoms() >= DATASETS["molhiv"].min_nodes]
+    degrees = np.bincount([atom.GetDegree() for mol in kept for atom in mol.GetAtoms()])
+    assert np.log1p(np.arange(len(degrees))) @ degrees / degrees.sum() == pytest.approx(1.11234, abs=5e-6)  # δ
 
 
 def test_molhivs_molecules_that_rdkit_does_not_sanitise(shared, molhiv):

@@ -78,6 +78,7 @@ def test_molhiv_from_local_files(place, local):
 def test_superpixels_from_local_files(place, name):
     made, side = local_superpixels(place, name), DATASETS[name].side
     data = load(name, workers=1)
+    assert data.degrees.delta == pytest.approx(2.1972245773362196, rel=1e-15)  # log 9: a node sends to eight
     for split, arrays in made.items():
         graphs, color = data[split], arrays["color"].reshape(len(arrays["pos"]), -1)
         expected = np.concatenate([color / 255, arrays["pos"] / (SCALE * side)], axis=1)

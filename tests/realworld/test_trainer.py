@@ -13,6 +13,7 @@ from pna.realworld.metrics import criterion, losses, metric
 from pna.training.replicas import Replicas
 
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
+QUOTED = [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("molhiv", "gin", "edges")]
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def assert_same_rows(a, rows, b):
         torch.testing.assert_close(t[rows], b.tensors()[name], rtol=1e-10, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize("cell", CELLS, ids="/".join)
+@pytest.mark.parametrize("cell", [*CELLS, *QUOTED], ids="/".join)
 def test_a_replica_trains_as_if_alone(training, cell):
     together = finished(training(cell, seeds=(0, 1, 2), dropout=0.2))
     for row, seed in enumerate((0, 1, 2)):
@@ -57,7 +58,7 @@ def test_it_is_a_plain_loop_with_torchs_adam(training, toys, cell):
     for epoch in range(2):
         network.train()
         total = 0.0
-        for batch in epoch_batches(12, 5, epoch):
+        for batch in epoch_batches(12, 5, 3, epoch):
             graphs = trainer.train.batch(torch.from_numpy(batch), trainer.largest)
             each = losses(trainer.train.data, network(graphs), graphs.y)[batch != NO_GRAPH]
             adam.zero_grad()
@@ -72,8 +73,9 @@ def test_it_is_a_plain_loop_with_torchs_adam(training, toys, cell):
     held_out = trainer.validation
     with torch.no_grad():
         out = network(held_out.batch(torch.arange(6), held_out.largest(6)))[None]
-    assert replicas.validation.item() == pytest.approx(criterion(held_out.data, out, held_out.y).item())
-    assert replicas.metric.item() == pytest.approx(metric(held_out.data, out, held_out.y).item())
+    of = held_out.data, out, held_out.y, 5
+    assert replicas.validation.item() == pytest.approx(criterion(*of).item())
+    assert replicas.metric.item() == pytest.approx(metric(*of).item())
 
 
 def test_dropout_differs_between_seeds_epochs_and_batches():
@@ -138,6 +140,26 @@ def test_a_replica_that_diverges_leaves(training):
     assert it.replicas.best_epoch[0] == 0
 
 
+def test_a_validation_loss_that_is_not_finite_does_not_end_a_run(training, monkeypatch):
+    it, epochs = training(CELLS[0], epochs=3, patience=0), iter((2.0, torch.nan, torch.inf))
+    monkeypatch.setattr(module, "criterion", lambda *_: torch.full((2,), next(epochs)))
+    finished(it)
+    assert it.replicas.epoch.tolist() == [3, 3]
+    assert not it.replicas.diverged.any()
+    assert it.replicas.best_epoch.tolist() == [1, 1]
+    assert it.replicas.learning_rate.flatten().tolist() == pytest.approx([0.25e-3] * 2)  # two bad epochs
+
+
+def test_every_seed_takes_the_graphs_in_an_order_of_its_own(training):
+    it = training(CELLS[0], seeds=(0, 1), epochs=1)
+    taken, step = [], it.trainer.step
+    it.trainer.step = lambda r, index, *rest: (taken.append(index.clone()), step(r, index, *rest))
+    finished(it)
+    orders = torch.cat(taken, dim=1)  # [R, graphs]
+    assert not torch.equal(orders[0], orders[1])
+    assert all(sorted(order[order != NO_GRAPH].tolist()) == list(range(12)) for order in orders)
+
+
 def test_the_best_weights_are_those_of_the_best_epoch(training):
     it = training(CELLS[0], epochs=6, learning_rate=0.05)
     kept = []
@@ -158,9 +180,10 @@ def test_a_batch_that_needs_more_room_gets_it(training):
 
 
 def test_batches_of_an_epoch():
-    first, again, second = epoch_batches(12, 5, 0), epoch_batches(12, 5, 0), epoch_batches(12, 5, 1)
+    first, again, second, other = (epoch_batches(12, 5, *by) for by in ((0, 0), (0, 0), (0, 1), (1, 0)))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, second)
+    assert not np.array_equal(first, other)
     assert first.shape == (3, 5)
     assert sorted(first.flatten()) == [NO_GRAPH] * 3 + list(range(12))
     assert epoch_batches(4, 2).tolist() == [[0, 1], [2, 3]]

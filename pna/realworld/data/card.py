@@ -1,25 +1,22 @@
 """What a real-world data set holds, as text: graphs, nodes, edges, degrees, δ, labels, beside what is published."""
 
 import numpy as np
-import torch
 
 from pna.multitask.card import table
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.storage import Splits
-from pna.scalers import DegreeStatistics
 
 __all__ = ["card"]
 
 
 def card(data: Splits) -> str:
     """The card of a data set."""
-    about, train = data.dataset, data["train"]
-    degrees = DegreeStatistics.from_degrees(torch.from_numpy(train.degree.astype(np.int64)))
+    about, degrees = data.dataset, data.degrees
     lines = [
         f"{about.title}: {data.facts['origin']}, training set {data.facts['train']}",
         f"published: {about.published}",
         f"here: {_overall(data)}",
-        f"training set: δ = {degrees.delta:.4f}, mean degree {degrees.mean_degree:.4f}",
+        f"training set: δ = {degrees.delta:.4f}, mean degree {degrees.mean_degree:.4f} (edges that leave a node)",
         f"sha256 {data.facts['sha256']}",
     ]
     dropped = sum(int((graphs.nodes < about.min_nodes).sum()) for graphs in data.sets.values())

@@ -71,6 +71,11 @@ class Graphs:
         return _starts(self.degree)
 
     @property
+    def sent(self) -> NDArray[np.int64]:
+        """Messages that each node sends, [V]."""
+        return np.bincount(np.repeat(self.node_ptr[:-1], self.messages) + self.source, minlength=len(self.degree))
+
+    @property
     def messages(self) -> NDArray[np.int64]:
         """Messages of each graph, [G]."""
         return np.diff(self.message_ptr[self.node_ptr])

@@ -7,9 +7,11 @@ edges, eight a node, are rebuilt at the first load and kept in a second file bes
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pna.files import read_arrays, read_facts, write_arrays
@@ -21,6 +23,7 @@ from pna.realworld.data.local import images, missing_files, not_here, read_local
 from pna.realworld.data.parallel import parallel_map
 from pna.realworld.data.public import download
 from pna.realworld.data.superpixels import SCALE, edges
+from pna.scalers import DegreeStatistics
 
 __all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
 
@@ -38,6 +41,19 @@ class Splits:
     def __getitem__(self, split: str) -> Graphs:
         """The split of that name."""
         return self.sets[split]
+
+    def kept(self, split: str) -> Graphs:
+        """A split without the graphs that are too small for the released code."""
+        graphs, large = self[split], self[split].nodes >= self.dataset.min_nodes
+        return graphs if large.all() else graphs.take(large.nonzero()[0])
+
+    @cached_property
+    def degrees(self) -> DegreeStatistics:
+        """δ of equation 5 and the mean degree as released: of the messages that the training set's nodes send.
+
+        A node of a molecule receives as many; a superpixel sends eight, whatever it receives, so that δ is log 9.
+        """
+        return DegreeStatistics.from_degrees(torch.from_numpy(self.kept("train").sent))
 
 
 def archive_path(name: str, folder: Path | None = None) -> Path:

@@ -7,6 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna import published
+from pna.experiments.figure6 import TITLES
+from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.report import realworld
 from pna.report.realworld import Score
 from pna.report.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
@@ -61,7 +63,9 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
     legend = "Published mean ± deviation over seeds, the best on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
-    lines = [f"{legend} Below, in colour: ours, after the last epoch (MolHIV: weights best on validation)."]
+    best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
+    lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    lines.append(f"{' and '.join(t for t in published.realworld() if t not in TITLES.values())} are not trained here.")
     if not full:
         lines.append("NOT THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)

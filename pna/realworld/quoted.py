@@ -1,0 +1,270 @@
+"""The layers of the models that figure 6 only quotes, as the benchmark has them that their numbers come from.
+
+That is the first version of "Benchmarking Graph Neural Networks" (Dwivedi et al., March 2020), in its setting of four
+layers and about 100,000 parameters. In all but the MLPs, what the neighbours send is multiplied by 1/√n of the graph,
+normalised over the batch and activated, and the input is added. A node that receives nothing adds up to zero.
+The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds.
+
+DiffPool is left out: in that benchmark its assignment matrix has columns of its own for each of the 128 places in a
+batch, so that a prediction depends on the place that a graph happens to have, and on the graphs beside it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pna import segments
+from pna.gather import aggregate
+from pna.neighbourhoods import Neighbourhoods
+from pna.realworld.batches import PaddedBatch
+from pna.realworld.layers import BatchNorm, dropout
+
+__all__ = [
+    "OGB",
+    "QUOTED",
+    "GATLayer",
+    "GCNLayer",
+    "GINLayer",
+    "GatedGCNLayer",
+    "GatedMLPLayer",
+    "MLPLayer",
+    "MoNetLayer",
+]
+
+HEADS = 8  # of GAT; its last layer has one
+KERNELS = 3  # of MoNet
+
+
+class MLPLayer(nn.Module):
+    """A layer of each node alone."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(*sizes)
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]; like the others here, without dropout."""
+        return functional.relu(self.linear(x))
+
+
+class GatedMLPLayer(MLPLayer):
+    """The same; after the last layer a gate from 0 to 1 on every feature."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__(sizes)
+        self.gate = nn.Linear(sizes[1], sizes[1]) if last else None
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]."""
+        x = super().forward(x, batch, embedding, noise)
+        return x if self.gate is None else torch.sigmoid(self.gate(x)) * x
+
+
+class GCNLayer(nn.Module):
+    """Kipf and Welling's convolution as the benchmark has it: a linear map of the neighbours' mean."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(*sizes), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
+        return _finish(x, self.linear(mean), self.norm, batch)
+
+
+class GINLayer(nn.Module):
+    """Xu et al.: a network of two layers of (1 + ε) x_i + Σ_j x_j, ε being learned from 0."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.first, self.second = nn.Linear(*sizes), nn.Linear(sizes[1], sizes[1])
+        self.inner, self.norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        y = (1 + self.eps) * x + aggregate(batch.neighbourhoods, ("sum",), source=x).squeeze(-2)
+        y = self.second(functional.relu(self.inner(self.first(y), batch)))
+        return _finish(x, y, self.norm, batch)
+
+
+class GATLayer(nn.Module):
+    """Veličković et al.: attention over the neighbours j of i, softmax of LeakyReLU(a · [W x_j, W x_i]); then ELU.
+
+    There is one difference to PyTorch Geometric's: LeakyReLU has torch's slope, 0.01.
+    """
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.heads = 1 if last else HEADS
+        self.linear, self.norm = nn.Linear(*sizes, bias=False), BatchNorm(sizes[1])
+        width = sizes[1] // self.heads
+        self.a = nn.Parameter(torch.empty(2, self.heads, width))  # for the sender and for the receiver
+        nn.init.uniform_(self.a, -1 / math.sqrt(2 * width), 1 / math.sqrt(2 * width))
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph, E = batch.neighbourhoods, batch.neighbourhoods.num_edges
+        z = self.linear(x).unflatten(1, (self.heads, -1))  # [V, H, F / H]
+        sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
+        logit = functional.leaky_relu(sent(sender, graph) + segments.spread(receiver, graph.ptr, E))  # [E, H]
+        top = segments.max(logit.detach(), graph.ptr)
+        weight = torch.exp(logit - segments.spread(top, graph.ptr, E))
+        total = segments.sum(weight, graph.ptr).clamp(min=1)  # the largest weight is 1
+        y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr) / total.unsqueeze(-1)
+        return _finish(x, y.flatten(1), self.norm, batch, functional.elu)
+
+
+class MoNetLayer(nn.Module):
+    """Monti et al.: Σ_j Σ_k w_k(u_ij) W_k x_j, with Gaussians w_k of u_ij, made from the degrees of the two nodes."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.pseudo = nn.Linear(2, 2)
+        self.mu = nn.Parameter(torch.empty(KERNELS, 2).normal_(0, 0.1))
+        self.inverse_sigma = nn.Parameter(torch.ones(KERNELS, 2))
+        self.linear = nn.Linear(sizes[0], KERNELS * sizes[1], bias=False)
+        nn.init.xavier_normal_(self.linear.weight, gain=math.sqrt(2))
+        self.bias, self.norm = nn.Parameter(torch.zeros(sizes[1])), BatchNorm(sizes[1])
+
+    def weights(self, graph: Neighbourhoods) -> Tensor:
+        """w_k(u_ij) of every message, [E, K]."""
+        r = torch.rsqrt(graph.degree.to(self.mu.dtype) + 1).unsqueeze(1)  # [V, 1]
+        pair = torch.cat([sent(r, graph), segments.spread(r, graph.ptr, graph.num_edges)], dim=1)
+        u = torch.tanh(self.pseudo(pair)).unsqueeze(1)  # [E, 1, 2]
+        return torch.exp(-0.5 * ((u - self.mu) * self.inverse_sigma).square().sum(-1))
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        z = sent(self.linear(x).unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
+        y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr)
+        return _finish(x, y, self.norm, batch) + self.bias
+
+
+class Gated(NamedTuple):
+    """What a GatedGCN knows after a layer: of the nodes, and of the messages."""
+
+    x: Tensor  # [V, F]
+    e: Tensor  # [E, F]
+    norm: Tensor  # [E, 1] 1/√m in a graph with m messages, zero for padding
+    real: Tensor  # [E, 1] one, or zero for padding
+    count: Tensor  # [] real messages
+
+
+class GatedGCNLayer(nn.Module):
+    """Bresson and Laurent: A x_i + Σ_j σ(e_ij) B x_j / Σ_j σ(e_ij), edges moving on as e_ij = C e_ij + D x_j + E x_i.
+
+    Without edge features every edge starts as 1.
+    """
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.edges = edges
+        self.A, self.B, self.C, self.D, self.E = (nn.Linear(*sizes) for _ in range(5))
+        self.norm, self.edge_norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
+
+    def forward(
+        self, state: Tensor | Gated, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None
+    ) -> Gated:
+        """[V, F], then what the layer before made."""
+        x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
+        graph, messages = batch.neighbourhoods, batch.neighbourhoods.num_edges
+        moved = self.C(e) + sent(self.D(x), graph) + segments.spread(self.E(x), graph.ptr, messages)
+        gate = torch.sigmoid(moved)
+        total = segments.sum(gate, graph.ptr) + 1e-6
+        y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr) / total
+        edges = Gated(x, e, *rows)
+        moved = functional.relu(self.edge_norm(moved * edges.norm, edges))
+        return Gated(_finish(x, y, self.norm, batch), e + moved, *rows)
+
+    def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
+        graph = batch.neighbourhoods
+        ptr = graph.ptr[batch.graph_ptr]  # messages before each graph
+        inverse = torch.rsqrt(ptr.diff().clamp(min=1).to(x.dtype))
+        one = torch.ones_like(inverse)
+        is_graph = torch.arange(len(one), device=x.device) < len(one) - 1  # the last is padding
+        both = torch.stack([inverse, one], dim=1) * is_graph.unsqueeze(1)
+        norm, real = segments.spread(both, ptr, graph.num_edges).split(1, dim=1)
+        start = batch.edge if self.edges else torch.ones_like(real)
+        return Gated(x, embedding(start), norm, real, real.sum())
+
+
+QUOTED: dict[str, type[nn.Module]] = {
+    "mlp": MLPLayer,
+    "mlp-gated": GatedMLPLayer,
+    "gcn": GCNLayer,
+    "gin": GINLayer,
+    "gat": GATLayer,
+    "monet": MoNetLayer,
+    "gatedgcn": GatedGCNLayer,
+}
+
+
+class OGBGCNLayer(nn.Module):
+    """ogb's GCN: Σ_j ReLU(W x_j + e_ij) / √(d_i d_j) + ReLU(W x_i + r) / d_i, the degrees counting the node itself."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.linear, self.root = nn.Linear(*sizes), nn.Parameter(torch.randn(1, sizes[1]))
+        self.norm = BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph, x = batch.neighbourhoods, self.linear(x)
+        d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
+        m = functional.relu(sent(x, graph) + self.bonds(batch.edge)) * sent(torch.rsqrt(d), graph)
+        y = segments.sum(m, graph.ptr) * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        return _ogb(self, self.norm(y, batch), noise)
+
+
+class OGBGINLayer(nn.Module):
+    """ogb's GIN: a network of two layers, the first twice as wide, of (1 + ε) x_i + Σ_j ReLU(x_j + e_ij)."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.eps, wide = nn.Parameter(torch.zeros(1)), 2 * sizes[0]
+        self.first, self.second = nn.Linear(sizes[0], wide), nn.Linear(wide, sizes[1])
+        self.inner, self.norm = BatchNorm(wide), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        m = functional.relu(sent(x, graph) + self.bonds(batch.edge))
+        y = (1 + self.eps) * x + segments.sum(m, graph.ptr)
+        y = self.second(functional.relu(self.inner(self.first(y), batch)))
+        return _ogb(self, self.norm(y, batch), noise)
+
+
+OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLayer}
+
+
+def _ogb(layer: OGBGCNLayer | OGBGINLayer, y: Tensor, noise: Tensor | None) -> Tensor:
+    """The end of a layer of ogb's: ReLU, but not after the last, and dropout."""
+    return dropout(y if layer.last else functional.relu(y), layer.p, noise)
+
+
+def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
+    """What the sender of every message has, [V, ...] -> [E, ...].
+
+    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
+    """
+    if graph.transpose is None:
+        return x[graph.source]
+    by_sender = segments.spread(x.flatten(1), graph.transpose.ptr, graph.num_edges)
+    place = graph.transpose.place.unsqueeze(1).expand_as(by_sender)
+    return torch.zeros_like(by_sender).scatter(0, place, by_sender).unflatten(1, x.shape[1:])
+
+
+def _finish(
+    x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch, activation: Callable[[Tensor], Tensor] = functional.relu
+) -> Tensor:
+    """The end of every layer: times 1/√n, batch normalisation, activation, plus the input."""
+    return x + activation(norm(y * batch.norm, batch))
