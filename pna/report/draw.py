@@ -18,7 +18,7 @@ from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, save_beside, stamp
 from pna.training.store import Result
 
-__all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
+__all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
 
@@ -98,6 +98,15 @@ FIGURES: dict[str, Entry] = {
         },
     ),
 }
+
+
+# Every notebook: one for each of these, and those that teach, with the options that only they have in the workflow.
+TEACHING: dict[str, str] = {
+    "introduction": "",
+    "pna-from-scratch": "",
+    "collide-yourself": "-p interactive False",
+}
+NOTEBOOKS = (*FIGURES, *TEACHING)
 
 
 class Drawing(dict):

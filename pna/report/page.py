@@ -19,6 +19,7 @@ from pna.report.style import budget_text
 
 __all__ = ["caption_of", "page"]
 
+_READING = "**How to read it.** "
 _CONTENTS = {
     "claims": "Claims",
     "method": "How verdicts are made",
@@ -99,13 +100,13 @@ def _picture(file: str, entry: Entry, figures: Path, links: sections.Links) -> s
 
 
 def caption_of(name: str) -> str:
-    """How to read a figure: the closing words of its notebook, as HTML."""
+    """How to read a figure: what its notebook says below the picture, as HTML."""
     path = repository() / "notebooks" / f"{name.replace('-', '_')}.ipynb"
     if not path.exists():
         return ""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = escape("".join(cells[-1]["source"]).replace("\n", " "))
-    text = text.replace("**How to read it.** ", "").replace("$\\log_{10}$", "log<sub>10</sub>")
+    cells = ("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
+    words = next(text for text in cells if text.startswith(_READING)).removeprefix(_READING)
+    text = escape(words.replace("\n", " ")).replace("$\\log_{10}$", "log<sub>10</sub>")
     text = re.sub(r"\$([^$]*)\$", lambda found: f"<i>{found[1]}</i>", text)
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
     return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text)
