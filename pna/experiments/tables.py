@@ -1,7 +1,9 @@
 """Every experiment of the paper as a frozen table: which cells a figure needs; and the way from a cell to its run."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
@@ -10,7 +12,16 @@ from pna.experiments.realworld import Figure6Run
 from pna.realworld.data.datasets import DATASETS
 from pna.training.run import Run
 
-__all__ = ["EXPERIMENTS", "PROFILE_NAMES", "Experiment", "all_cells", "profile_of", "run_of"]
+__all__ = [
+    "EXPERIMENTS",
+    "PROFILE_NAMES",
+    "Experiment",
+    "all_cells",
+    "budgets",
+    "profile_named",
+    "profile_of",
+    "run_of",
+]
 
 PROFILE_NAMES = ("smoke", "quick", "paper")
 
@@ -20,6 +31,26 @@ _RUNS: dict[str, type[Run]] = dict.fromkeys(TRAININGS, MultiTaskRun) | dict.from
 def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | None = None) -> Profile:
     """The budget of that name for a cell, with other seeds or epochs if they are given."""
     return _RUNS[cell.training].profiles[name].changed(seeds, epochs)
+
+
+_NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+
+
+def profile_named(name: str, cell: Cell | None = None) -> Profile:
+    """The profile of a folder of results, as paper or paper-300-epochs: a cell's or, with None, the multi-task's."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        allowed = ", ".join(PROFILE_NAMES)
+        raise ValueError(f"profile must be one of {allowed}, or with -N-seeds, -N-epochs; got {name!r}")
+    base, seeds, epochs = match.groups()
+    profiles = MultiTaskRun.profiles if cell is None else _RUNS[cell.training].profiles
+    return profiles[base].changed(seeds and int(seeds), epochs and int(epochs))
+
+
+def budgets(folder: Path, cell: Cell | None = None) -> list[Profile]:
+    """The budgets that have a folder of their name in `folder`, the fullest first."""
+    names = sorted(path.name for path in folder.glob("*") if _NAME.fullmatch(path.name))
+    return sorted((profile_named(name, cell) for name in names), key=lambda profile: profile.thinness)
 
 
 def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
