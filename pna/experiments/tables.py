@@ -9,8 +9,10 @@ from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
+from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.training.run import Run
+from pna.training.store import load
 
 __all__ = [
     "EXPERIMENTS",
@@ -18,6 +20,7 @@ __all__ = [
     "Experiment",
     "all_cells",
     "budgets",
+    "fullest",
     "profile_named",
     "profile_of",
     "run_of",
@@ -56,6 +59,12 @@ def budgets(folder: Path, cell: Cell | None = None) -> list[Profile]:
 def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     """The run of a cell under a profile on a device."""
     return _RUNS[cell.training](cell, profile, device)
+
+
+def fullest(cell: Cell) -> Run | None:
+    """The run of the fullest budget under which a cell is recorded."""
+    runs = (run_of(cell, profile) for profile in budgets(results_folder(), cell))
+    return next((run for run in runs if run.result.exists() and load(run.result).hash == run.hash), None)
 
 
 @dataclass(frozen=True)
