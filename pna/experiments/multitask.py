@@ -141,9 +141,9 @@ class MultiTaskRun(Run):
         """A collection of graphs, thinned to the profile."""
         if self.profile.size_step == self.profile.divisor == 1:
             return cached(collection, self.cell.data_spec)
-        return make(self.cell.data_spec, self.splits(collection))
+        return make(self.cell.data_spec, self.splits_of(collection))
 
-    def splits(self, collection: str) -> list[Split]:
+    def splits_of(self, collection: str) -> list[Split]:
         """Which graphs a collection holds, thinned to the profile; the training set comes first."""
         step, divisor = self.profile.size_step, self.profile.divisor
         splits = COLLECTIONS[collection](self.cell.data_spec)

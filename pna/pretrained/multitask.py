@@ -52,7 +52,7 @@ class MultiTaskNetwork(Trained):
 
     @property
     def _train(self) -> Split:
-        return self.run.splits(self.run.training.collection)[0]
+        return self.run.splits_of(self.run.training.collection)[0]
 
     @torch.no_grad()
     def predict(self, graph: nx.Graph | Data, source: Hashable = None, x: ArrayLike | None = None) -> Prediction:
