@@ -66,7 +66,10 @@ class Hidden:
 for name in [name for name in sys.modules if name.split(".")[0] in {"scipy", "pandas", "matplotlib", "tqdm", "yaml"}]:
     del sys.modules[name]
 sys.meta_path.insert(0, Hidden())
-import pna, pna.conv, pna.aggregators, pna.multitask
+import pna
+heavy = {"pretrained", "experiments", "report", "training", "realworld", "multitask", "networks"}
+assert not heavy & {name.split(".")[1] for name in sys.modules if name.startswith("pna.")}, "import pna must be light"
+import pna.conv, pna.aggregators, pna.multitask
 print("imported", pna.PNAConv.__name__)
 """
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)

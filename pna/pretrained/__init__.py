@@ -4,7 +4,7 @@ network = pna.load("multitask/released/pna/16")       # the best seed on validat
 print(network.predict(networkx.petersen_graph()))     # the six properties, beside the truth
 """
 
-from pna.pretrained.load import load, names
+from pna.pretrained.loading import load, names
 from pna.pretrained.multitask import MultiTaskNetwork
 from pna.pretrained.prediction import Prediction
 from pna.pretrained.realworld import RealWorldNetwork

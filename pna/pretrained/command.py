@@ -11,7 +11,7 @@ import networkx as nx
 
 from pna.command_line import told
 from pna.pretrained.graphs import FORMATS, read_graph
-from pna.pretrained.load import load, names
+from pna.pretrained.loading import load, names
 from pna.pretrained.multitask import MultiTaskNetwork
 
 __all__ = ["predict"]

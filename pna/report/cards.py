@@ -29,8 +29,8 @@ the Laplacian of the random feature; for the graph whether it is connected, its 
 
 _MULTITASK_DATA = """\
 Random graphs of ten families, 15 to 24 nodes, 5,120 for training (sections 4 and 5.1, appendix G), drawn by this
-package from a fixed seed. `described` follows the paper's text, `released` the authors' code, whose label *connected* is
-false for bipartite graphs too. There are no data of people in it."""
+package from a fixed seed. `described` follows the paper's text, `released` the authors' code, whose label *connected*
+is false for bipartite graphs too. There are no data of people in it."""
 
 _MULTITASK_ERROR = """\
 Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
