@@ -38,7 +38,8 @@ of the sizes given: of the five seeds with the least validation error, as the pa
 whose weights are kept, the best on validation. Numbers of different budgets or sizes do not compare models."""
 
 _MULTITASK_LIMITS = """\
-- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted there only.
+- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted there only; nor on a graph of
+  that size that none of the ten families would give.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing: from 26 nodes on, more than it made in
   training.
 - For all six properties there are algorithms that give the exact answer. The networks are there to measure what an

@@ -63,11 +63,11 @@ def test_a_graph_of_the_benchmark_gets_what_the_network_says_and_its_labels(spec
         assert found.outside == ()
 
 
-def test_a_trained_network_is_near_the_truth(released):
-    found = released.predict(nx.gnp_random_graph(20, 0.3, seed=2))
+def test_a_trained_network_is_near_the_truth(described):
+    found = described.predict(nx.florentine_families_graph())
     for name in TASK_NAMES:
         predicted, true = found[name]
-        assert np.abs(predicted - true).mean() < 0.5, name
+        assert np.abs(predicted - true).mean() < 0.8, name
 
 
 def test_other_names_and_another_order_of_the_nodes_change_nothing(released):
