@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import pna
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -147,13 +149,6 @@ def test_the_readme_names_the_workflows_commands():
         assert words in readme
 
 
-def test_the_wheel_holds_the_published_numbers_and_the_pages_style():
-    for name in ("published.json", "report/page.css"):
-        assert (ROOT / "pna" / name).exists()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert "pna" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-
-
 def test_ci_calls_the_readmes_test_command():
     assert "./run_all.sh test" in (ROOT / ".ci" / "run").read_text()
     assert "./run_all.sh test" in (ROOT / "README.md").read_text()
@@ -161,6 +156,8 @@ def test_ci_calls_the_readmes_test_command():
 
 def test_citation_names_the_paper_and_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == PROJECT["version"]
+    assert citation["version"] == pna.__version__
+    assert f"## [{pna.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert PROJECT["dynamic"] == ["version"]
     assert citation["preferred-citation"]["title"] == "Principal Neighbourhood Aggregation for Graph Nets"
     assert len(citation["preferred-citation"]["authors"]) == 5
