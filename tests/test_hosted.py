@@ -53,7 +53,7 @@ def test_binder_takes_the_lock_and_the_extras_of_the_notebooks():
 
 
 def test_all_that_binder_needs_is_pinned_within_what_each_package_allows():
-    extras = [requirement for name in ("training", "notebooks", "verification") for requirement in EXTRAS[name]]
+    extras = [requirement for name in ("notebooks", "verification") for requirement in EXTRAS[name]]
     found = list(needed([*PROJECT["dependencies"], *extras]))
     assert len(found) > 80
     loose = {"setuptools", "pip", "triton", "cuda-toolkit", "cuda-bindings", "cuda-pathfinder"}  # of torch with CUDA
