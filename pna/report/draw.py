@@ -18,7 +18,7 @@ from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, save_beside, stamp
 from pna.training.store import Result
 
-__all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "draw", "files_of"]
+__all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "Lesson", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
 
@@ -100,11 +100,19 @@ FIGURES: dict[str, Entry] = {
 }
 
 
-# Every notebook: one for each of these, and those that teach, with the options that only they have in the workflow.
-TEACHING: dict[str, str] = {
-    "introduction": "",
-    "pna-from-scratch": "",
-    "collide-yourself": "-p interactive False",
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook that teaches: what papermill is told besides the three parameters, and the trained cells it needs."""
+
+    options: str = ""
+    cells: tuple[str, ...] = ()
+
+
+TEACHING: dict[str, Lesson] = {
+    "introduction": Lesson(),
+    "pna-from-scratch": Lesson(),
+    "collide-yourself": Lesson("-p interactive False"),
+    "explore": Lesson("-p interactive False", ("multitask/described/pna/16",)),
 }
 NOTEBOOKS = (*FIGURES, *TEACHING)
 
