@@ -43,8 +43,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "figures/report.html", content=_at_home(report)))
     files.append(File.generated(config, "figures/claims.json", abs_src_path=str(FIGURES_FOLDER / "claims.json")))
     files.append(File.generated(config, "CITATION.cff", abs_src_path=str(ROOT / "CITATION.cff")))
-    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    files.append(File.generated(config, "contributing.md", content=contributing))
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        content = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, name.lower(), content=content))
     return files
 
 

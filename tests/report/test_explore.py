@@ -35,7 +35,7 @@ def test_what_is_no_edge_is_named(edges):
 def test_no_graph_and_no_family():
     with pytest.raises(ValueError, match="at least one edge"):
         drawn(" \n")
-    with pytest.raises(ValueError, match="family must be one of erdos_renyi, .*; got 'forest'"):
+    with pytest.raises(ValueError, match=r"family must be one of erdos_renyi, .*; got 'forest'"):
         from_family("forest", 20)
 
 
