@@ -8,6 +8,7 @@ usage() {
 usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--from-results] [--cores N] [--dry-run]
                     [-- SNAKEMAKE ARGUMENTS]
        ./run_all.sh test     run every test: lint, tests/ and verification/
+       ./run_all.sh docs     build the documentation, build/site/index.html; a broken link is an error
        ./run_all.sh --help   this text
 
 Trains what is not recorded yet, executes the notebooks, draws the figures and writes the report, figures/report.html.
@@ -16,7 +17,8 @@ Trains what is not recorded yet, executes the notebooks, draws the figures and w
                    Without it: paper on a machine with a GPU; on one without, quick, and each figure is drawn from the
                    fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/ and not to figures/.
   --only FIGURE    only this one and what it needs: figure1 to figure6, benchmark, moments, graph-types, standard,
-                   single-task, parameters, theory, introduction; several with commas
+                   single-task, parameters, theory, introduction,
+                   pna-from-scratch, collide-yourself, explore; several with commas
   --slurm          each training as a job of a Slurm cluster, in slices (--slice-minutes N, default 240)
   --from-results   draw from recorded runs, train nothing
   --cores N        steps side by side (default: all cores)
@@ -36,7 +38,7 @@ words=("$@")
 while [ $# -gt 0 ]; do
     case "$1" in
         -h | --help) usage; exit 0 ;;
-        test) job=test; shift ;;
+        test | docs) job=$1; shift ;;
         --profile | --only | --cores | --slice-minutes)
             [ $# -gt 1 ] || { echo "run_all.sh: $1 needs a value" >&2; exit 2; }
             shift 2 ;;
@@ -45,8 +47,8 @@ while [ $# -gt 0 ]; do
         *) unknown "$1" ;;
     esac
 done
-if [ "$job" = test ] && [ ${#words[@]} -gt 1 ]; then
-    echo "run_all.sh: test takes no other argument" >&2
+if [ "$job" != all ] && [ ${#words[@]} -gt 1 ]; then
+    echo "run_all.sh: $job takes no other argument" >&2
     exit 2
 fi
 
@@ -100,6 +102,7 @@ fi
 export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
 [ "$job" = all ] && exec "$python" workflow/run.py ${words[@]+"${words[@]}"}
+[ "$job" = docs ] && exec env NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet
 
 failed=()
 step() { # step TITLE COMMAND...: runs the command; a failure is kept for the end and does not stop the others

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+import pna
 from pna.command_line import quietly
 
-__all__ = ["COMMANDS", "Command", "main"]
+__all__ = ["COMMANDS", "Command", "main", "program"]
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("figure6", "pna.experiments.figure6", "main", "the table of figure 6: published, ours, or not run"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
+    Command("predict", "pna.pretrained.command", "predict", "what a trained network says of a graph in a file"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
     Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
     Command("coverage", "pna.report.command", "coverage", "how often the report's intervals hold the truth, simulated"),
+    Command("cards", "pna.report.command", "cards", "a model card for each experiment, from what is recorded"),
     Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),
 )
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Hand the arguments to the subcommand that they name; the exit code is 2 if they name none."""
-    name, *rest = arguments or [""]
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name == "--version":
+        print(f"pna {pna.__version__}")
+        return 0
     for command in COMMANDS:
         if command.name == name:
             return getattr(import_module(command.module), command.function)(rest)
@@ -51,5 +57,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if asked_for_help else 2
 
 
+def program() -> int:
+    """The whole program, as the console script runs it."""
+    return quietly(main)
+
+
 if __name__ == "__main__":
-    sys.exit(quietly(lambda: main(sys.argv[1:])))
+    sys.exit(program())

@@ -175,7 +175,7 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def resolve(name: str) -> Aggregator:
-    """The aggregator of that name: one of AGGREGATORS, "moment<n>" for M_n, or "rounded_moment<n>" for D12's."""
+    """The aggregator of that name: one of AGGREGATORS, `moment<n>` for M_n, or `rounded_moment<n>` for D12's."""
     if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
     found = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None

@@ -37,7 +37,7 @@ class PNAConv(Layer):
     Args:
         in_channels: size of x, or -1: of the first x that comes.
         out_channels: size of the output, shared out among the towers.
-        aggregators: names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, moment<n>.
+        aggregators: names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, `moment<n>`.
         scalers: identity, amplification, attenuation, linear, inverse_linear, or a number: α of equation 6.
         deg: how many nodes of the training set have degree 0, 1, 2, …, or DegreeStatistics; the identity needs none.
         edge_dim: size of the edge features, if there are any.

@@ -14,7 +14,7 @@ from pna.segments import max as segment_max
 from pna.segments import spread
 from pna.segments import sum as segment_sum
 
-__all__ = ["derivative"]
+__all__ = ["DERIVATIVES", "derivative"]
 
 
 def _sum(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
@@ -77,13 +77,13 @@ def _softmin(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     return _softmax(g, -m, ptr)
 
 
-_DERIVATIVES = {"sum": _sum, "mean": _mean, "max": _max, "min": _min, "var": _var, "std": _std}
-_DERIVATIVES |= {"softmax": _softmax, "softmin": _softmin}
+DERIVATIVES = {"sum": _sum, "mean": _mean, "max": _max, "min": _min, "var": _var, "std": _std}
+DERIVATIVES |= {"softmax": _softmax, "softmin": _softmin}
 
 
 def derivative(name: str) -> Function:
     """The derivative of the aggregator of that name, a function of (g, m, ptr)."""
-    if name in _DERIVATIVES:
-        return _DERIVATIVES[name]
+    if name in DERIVATIVES:
+        return DERIVATIVES[name]
     prefix, order = name.split("moment")
     return functools.partial(_moment, n=int(order), rounded=bool(prefix))

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-__all__ = ["data_folder", "figures_folder", "repository", "results_folder"]
+__all__ = ["data_folder", "figures_folder", "repository", "results_folder", "weights_folders"]
 
 
 def repository() -> Path:
@@ -15,6 +15,11 @@ def repository() -> Path:
 def results_folder() -> Path:
     """Recorded results: the folder in the environment variable PNA_RESULTS, or else the repository's results/."""
     return _named("PNA_RESULTS") or repository() / "results"
+
+
+def weights_folders() -> tuple[Path, ...]:
+    """Where the best seeds' weights are looked for: beside the results, and in the package, if it was installed."""
+    return results_folder(), Path(__file__).parent / "weights"
 
 
 def figures_folder() -> Path:

@@ -10,7 +10,7 @@ import pna
 
 ROOT = Path(pna.__file__).parent
 LOWER = ("kernels", "multitask", "networks", "training")  # they know nothing of what is built upon them
-UPPER = ("experiments", "realworld", "report")
+UPPER = ("experiments", "pretrained", "realworld", "report")
 
 
 def modules():

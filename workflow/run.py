@@ -12,12 +12,11 @@ from pathlib import Path
 from pna.command_line import positive
 from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_of
 from pna.experiments.command import ON_A_GPU
-from pna.report.draw import FIGURES
+from pna.report.draw import NOTEBOOKS
 from pna.report.runs import RECORDED
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
-NAMES = (*FIGURES, "introduction")
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def _executed(plan: Plan, name: str) -> Path:
 
 
 def _wanted(options: argparse.Namespace) -> list[str]:
-    return options.only.split(",") if options.only else list(NAMES)
+    return options.only.split(",") if options.only else list(NOTEBOOKS)
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[str]:
@@ -200,7 +199,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./run_all.sh", description=__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="default: paper on a machine with a GPU, else quick")
-    parser.add_argument("--only", type=_only, metavar="FIGURE", help=f"one or more, with commas: {', '.join(NAMES)}")
+    parser.add_argument(
+        "--only", type=_only, metavar="FIGURE", help=f"one or more, with commas: {', '.join(NOTEBOOKS)}"
+    )
     parser.add_argument("--slurm", action="store_true", help="each training as a job of a Slurm cluster")
     parser.add_argument("--from-results", action="store_true", help="draw from recorded runs, train nothing")
     parser.add_argument("--cores", type=positive, default=os.cpu_count(), metavar="N", help="default: all")
@@ -210,8 +211,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _only(text: str) -> str:
-    if unknown := [name for name in text.split(",") if name not in NAMES]:
-        raise argparse.ArgumentTypeError(f"must be one of {', '.join(NAMES)}; got {', '.join(map(repr, unknown))}")
+    if unknown := [name for name in text.split(",") if name not in NOTEBOOKS]:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(NOTEBOOKS)}; got {', '.join(map(repr, unknown))}")
     return text
 
 

@@ -4,7 +4,17 @@ from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import PROFILES, MultiTaskRun
 from pna.experiments.realworld import Figure6Run
-from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, Experiment, all_cells, profile_of, run_of
+from pna.experiments.tables import (
+    EXPERIMENTS,
+    PROFILE_NAMES,
+    Experiment,
+    all_cells,
+    budgets,
+    fullest,
+    profile_named,
+    profile_of,
+    run_of,
+)
 
 __all__ = [
     "EXPERIMENTS",
@@ -18,6 +28,9 @@ __all__ = [
     "MultiTaskRun",
     "Profile",
     "all_cells",
+    "budgets",
+    "fullest",
+    "profile_named",
     "profile_of",
     "run_of",
 ]

@@ -4,7 +4,10 @@ training/spec/model/variant: multitask/released/pna/16 is PNA with 16 hidden fea
 the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
 """
 
+import math
+import re
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Self
 
 from pna.arguments import choice
@@ -59,6 +62,12 @@ class Profile:
             profile = replace(profile, name=f"{profile.name}-{epochs}-epochs", epochs=epochs)
         return profile
 
+    @property
+    def thinness(self) -> tuple[float, ...]:
+        """What budgets are sorted by, the fullest first: share of the data, then epochs, then seeds."""
+        graphs = sum(self.graphs) if self.graphs else math.inf
+        return self.divisor * self.size_step, -graphs, -(self.epochs or math.inf), -(self.seeds or math.inf)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -90,6 +99,15 @@ class Cell:
     def place(self) -> str:
         """Of its result, within the folder of a profile."""
         return f"{self.training}/{self.spec}/{self.model}-{self.variant}.json"
+
+    @classmethod
+    def at(cls, path: PurePath) -> Self | None:
+        """The cell whose result, or whose weights, a path is; None if it is not such a path."""
+        match = re.fullmatch(r"(.+?)-(\d+|no-edges|edges)", path.stem)
+        try:
+            return match and cls.parse("/".join((*path.parts[-3:-1], *match.groups())))
+        except ValueError:
+            return None
 
     @property
     def hidden(self) -> int:

@@ -18,7 +18,7 @@ from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.side_by_side import longest_first, train_side_by_side
-from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, profile_of, run_of
+from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
 from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
@@ -184,7 +184,7 @@ def _already(run: Run) -> int:
 def results(arguments: Sequence[str]) -> int:
     """List what is recorded, partial and missing for each figure."""
     parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
-    parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, help="of one budget (default: each cell at its fullest)")
     parser.add_argument("--epochs", type=positive, help="of a training with other epochs than the profile's")
     parser.add_argument("--seeds", type=positive, help="of a training with other seeds than the profile's")
     options = parser.parse_args(arguments)
@@ -192,14 +192,20 @@ def results(arguments: Sequence[str]) -> int:
 
 
 def _results(options: argparse.Namespace) -> int:
-    print(f"profile {PROFILES[options.profile].changed(options.seeds, options.epochs).name}")
+    any_budget = (options.profile, options.seeds, options.epochs) == (None, None, None)
+    options.profile = options.profile or "paper"
+    named = PROFILES[options.profile].changed(options.seeds, options.epochs).name
+    print("each cell at the fullest budget recorded" if any_budget else f"profile {named}")
     rows, damaged = [], []
     for experiment in EXPERIMENTS.values():
         for spec in experiment.specs:
             states = {}
             for cell in experiment.cells(spec):
                 run = run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs))
-                states[f"{cell.training}/{cell.model}/{cell.variant}"] = _state(run, damaged)
+                state = _state(run, damaged)
+                if any_budget and state != "damaged":
+                    state = _budget_of(cell, state, damaged)
+                states[f"{cell.training}/{cell.model}/{cell.variant}"] = state
             rows += _rows(experiment.where, spec, states)
     width = [max(len(row[k]) for row in rows) for k in range(4)]
     for row in rows:
@@ -210,8 +216,9 @@ def _results(options: argparse.Namespace) -> int:
 
 
 def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
-    """A line for each state that a cell is in."""
-    for state in ("recorded", "outdated", "partial", "missing", "damaged"):
+    """A line for each state that a cell is in; a budget is one, and the last of them come last."""
+    last = ("outdated", "partial", "missing", "damaged")
+    for state in (*dict.fromkeys(state for state in states.values() if state not in last), *last):
         cells = [name for name, found in states.items() if found == state]
         if cells:
             yield where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)
@@ -226,6 +233,16 @@ def _state(run: Run, damaged: list[str]) -> str:
         damaged.append(str(error))
         return "damaged"
     return "partial" if run.checkpoint.exists() else "missing"
+
+
+def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
+    """The fullest budget of a cell instead of `recorded`, or else its state under the paper's."""
+    try:
+        run = fullest(cell)
+    except ValueError as error:
+        damaged.append(str(error))
+        return "damaged"
+    return run.profile.name if run else state
 
 
 def evaluate(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.depth import RULES, at_depth, threshold
 from pna.multitask import TASKS, MultiTask, make
-from pna.multitask.splits import COLLECTIONS
+from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
 from pna.scalers import DegreeStatistics
@@ -141,12 +141,15 @@ class MultiTaskRun(Run):
 
     def data(self, collection: str) -> MultiTask:
         """A collection of graphs, thinned to the profile."""
-        spec, step, divisor = self.cell.data_spec, self.profile.size_step, self.profile.divisor
-        if step == divisor == 1:
-            return cached(collection, spec)
-        splits = COLLECTIONS[collection](spec)
-        thinned = (replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits)
-        return make(spec, list(thinned))
+        if self.profile.size_step == self.profile.divisor == 1:
+            return cached(collection, self.cell.data_spec)
+        return make(self.cell.data_spec, self.splits_of(collection))
+
+    def splits_of(self, collection: str) -> list[Split]:
+        """Which graphs a collection holds, thinned to the profile; the training set comes first."""
+        step, divisor = self.profile.size_step, self.profile.divisor
+        splits = COLLECTIONS[collection](self.cell.data_spec)
+        return [replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits]
 
     @cached_property
     def own_data(self) -> MultiTask:

@@ -1,17 +1,31 @@
 """Every experiment of the paper as a frozen table: which cells a figure needs; and the way from a cell to its run."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
+from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.run import Run
+from pna.training.store import load
 
-__all__ = ["EXPERIMENTS", "PROFILE_NAMES", "Experiment", "all_cells", "profile_of", "run_of"]
+__all__ = [
+    "EXPERIMENTS",
+    "PROFILE_NAMES",
+    "Experiment",
+    "all_cells",
+    "budgets",
+    "fullest",
+    "profile_named",
+    "profile_of",
+    "run_of",
+]
 
 PROFILE_NAMES = ("smoke", "quick", "paper")
 
@@ -23,9 +37,35 @@ def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | No
     return _RUNS[cell.training].profiles[name].changed(seeds, epochs)
 
 
+_NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+
+
+def profile_named(name: str, cell: Cell | None = None) -> Profile:
+    """The profile of a folder of results, as paper or paper-300-epochs: a cell's or, with None, the multi-task's."""
+    match = _NAME.fullmatch(name)
+    if not match:
+        allowed = ", ".join(PROFILE_NAMES)
+        raise ValueError(f"profile must be one of {allowed}, or with -N-seeds, -N-epochs; got {name!r}")
+    base, seeds, epochs = match.groups()
+    profiles = MultiTaskRun.profiles if cell is None else _RUNS[cell.training].profiles
+    return profiles[base].changed(seeds and int(seeds), epochs and int(epochs))
+
+
+def budgets(folder: Path, cell: Cell | None = None) -> list[Profile]:
+    """The budgets that have a folder of their name in `folder`, the fullest first."""
+    names = sorted(path.name for path in folder.glob("*") if _NAME.fullmatch(path.name))
+    return sorted((profile_named(name, cell) for name in names), key=lambda profile: profile.thinness)
+
+
 def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     """The run of a cell under a profile on a device."""
     return _RUNS[cell.training](cell, profile, device)
+
+
+def fullest(cell: Cell) -> Run | None:
+    """The run of the fullest budget under which a cell is recorded."""
+    runs = (run_of(cell, profile) for profile in budgets(results_folder(), cell))
+    return next((run for run in runs if run.result.exists() and load(run.result).hash == run.hash), None)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pna.report.runs import RECORDED, profile_named
 from pna.report.style import tame
 from pna.report.verdicts import NOT_RUN, WORDS, Decision
 
-__all__ = ["claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
+__all__ = ["cards", "claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -49,6 +49,24 @@ def coverage(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help="keep the table in the package, where the report reads it")
     options = parser.parse_args(arguments)
     return _told("coverage", lambda: _coverage(options))
+
+
+def cards(arguments: Sequence[str]) -> int:
+    """Print the model card of every experiment, made from what is recorded."""
+    parser = argparse.ArgumentParser(prog="pna cards", description=cards.__doc__)
+    parser.add_argument("--write", action="store_true", help="write them to docs/models/ instead")
+    options = parser.parse_args(arguments)
+    return _told("cards", lambda: _cards(options))
+
+
+def _cards(options: argparse.Namespace) -> int:
+    from pna.report import cards as model_cards
+
+    if options.write:
+        print("\n".join(f"{path} written" for path in model_cards.write_cards()))
+    else:
+        print("\n".join(model_cards.cards().values()))
+    return 0
 
 
 def _coverage(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, stamp
 from pna.training.store import Result
 
-__all__ = ["FIGURES", "Drawing", "Entry", "draw", "files_of"]
+__all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "Lesson", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
 Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # its file, what is drawn, what its JSON says
@@ -141,6 +141,23 @@ FIGURES: dict[str, Entry] = {
     ),
 }
 """Every figure; those with panels are drawn from the experiment of the same name."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook that teaches: what papermill is told besides the three parameters, and the trained cells it needs."""
+
+    options: str = ""
+    cells: tuple[str, ...] = ()
+
+
+TEACHING: dict[str, Lesson] = {
+    "introduction": Lesson(),
+    "pna-from-scratch": Lesson(),
+    "collide-yourself": Lesson("-p interactive False"),
+    "explore": Lesson("-p interactive False", ("multitask/described/pna/16",)),
+}
+NOTEBOOKS = (*FIGURES, *TEACHING)
 
 
 class Drawing(dict):

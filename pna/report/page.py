@@ -11,7 +11,7 @@ from pna.places import repository
 from pna.report import sections
 from pna.report.beside import beside
 from pna.report.claims import Finding
-from pna.report.draw import FIGURES, Entry, files_of
+from pna.report.draw import FIGURES, TEACHING, Entry, files_of
 from pna.report.markup import escape, fold, link, picture
 from pna.report.opening import TITLE, opening
 from pna.report.runs import Runs, runs_of
@@ -19,6 +19,7 @@ from pna.report.style import budget_text
 
 __all__ = ["caption_of", "page"]
 
+_READING = "**How to read it.** "
 _CONTENTS = {
     "claims": "Claims",
     "method": "How verdicts are made",
@@ -37,7 +38,8 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
     contents = {
         "claims": sections.claims(findings, links),
         "method": sections.method(),
-        "figures": "\n".join(_figure(name, entry, profile, figures, links) for name, entry in FIGURES.items()),
+        "figures": _teaching(figures, links)
+        + "\n".join(_figure(name, entry, profile, figures, links) for name, entry in FIGURES.items()),
         "departures": sections.departures(),
         "theory-checks": sections.theory(),
         "curves": sections.learning(profile),
@@ -69,6 +71,20 @@ def _contents() -> str:
     return f'<nav aria-label="Contents"><details><summary>Contents</summary><ul>{"".join(items)}</ul></details></nav>'
 
 
+# ---- notebooks, executed, as pages ----
+
+
+def _notebook(name: str, words: str, figures: Path, links: sections.Links) -> str:
+    """A link to the page of a notebook, if there is one."""
+    page = figures / "notebooks" / f"{name.replace('-', '_')}.html"
+    return link(links.to(page), words) if page.exists() else ""
+
+
+def _teaching(figures: Path, links: sections.Links) -> str:
+    pages = [_notebook(name, name.replace("-", " ").replace("pna", "PNA"), figures, links) for name in TEACHING]
+    return f'<p class="soft">Notebooks that teach: {", ".join(filter(None, pages))}.</p>' if any(pages) else ""
+
+
 # ---- one figure ----
 
 
@@ -80,8 +96,8 @@ def _figure(name: str, entry: Entry, profile: str, figures: Path, links: section
     words = f'<p class="reading">{caption}</p>' if caption else ""
     return (
         f'<section id="{name}" aria-labelledby="{name}-title"><h3 id="{name}-title">{escape(entry.title)} '
-        f'<span class="soft">{escape(entry.where)}</span></h3>{words}{budget}'
-        f'<div class="pictures">{pictures}</div>{beside(name, sides, profile)}</section>'
+        f'<span class="soft">{escape(entry.where)} {_notebook(name, "notebook", figures, links)}</span></h3>'
+        f'{words}{budget}<div class="pictures">{pictures}</div>{beside(name, sides, profile)}</section>'
     )
 
 
@@ -99,13 +115,13 @@ def _picture(file: str, entry: Entry, figures: Path, links: sections.Links) -> s
 
 
 def caption_of(name: str) -> str:
-    """How to read a figure: the closing words of its notebook, as HTML."""
+    """How to read a figure: what its notebook says below the picture, as HTML."""
     path = repository() / "notebooks" / f"{name.replace('-', '_')}.ipynb"
     if not path.exists():
         return ""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = escape("".join(cells[-1]["source"]).replace("\n", " "))
-    text = text.replace("**How to read it.** ", "").replace("$\\log_{10}$", "log<sub>10</sub>")
+    cells = ("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
+    words = next(text for text in cells if text.startswith(_READING)).removeprefix(_READING)
+    text = escape(words.replace("\n", " ")).replace("$\\log_{10}$", "log<sub>10</sub>")
     text = re.sub(r"\$([^$]*)\$", lambda found: f"<i>{found[1]}</i>", text)
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
     return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text)

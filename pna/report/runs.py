@@ -1,6 +1,5 @@
 """The recorded trainings of an experiment as arrays. A comparison is made within one budget, never across two."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, run_of
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, budgets, profile_named, run_of
 from pna.multitask import RELEASED_MAXIMA, TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
@@ -18,8 +17,6 @@ from pna.training.store import ReplicaResult, Result, load
 __all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "recorded_run", "runs_of", "specs_of"]
 
 RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
-
-_NAME = re.compile(rf"({'|'.join(PROFILES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
 
 
 @dataclass(frozen=True)
@@ -132,15 +129,6 @@ class Runs:
         }
 
 
-def profile_named(name: str) -> Profile:
-    """The profile of a folder of results, as paper or paper-300-epochs."""
-    match = _NAME.fullmatch(name)
-    if not match:
-        raise ValueError(f"profile must be one of {', '.join(PROFILES)}, or with -N-seeds, -N-epochs; got {name!r}")
-    base, seeds, epochs = match.groups()
-    return PROFILES[base].changed(seeds and int(seeds), epochs and int(epochs))
-
-
 def specs_of(spec: str) -> tuple[str, ...]:
     """The specifications that a figure is drawn for: both, or one."""
     if spec not in (*SPECS, "both"):
@@ -161,16 +149,9 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}; got {experiment!r}")
     cells = EXPERIMENTS[experiment].cells(spec)
-    candidates = _budgets() if profile == RECORDED else [profile_named(profile)]
+    candidates = budgets(results_folder()) or [PROFILES["paper"]] if profile == RECORDED else [profile_named(profile)]
     tries = [_runs(experiment, spec, cells, candidate) for candidate in candidates]
     return max(tries, key=lambda runs: len(runs.found))  # the first of equals, and the fullest come first
-
-
-def _budgets() -> list[Profile]:
-    """The budgets that have a folder of results, the fullest first; the paper's if there is none."""
-    names = [path.name for path in results_folder().glob("*") if _NAME.fullmatch(path.name)]
-    profiles = [profile_named(name) for name in names] or [PROFILES["paper"]]
-    return sorted(profiles, key=lambda p: (p.divisor * p.size_step, -p.epochs, -p.seeds))
 
 
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:

@@ -40,7 +40,7 @@ def test_the_default_on_a_cpu_is_quick_and_finds_nearly_all_of_it_recorded(workf
     code, output = workflow.run("--dry-run")
     assert code == 0, output
     assert "profile quick on cpu" in output
-    assert "18 steps: 14 x notebook, 3 x train, 1 x report" in output
+    assert "21 steps: 17 x notebook, 3 x train, 1 x report" in output
     assert all(f"multitask/released/moments-{n}/16" in output for n in (3, 4, 5))
 
 

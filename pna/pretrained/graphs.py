@@ -1,0 +1,138 @@
+"""One graph of the user's, checked, in the benchmark's form; and graphs from files."""
+
+import json
+from collections.abc import Callable, Hashable
+from functools import partial
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch_geometric.data import Data
+
+from pna.multitask.generate import Adjacencies
+
+__all__ = ["FORMATS", "one_graph", "read_graph"]
+
+MOST_NODES = 4096  # the truth is computed from a dense matrix: seconds here, hours a little further on
+
+Nodes = tuple[Hashable, ...]
+
+
+def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> tuple[Nodes, Adjacencies]:
+    """The nodes' names, and a batch of this one graph with its features; what is left out is taken from Data.x."""
+    if isinstance(graph, nx.Graph):
+        nodes, adjacency, own_source, own_x = *_of_networkx(graph), None, None
+    elif isinstance(graph, Data):
+        nodes, adjacency, own_source, own_x = _of_data(graph)
+    else:
+        raise TypeError(f"graph must be a networkx graph or a torch_geometric Data, got {type(graph).__name__}")
+    if adjacency.diagonal().any():
+        raise ValueError("graph must have no loops, an edge from a node to itself")
+    source = own_source if source is None else source
+    place = 0 if source is None else _place(source, nodes)
+    features = _features(own_x if x is None else x, len(nodes))
+    return nodes, Adjacencies(adjacency[None], features[None], np.array([place]), np.zeros(1, dtype=np.int8))
+
+
+def _of_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
+    if graph.is_directed():
+        raise ValueError("graph must be undirected, got a directed one: graph.to_undirected() makes one of it")
+    if graph.is_multigraph():
+        raise ValueError("graph must have at most one edge between two nodes: networkx.Graph(graph) merges them")
+    _check_size(len(graph))
+    nodes = tuple(graph)
+    return nodes, nx.to_numpy_array(graph, nodes, dtype=bool, weight=None)
+
+
+def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray | None]:
+    if data.edge_index is None:
+        raise ValueError("Data must have an edge_index, got none")
+    N = data.num_nodes or 0
+    _check_size(N)
+    edges = data.edge_index.cpu().numpy()
+    if edges.size and not (0 <= edges.min() and edges.max() < N):
+        raise ValueError(f"edge_index must name nodes from 0 to {N - 1}, got {edges.min()} to {edges.max()}")
+    adjacency = np.zeros((N, N), dtype=bool)
+    adjacency[edges[0], edges[1]] = True
+    if (adjacency != adjacency.T).any():
+        raise ValueError("edge_index must hold every edge in both directions: torch_geometric.utils.to_undirected")
+    if int(adjacency.sum()) != edges.shape[1]:
+        raise ValueError("edge_index must hold no edge twice: torch_geometric.utils.coalesce")
+    return tuple(range(N)), adjacency, *_of_features(data.x)
+
+
+def _of_features(x: object) -> tuple[int | None, NDArray | None]:
+    """Source and feature of Data.x: the benchmark's two columns, one-hot source and feature, or the feature alone."""
+    if x is None:
+        return None, None
+    columns = np.atleast_2d(x.detach().cpu().numpy().T)
+    if len(columns) == 1:
+        return None, columns[0]
+    if len(columns) == 2 and sorted(columns[0].tolist()) == [*[0] * (columns.shape[1] - 1), 1]:
+        return int(columns[0].argmax()), columns[1]
+    raise ValueError(
+        f"Data.x must be one feature a node, [N, 1], or the benchmark's one-hot source and feature, [N, 2]; "
+        f"got {list(x.shape)}"
+    )
+
+
+def _check_size(N: int) -> None:
+    if not 2 <= N <= MOST_NODES:
+        raise ValueError(f"graph must have from 2 to {MOST_NODES:,} nodes, got {N:,}")
+
+
+def _place(source: Hashable, nodes: Nodes) -> int:
+    if source not in nodes:
+        some = ", ".join(map(repr, nodes[:5])) + (", …" if len(nodes) > 5 else "")
+        raise ValueError(f"source must be a node of the graph ({some}), got {source!r}")
+    return nodes.index(source)
+
+
+def _features(x: ArrayLike | None, N: int) -> NDArray[np.float32]:
+    if x is None:
+        return np.random.default_rng(0).random(N, dtype=np.float32)
+    try:
+        found = np.asarray(x, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"x must be a number for each node: {error}") from error
+    if found.shape != (N,) or not np.isfinite(found).all():
+        raise ValueError(f"x must be a finite number for each of the {N} nodes, [{N}]; got shape {list(found.shape)}")
+    return found
+
+
+# ---- files ----
+
+
+def _node_link_or_adjacency(path: Path) -> nx.Graph:
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    if "adjacency" in facts:
+        return nx.adjacency_graph(facts)
+    return nx.node_link_graph(facts, edges="edges" if "edges" in facts else "links")
+
+
+FORMATS: dict[str, Callable[[Path], nx.Graph]] = {
+    ".edgelist": partial(nx.read_edgelist, data=False),  # what follows the two nodes is passed over
+    ".txt": partial(nx.read_edgelist, data=False),
+    ".csv": partial(nx.read_edgelist, data=False, delimiter=","),
+    ".adjlist": nx.read_adjlist,
+    ".graphml": nx.read_graphml,
+    ".gml": nx.read_gml,
+    ".g6": nx.read_graph6,
+    ".json": _node_link_or_adjacency,
+}
+
+
+def read_graph(path: Path) -> nx.Graph:
+    """The graph of a file, in the format that its ending says."""
+    if path.suffix not in FORMATS:
+        raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}, each a format that networkx reads")
+    try:
+        graph = FORMATS[path.suffix](path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except Exception as error:  # networkx has no error of its own for a file that it stumbles over
+        raise ValueError(f"{path} does not hold one graph in the format of {path.suffix}: {error}") from error
+    if not isinstance(graph, nx.Graph):
+        raise ValueError(f"{path} must hold one graph, got several")
+    return graph

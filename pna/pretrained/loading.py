@@ -1,0 +1,131 @@
+"""From a cell's name to its trained network: safetensors with a checksum, nothing executed."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from pna.command_line import MissingData
+from pna.experiments import Cell, Figure6Run, MultiTaskRun, Profile, budgets, run_of
+from pna.files import read_tensors
+from pna.networks import build
+from pna.places import weights_folders
+from pna.pretrained.multitask import EachItsTask, MultiTaskNetwork
+from pna.pretrained.realworld import RealWorldNetwork
+from pna.realworld.networks import Network
+from pna.scalers import DegreeStatistics
+from pna.training.replicas import Lifted
+
+__all__ = ["load", "names"]
+
+Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network, and what the file says of them
+
+_UNKNOWN = DegreeStatistics(1.0, 1.0)  # δ is one of the buffers that are loaded
+
+
+def load(name: str, seed: int | None = None, depth: str | None = None) -> MultiTaskNetwork | RealWorldNetwork:
+    """The trained network of a cell, as multitask/released/pna/16, in evaluation mode on the CPU.
+
+    It is the seed with the least validation error, of the fullest budget whose weights are here; `seed` asks for
+    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is one of
+    pna.networks.architectures.DEPTHS, for a recurrent network; without it, N/2 layers as in training.
+    """
+    cell = _cell(name)
+    profile, path = _shipped(cell)[0]
+    run = run_of(cell, profile)
+    weights = _read(path, run)
+    if seed is not None and set(weights[1]["seeds"]) != {seed}:
+        weights = _of_seed(run, seed, weights[1]["seeds"])
+    with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's concern
+        return _real_world(run, weights, depth) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+
+
+def names() -> list[str]:
+    """The cells whose trained networks are here."""
+    paths = (path for folder in weights_folders() for path in folder.glob("*/*/*/*.safetensors"))
+    return sorted({str(cell) for cell in map(Cell.at, paths) if cell})
+
+
+# ---- files ----
+
+
+def _cell(name: str) -> Cell:
+    """The cell that is trained for the one of that name; its weights are here."""
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a cell's, as 'multitask/released/pna/16', got {name!r}")
+    try:
+        cell = Cell.parse(name).trained
+    except ValueError as error:
+        raise ValueError(f"{error}{_near(name)}") from error
+    if not _shipped(cell):
+        train = f"python -m pna train {cell} makes them"
+        raise MissingData(f"no weights of {cell} are here: {train}{_near(name)}")
+    return cell
+
+
+def _near(name: str) -> str:
+    """The names that may have been meant."""
+    here = names()
+    near = get_close_matches(name, here, n=4, cutoff=0.5)
+    return f"; trained networks with a name near it: {', '.join(near)}" if near else f"; {len(here)} others are here"
+
+
+def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:
+    """The weights of the best seed under each budget that has them, the fullest first."""
+    found = [
+        (profile, (folder / profile.name / cell.place).with_suffix(".safetensors"))
+        for folder in weights_folders()
+        for profile in budgets(folder, cell)
+    ]
+    return sorted(((p, path) for p, path in found if path.exists()), key=lambda pair: pair[0].thinness)
+
+
+def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
+    tensors, facts = read_tensors(path)
+    if facts.get("hash") != run.hash:
+        raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
+    return tensors, facts
+
+
+def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> Weights:
+    """The rows of one seed, out of the weights of all."""
+    if seed not in run.seeds:
+        raise ValueError(f"seed must be one of {', '.join(map(str, run.seeds))} of {run.cell}, got {seed!r}")
+    if not run.weights.exists():
+        best = f"only the best on validation (seed {shipped[0]}) comes with the package"
+        raise MissingData(
+            f"the weights of seed {seed} of {run.cell} are not here; {best}. Those of all seeds are looked for in "
+            f"{run.weights}: set PNA_DATA to the folder of the training, or train the cell again"
+        )
+    tensors, facts = _read(run.weights, run)
+    rows = [row for row, own in enumerate(facts["seeds"]) if own == seed]
+    kept = {name: facts[name][rows[0] : rows[-1] + 1] for name in ("rows", "seeds")}  # seed by seed
+    return {name: t[rows] for name, t in tensors.items()}, facts | kept
+
+
+# ---- networks ----
+
+
+def _multitask(run: MultiTaskRun, weights: Weights, depth: str | None) -> MultiTaskNetwork:
+    def fresh() -> nn.Module:
+        cell, architecture = run.cell, run.training.architecture
+        return build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture, depth or "N/2")
+
+    networks = [_filled(fresh(), weights, row) for row in range(len(weights[1]["rows"]))]
+    tasks = [run.replica_tasks[row] for row in weights[1]["rows"]]
+    network = EachItsTask(networks, tasks) if run.training.single_task else networks[0]
+    return MultiTaskNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
+
+
+def _real_world(run: Figure6Run, weights: Weights, depth: str | None) -> RealWorldNetwork:
+    if depth is not None:
+        raise ValueError(f"depth is for the networks of the multi-task benchmark; {run.cell} has four layers")
+    network = _filled(Network(run.model, run.dataset, _UNKNOWN), weights, 0)
+    return RealWorldNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
+
+
+def _filled(network: nn.Module, weights: Weights, row: int) -> nn.Module:
+    tensors = weights[0]
+    network.load_state_dict(Lifted(network).weights(tensors["theta"][row], tensors["state"][row]))
+    return network

@@ -1,0 +1,114 @@
+"""A trained network of the multi-task benchmark, and what it says of one graph."""
+
+import warnings
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import networkx as nx
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from pna.multitask import TASKS, GraphSet, Spec, Split, make
+from pna.multitask.generate import Adjacencies
+from pna.multitask.labels import NODE_TASKS, label
+from pna.networks import GraphBatch
+from pna.pretrained.graphs import one_graph
+from pna.pretrained.prediction import Prediction
+from pna.pretrained.trained import Trained
+
+__all__ = ["EachItsTask", "MultiTaskNetwork"]
+
+
+class EachItsTask(nn.Module):
+    """Six networks, each trained on one task: what each says of its own."""
+
+    def __init__(self, networks: Sequence[nn.Module], tasks: Sequence[int]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(network for _, network in sorted(zip(tasks, networks, strict=True)))
+
+    def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Node predictions [V, 3] and graph predictions [G, 3]."""
+        every = [network(batch) for network in self.networks]
+        own = [every[task][task // 3][:, task % 3] for task in range(len(TASKS))]
+        return torch.stack(own[:3], dim=1), torch.stack(own[3:], dim=1)
+
+
+class MultiTaskNetwork(Trained):
+    """The six properties of a graph, from a network that was trained on random graphs of 15 to 24 nodes."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of nodes of the training graphs."""
+        return self._train.sizes
+
+    @property
+    def maxima(self) -> NDArray[np.float32]:
+        """The largest training labels, [6]: the units that the network itself answers in."""
+        return _maxima(self.run.cell.data_spec, self._train)
+
+    @property
+    def _train(self) -> Split:
+        return self.run.splits_of(self.run.training.collection)[0]
+
+    @torch.no_grad()
+    def predict(self, graph: nx.Graph | Data, source: Hashable = None, x: ArrayLike | None = None) -> Prediction:
+        """The six properties of an undirected graph in their own units, beside the truth.
+
+        `source` is where shortest paths start: a node of a networkx graph, or a number; without it, that of Data.x
+        as the benchmark has it, or the first node. `x` is the feature of each node, [N], that the Laplacian is applied
+        to; without it, that of Data.x, or numbers from [0, 1) that are always the same. Edge weights are passed over.
+
+        Warns of a graph that is unlike those of the training; how far the network can then be trusted, figure 5 shows.
+        """
+        nodes, adjacencies = one_graph(graph, source, x)
+        outside = tuple(self._outside(adjacencies))
+        for words in outside:
+            warnings.warn(words, stacklevel=3)  # past no_grad, where the caller is
+        spec = self.run.cell.data_spec
+        labelled = GraphSet.of(adjacencies, *label(adjacencies, spec))  # in their own units
+        (batch,) = replace(labelled, maxima=self.maxima).batches(1)
+        weight = next(self.parameters())
+        found = self.eval()(GraphBatch.of(batch, weight.device, weight.dtype))
+        predicted = [column.cpu().numpy() for part in found for column in part.double().T]  # [N] or [1] for each task
+        true = [*labelled.node_labels.T, *labelled.graph_labels.T]
+        return Prediction(
+            cell=self.cell,
+            seeds=self.seeds,
+            nodes=nodes,
+            edges=int(adjacencies.adjacency.sum()) // 2,
+            source=nodes[int(adjacencies.source[0])],
+            predicted=_by_task([y * unit for y, unit in zip(predicted, self.maxima.tolist(), strict=True)]),
+            true=_by_task(true),
+            bipartite_counts_as_unconnected=spec.connected == "released",
+            outside=outside,
+        )
+
+    def _outside(self, graphs: Adjacencies) -> Iterator[str]:
+        """In what ways a graph is unlike those of the training."""
+        N, low, high = graphs.x.shape[1], min(self.sizes), max(self.sizes)
+        if not low <= N <= high:
+            trained = f"{low} to {high}" if low < high else str(low)
+            yield (
+                f"the graph has {N} nodes, and {self.cell} was trained on graphs of {trained}: "
+                "errors grow outside that range, and quickly for larger graphs"
+            )
+        if isolated := int((~graphs.adjacency[0].any(axis=1)).sum()):
+            yield f"the graph has {isolated} isolated node{'s' * (isolated > 1)}, and no training graph had any"
+        if not ((graphs.x >= 0) & (graphs.x <= 1)).all():
+            yield "x has numbers outside [0, 1], from which the features of the training graphs were drawn"
+
+
+def _by_task(columns: Sequence[NDArray]) -> dict[str, NDArray]:
+    """An array [N] for each task of the nodes, a number for each of the graph."""
+    pairs = zip(TASKS, columns, strict=True)
+    return {task.name: column if task in NODE_TASKS else column[0] for task, column in pairs}
+
+
+@lru_cache
+def _maxima(spec: Spec, train: Split) -> NDArray[np.float32]:
+    """Those of the training set, which is drawn again in a second or less."""
+    return make(spec, [train]).maxima

@@ -1,0 +1,81 @@
+"""What a network says of one graph, beside the truth."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pna.multitask.card import table
+from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS
+from pna.training.store import finite
+
+__all__ = ["Prediction"]
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The six properties, predicted and true, by task: an array [N] of a node property, a number of a graph's."""
+
+    cell: str
+    seeds: tuple[int, ...]
+    nodes: tuple[Hashable, ...]  # by name, in the order of the arrays
+    edges: int
+    source: Hashable  # where the shortest paths start
+    predicted: dict[str, NDArray[np.float64]]
+    true: dict[str, NDArray[np.float32]]
+    bipartite_counts_as_unconnected: bool  # D1, in what the network learned and in `true`
+    outside: tuple[str, ...] = ()  # in what ways the graph is unlike those of the training
+
+    def __getitem__(self, task: str) -> tuple[NDArray, NDArray]:
+        """Predicted and true, of one task."""
+        if task not in self.predicted:
+            raise KeyError(f"task must be one of {', '.join(self.predicted)}; got {task!r}")
+        return self.predicted[task], self.true[task]
+
+    @property
+    def facts(self) -> dict:
+        """All of it as JSON; null for a prediction that is not finite."""
+        predicted = {
+            name: [finite(y) for y in values.tolist()] if values.ndim else finite(values.item())
+            for name, values in self.predicted.items()
+        }
+        return {
+            "cell": self.cell,
+            "seeds": list(self.seeds),
+            "nodes": [node if isinstance(node, str | int) else str(node) for node in self.nodes],
+            "edges": self.edges,
+            "source": self.source if isinstance(self.source, str | int) else str(self.source),
+            "predicted": predicted,
+            "true": {name: values.tolist() for name, values in self.true.items()},
+            "bipartite_counts_as_unconnected": self.bipartite_counts_as_unconnected,
+            "outside": list(self.outside),
+        }
+
+    def __repr__(self) -> str:
+        seeds = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
+        head = f"{self.cell}, {seeds}: a graph of {len(self.nodes)} nodes and {self.edges} edges"
+        parts = [head, self._graph(), self._nodes()]
+        if self.bipartite_counts_as_unconnected:
+            parts.append("* as released, a graph counts as connected if it is connected and not bipartite")
+        return "\n\n".join([*parts, *(f"Beware: {words}." for words in self.outside)])
+
+    def _graph(self) -> str:
+        star = {"connected": "*"} if self.bipartite_counts_as_unconnected else {}
+        rows = (
+            (task.title + star.get(task.name, ""), _text(self.predicted[task.name]), _text(self.true[task.name]))
+            for task in GRAPH_TASKS
+        )
+        return table(("of the graph", "predicted", "true"), rows)
+
+    def _nodes(self) -> str:
+        columns = [values[task.name] for task in NODE_TASKS for values in (self.predicted, self.true)]
+        titles = {"sssp": f"path from {self.source}", "eccentricity": "eccentricity", "laplacian": "Laplacian"}
+        header = ["node", *(word for task in NODE_TASKS for word in (titles[task.name], "true"))]
+        return table(header, ((node, *map(_text, row)) for node, *row in zip(self.nodes, *columns, strict=True)))
+
+
+def _text(value: float) -> str:
+    """Two digits, and a whole number as such where it is the truth."""
+    whole = isinstance(value, np.float32) and float(value).is_integer()
+    return f"{value:.0f}" if whole else f"{value:.2f}"

@@ -1,0 +1,69 @@
+"""A trained network of figure 6, and what it says of one molecule or one image's superpixels."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pna.pretrained.trained import Trained
+from pna.realworld.batches import Resident
+from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
+from pna.realworld.data.molecules import molhiv_graph, zinc_graph
+
+__all__ = ["RealWorldNetwork"]
+
+_FROM_SMILES = {"zinc": zinc_graph, "molhiv": molhiv_graph}
+
+
+class RealWorldNetwork(Trained):
+    """Constrained solubility (ZINC), activity against HIV (MolHIV), or the class of an image (CIFAR10, MNIST)."""
+
+    @torch.no_grad()
+    def predict(self, graph: str | Data) -> float | Tensor:
+        """ZINC's target, the probability of MolHIV's, or those of the ten classes, [10].
+
+        A molecule is a SMILES (this needs rdkit, for MolHIV ogb too) or, as an image always is, a Data with the
+        data set's features: x [N, ·], edge_index [2, E], edge_attr [E, ·].
+        """
+        data, model = self.run.dataset, self.run.model
+        weight = next(self.parameters())
+        resident = Resident(data, Graphs.of([self._graph(graph)]), weight.device, weight.dtype)
+        index = torch.zeros(1, dtype=torch.long, device=weight.device)
+        found = self.eval()(resident.batch(index, resident.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
+        if data.task == "classes":
+            return found.softmax(0)
+        return (found if data.task == "regression" else found.sigmoid()).item()
+
+    def _graph(self, graph: str | Data) -> Graph:
+        data = self.run.dataset
+        if isinstance(graph, str):
+            if data.superpixels:
+                raise ValueError(f"graph must be a torch_geometric Data for {data.title}, got the text {graph!r}")
+            return _FROM_SMILES[data.name]((graph, 0.0))
+        if not isinstance(graph, Data):
+            allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
+            raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")
+        x = _rows("x", graph.x, data.node_categories, data.node_numbers)
+        wanted = self.run.model.edge_dim > 0
+        messages = graph.edge_index.shape[1]
+        edge = np.zeros((messages, len(data.edge_categories) or data.edge_numbers), dtype=np.uint8)
+        if wanted:
+            edge = _rows("edge_attr", graph.edge_attr, data.edge_categories, data.edge_numbers)
+        degree, source, order = sort_by_target(graph.edge_index.cpu().numpy(), len(x))
+        return Graph(x, degree, source, edge[order], 0.0)
+
+
+def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers: int) -> NDArray:
+    """Features as the data set keeps them, [rows, features]."""
+    width = len(categories) or numbers
+    if value is None:
+        raise ValueError(f"Data must have {name}, {width} a row; got none")
+    rows = value.cpu().numpy().reshape(len(value), -1)
+    if rows.shape[1] != width:
+        raise ValueError(f"{name} must have {width} {'number' if width == 1 else 'numbers'} a row, got {rows.shape[1]}")
+    if not categories:
+        return rows.astype(np.float32)
+    if ((rows < 0) | (rows >= categories)).any():
+        raise ValueError(f"{name} must be categories, each from 0 and less than {categories}")
+    return rows.astype(np.uint8)

@@ -1,0 +1,85 @@
+"""A reader's own comparison: some models, one task, one test set, as the figure notebooks offer it."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pna.experiments import Cell
+from pna.multitask import TASKS
+from pna.networks import MODELS
+from pna.report.runs import RECORDED, Run, Runs, runs_of, specs_of
+from pna.report.scores import SPLIT, score
+from pna.report.style import GREY, MARKERS, MODEL_COLOURS, SMALL, STYLE, WARN, WIDTH, budget_text
+
+__all__ = ["compare"]
+
+_TASKS = {"average": None} | {task.name: place for place, task in enumerate(TASKS)}
+
+
+def compare(
+    experiment: str,
+    models: Sequence[str] | None = None,
+    task: str = "average",
+    tested_on: str = SPLIT,
+    spec: str = "both",
+    profile: str = RECORDED,
+) -> Figure:
+    """log10 MSE of these models on one task and test set with its 95 % interval, best first; no file is written.
+
+    models: names of `python -m pna models`, by default all of the experiment; task: average or one of the six;
+    tested_on: a test set of the recorded runs, as multitask/test, families/line or extrapolation/test_95_100.
+    """
+    import matplotlib.pyplot as plt  # which tells a notebook how to show figures
+
+    if task not in _TASKS:
+        raise ValueError(f"task must be one of {', '.join(_TASKS)}; got {task!r}")
+    sides = [runs_of(experiment, one, profile) for one in specs_of(spec)]
+    with plt.rc_context(STYLE):
+        rows = [_chosen(runs, models) for runs in sides]
+        height = sum(0.7 + 0.22 * len(chosen) for chosen in rows)
+        figure, axes = plt.subplots(len(sides), 1, figsize=(WIDTH, height), layout="constrained", squeeze=False)
+        plt.close(figure)
+        for axis, runs, chosen in zip(axes[:, 0], sides, rows, strict=True):
+            _draw(axis, runs, chosen, task, tested_on)
+    return figure
+
+
+def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, Run]:
+    known = {cell.model for cell in [*runs.found, *runs.missing]}
+    if unknown := set(models or ()) - known:
+        raise ValueError(
+            f"models must be among {', '.join(sorted(known))}; got {', '.join(map(repr, sorted(unknown)))}"
+        )
+    return {cell: run for cell, run in runs.found.items() if models is None or cell.model in models}
+
+
+def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, Run], task: str, tested_on: str) -> None:
+    """The rows of one specification, with their distance from the best."""
+    found = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
+    order = sorted(found, key=lambda cell: found[cell].value)
+    for y, cell in enumerate(order):
+        one = found[cell]
+        reach = one.interval[1] - one.value if one.known else None
+        axis.errorbar(one.value, y, xerr=reach, fmt=MARKERS[cell.model], ms=5, color=MODEL_COLOURS[cell.model])
+        gap = f"{one.value:.2f}" if not y else f"{one.value:.2f} ({one.value - found[order[0]].value:+.2f})"
+        axis.text(1.02, y, gap.replace("-", "−"), transform=axis.get_yaxis_transform(), va="center", color=GREY)
+    axis.set_yticks(range(len(order)), [_title(cell) for cell in order])
+    axis.set_ylim(max(len(order), 1) - 0.5, -0.5)
+    axis.set_xlabel(f"log₁₀ MSE: {task} on {tested_on}")
+    axis.grid(axis="x")
+    missing = f"; {len(runs.missing)} cells of the figure are not recorded" if runs.missing else ""
+    axis.set_title(budget_text(runs) + missing, color=GREY if runs.full else WARN, fontsize=SMALL)
+
+
+def _split(run: Run, tested_on: str) -> str:
+    if tested_on not in run.splits:
+        raise ValueError(f"tested_on must be one of {', '.join(run.splits)}; got {tested_on!r}")
+    return tested_on
+
+
+def _title(cell: Cell) -> str:
+    """The model, and what sets this cell apart from the other cells of its model."""
+    more = [cell.training] if cell.training != "multitask" else []
+    more += [f"{cell.hidden} features"] if cell.hidden != 16 else []
+    return MODELS[cell.model].title + (f", {', '.join(more)}" if more else "")

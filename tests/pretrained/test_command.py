@@ -1,0 +1,160 @@
+"""`python -m pna predict`: a graph in a file."""
+
+import json
+
+import networkx as nx
+import pytest
+
+from pna.__main__ import main
+from pna.pretrained import names
+from pna.pretrained.graphs import FORMATS, read_graph
+
+GRAPH = nx.connected_watts_strogatz_graph(16, 4, 0.3, seed=1)
+
+
+def write_json(graph, path):
+    path.write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
+
+
+def write_old_json(graph, path):
+    path.write_text(json.dumps(nx.node_link_data(graph, edges="links")))
+
+
+def write_adjacency(graph, path):
+    path.write_text(json.dumps(nx.adjacency_data(graph)))
+
+
+WRITERS = {
+    "a.edgelist": nx.write_edgelist,
+    "a.txt": lambda graph, path: nx.write_edgelist(graph, path, data=False),
+    "a.csv": lambda graph, path: nx.write_edgelist(graph, path, data=False, delimiter=","),
+    "a.adjlist": nx.write_adjlist,
+    "a.graphml": nx.write_graphml,
+    "a.gml": nx.write_gml,
+    "a.g6": nx.write_graph6,
+    "a.json": write_json,
+    "old.json": write_old_json,
+    "adjacency.json": write_adjacency,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_graph(tmp_path, name):
+    WRITERS[name](GRAPH, tmp_path / name)
+    found = nx.relabel_nodes(read_graph(tmp_path / name), int)
+    assert {frozenset(edge) for edge in found.edges} == {frozenset(edge) for edge in GRAPH.edges}
+
+
+def test_every_format_is_tried_above():
+    assert {"." + name.rpartition(".")[2] for name in WRITERS} == set(FORMATS)
+
+
+def test_weights_in_an_edge_list_are_passed_over(tmp_path):
+    path = tmp_path / "a.edgelist"
+    path.write_text("# a comment\na b 0.5\nb c 1.5\n")
+    assert sorted(map(sorted, read_graph(path).edges)) == [["a", "b"], ["b", "c"]]
+
+
+@pytest.fixture
+def file(tmp_path):
+    nx.write_edgelist(GRAPH, tmp_path / "graph.edgelist")
+    return str(tmp_path / "graph.edgelist")
+
+
+def test_it_prints_both_tables(file, capsys):
+    assert main(["predict", file, "--source", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("multitask/released/pna/16, seed 8: a graph of 16 nodes and 32 edges\n")
+    assert "path from 3" in out
+    assert err == ""
+
+
+def test_as_json(file, capsys):
+    assert main(["predict", file, "--json", "--cell", "multitask/described/gat/16"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["cell"] == "multitask/described/gat/16"
+    assert facts["true"]["diameter"] == nx.diameter(GRAPH)
+    assert sorted(map(int, facts["nodes"])) == list(range(16))
+    assert {len(facts["predicted"][name]) for name in ("sssp", "eccentricity", "laplacian")} == {16}
+
+
+def test_a_graph_outside_the_training_is_said(tmp_path, capsys):
+    nx.write_graph6(nx.petersen_graph(), tmp_path / "petersen.g6")
+    assert main(["predict", str(tmp_path / "petersen.g6")]) == 0
+    assert "Beware: the graph has 10 nodes" in capsys.readouterr().out
+    assert main(["predict", str(tmp_path / "petersen.g6"), "--json", "--source", "9"]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("pna predict: the graph has 10 nodes")
+    assert json.loads(out)["source"] == 9
+
+
+def test_list(capsys):
+    assert main(["predict", "--list"]) == 0
+    assert capsys.readouterr().out.split() == names()
+
+
+# ---- bad input ----
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.png", "", "must end in one of .edgelist"),
+        ("a", "", "must end in one of .edgelist"),
+        ("a.edgelist", "", "from 2 to 4,096 nodes, got 0"),
+        ("a.edgelist", "1 1\n2 3\n", "graph must have no loops"),
+        ("a.graphml", "<graphml", "does not hold one graph in the format of .graphml"),
+        ("a.gml", "graph [ node", "does not hold one graph in the format of .gml"),
+        ("a.gml", 'graph [ directed 1 node [ id 0 label "a" ] node [ id 1 label "b" ] ]', "must be undirected"),
+        ("a.json", "{}", "does not hold one graph in the format of .json"),
+        ("a.json", "[1, 2]", "does not hold one graph in the format of .json"),
+        ("a.json", "no", "does not hold one graph in the format of .json"),
+        ("a.g6", "Bw\nBw\n", "must hold one graph, got several"),
+        ("a.g6", "\x01", "does not hold one graph in the format of .g6"),
+    ],
+)
+def test_a_file_that_holds_no_such_graph_is_told_in_words(tmp_path, capsys, name, text, words):
+    (tmp_path / name).write_text(text)
+    assert main(["predict", str(tmp_path / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("pna predict: ")
+    assert words in err
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path, capsys):
+    assert main(["predict", str(tmp_path / "a.edgelist")]) == 2
+    assert "a.edgelist cannot be read: No such file" in capsys.readouterr().err
+    (tmp_path / "b.edgelist").write_bytes(b"\xff\xfe\x00\x80 \x81\n")
+    assert main(["predict", str(tmp_path / "b.edgelist")]) == 2
+    assert "b.edgelist does not hold one graph" in capsys.readouterr().err
+    (tmp_path / "c.edgelist").mkdir()
+    assert main(["predict", str(tmp_path / "c.edgelist")]) == 2
+    assert "c.edgelist cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--cell", "multitask/released/pna/61"], 2, "name near it: multitask/released/pna/16"),
+        (["--cell", "multitask/released/pna/64"], 4, "no weights of multitask/released/pna/64 are here"),
+        (["--source", "99"], 2, "source must be a node of the graph"),
+        (["--seed", "99"], 2, "seed must be one of 0, 1"),
+    ],
+)
+def test_other_bad_values(file, capsys, options, code, words):
+    assert main(["predict", file, *options]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_network_of_molecules_is_not_asked_about_a_graph(file, shelf, capsys):
+    run = shelf.run("zinc/released/pna/edges")
+    shelf.put(run, run.shipped, [0])
+    assert main(["predict", file, "--cell", "zinc/released/pna/edges"]) == 2
+    assert "cell must be of the multi-task benchmark" in capsys.readouterr().err
+
+
+def test_a_file_is_needed():
+    with pytest.raises(SystemExit) as stop:
+        main(["predict"])
+    assert stop.value.code == 2

@@ -1,0 +1,98 @@
+"""Trained networks of figure 6: what they say of a molecule or an image."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import pna
+from pna.realworld.batches import Resident
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.graphs import Graphs
+from pna.realworld.data.molecules import zinc_graph
+
+ZINC = "zinc/released/pna/edges"
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+
+
+@pytest.fixture
+def kept(shelf):
+    """A network of that name, kept as a training keeps it."""
+
+    def put(name):
+        run = shelf.run(name)
+        return shelf.put(run, run.shipped, [0])[0].eval(), pna.load(name)
+
+    return put
+
+
+def as_data(graph):
+    target = torch.arange(len(graph.x)).repeat_interleave(torch.from_numpy(graph.degree).long())
+    edge_index = torch.stack([torch.from_numpy(graph.source).long(), target])
+    return Data(x=torch.from_numpy(graph.x), edge_index=edge_index, edge_attr=torch.from_numpy(graph.edge))
+
+
+def test_a_molecule_by_its_smiles_or_as_data_is_what_the_network_says_of_a_batch(kept):
+    pytest.importorskip("rdkit")
+    network, loaded = kept(ZINC)
+    graph = zinc_graph((ASPIRIN, 0.0))
+    resident = Resident(DATASETS["zinc"], Graphs.of([graph] * 3))
+    with torch.no_grad():
+        batch = resident.batch(torch.arange(3), resident.largest(3))
+        expected = network(batch)
+        torch.testing.assert_close(loaded(batch), expected)
+    assert isinstance(loaded.predict(ASPIRIN), float)
+    for molecule in (ASPIRIN, as_data(graph)):
+        assert loaded.predict(molecule) == pytest.approx(expected[0].item(), rel=1e-4, abs=1e-5)
+
+
+def test_the_order_of_the_edges_is_no_concern(kept):
+    pytest.importorskip("rdkit")
+    _, loaded = kept(ZINC)
+    data = as_data(zinc_graph((ASPIRIN, 0.0)))
+    order = torch.randperm(data.edge_index.shape[1])
+    shuffled = Data(x=data.x, edge_index=data.edge_index[:, order], edge_attr=data.edge_attr[order])
+    assert loaded.predict(shuffled) == pytest.approx(loaded.predict(data), rel=1e-4, abs=1e-5)
+
+
+def test_of_molhiv_it_is_a_probability_and_edge_features_are_not_needed(kept):
+    pytest.importorskip("ogb")
+    _, loaded = kept("molhiv/released/pna/no-edges")
+    assert 0 < loaded.predict(ASPIRIN) < 1
+    ring = torch.arange(6)
+    edge_index = torch.cat([torch.stack([ring, ring.roll(1)]), torch.stack([ring.roll(1), ring])], dim=1)
+    assert 0 < loaded.predict(Data(x=torch.zeros(6, 9, dtype=torch.long), edge_index=edge_index)) < 1
+
+
+def test_of_an_image_it_is_a_probability_for_each_class(kept):
+    _, loaded = kept("mnist/released/pna/no-edges")
+    data = Data(x=torch.rand(10, 3), edge_index=torch.randint(0, 10, (2, 40)))
+    assert loaded.predict(data).shape == (10,)
+    assert loaded.predict(data).sum().item() == pytest.approx(1, abs=1e-5)
+    with pytest.raises(ValueError, match="graph must be a torch_geometric Data for MNIST, got the text 'CC'"):
+        loaded.predict("CC")
+
+
+BOND = torch.tensor([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "message"),
+    [
+        (7, TypeError, "graph must be a SMILES or a torch_geometric Data, got int"),
+        (Data(edge_index=BOND), ValueError, "Data must have x, 1 a row; got none"),
+        (Data(x=torch.zeros(2, 1, dtype=torch.long), edge_index=BOND), ValueError, "Data must have edge_attr"),
+        (Data(x=torch.zeros(2, 4), edge_index=BOND), ValueError, "x must have 1 number a row, got 4"),
+        (Data(x=torch.full((2, 1), 28), edge_index=BOND), ValueError, r"x must be categories, .* less than \(28,\)"),
+    ],
+)
+def test_what_it_cannot_take(kept, graph, error, message):
+    _, loaded = kept(ZINC)
+    with pytest.raises(error, match=message):
+        loaded.predict(graph)
+
+
+def test_a_smiles_that_is_none(kept):
+    pytest.importorskip("rdkit")
+    _, loaded = kept(ZINC)
+    with pytest.raises(ValueError, match="RDKit cannot read the SMILES 'no molecule'"):
+        loaded.predict("no molecule")

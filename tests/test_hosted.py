@@ -1,0 +1,112 @@
+"""Binder and Colab: what they install is what the lock pins; badges lead to the repository, once it has an address."""
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from tests.test_repository import LOCK, PROJECT, normal
+
+ROOT = Path(__file__).parents[1]
+BINDER = (ROOT / ".binder" / "requirements.txt").read_text()
+ADDRESS = yaml.safe_load((ROOT / "CITATION.cff").read_text()).get("repository-code", "")
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def needed(requirements):
+    """Every package that these need, by the metadata of what is installed, with who asks for it."""
+    waiting, seen = [(requirement, "pna") for requirement in requirements], {}
+    while waiting:
+        text, who = waiting.pop()
+        one = Requirement(text)
+        key = (normal(one.name), frozenset(one.extras))
+        if key in seen or not any(
+            one.marker is None or one.marker.evaluate({"extra": e}) for e in (*who_extras(who), "")
+        ):
+            continue
+        seen[key] = (one, who)
+        if not one.name.startswith("nvidia"):  # of torch with CUDA, which Binder does without
+            more = importlib.metadata.requires(one.name) or []
+            waiting += [(text, f"{one.name}[{','.join(one.extras)}]") for text in more]
+    return seen.values()
+
+
+def who_extras(who):
+    return re.findall(r"[\w-]+", who.partition("[")[2])
+
+
+def test_binder_takes_the_lock_and_the_extras_of_the_notebooks():
+    lines = [line for line in BINDER.splitlines() if not line.startswith("#")]
+    assert "--constraint ../requirements.lock" in lines  # as seen from .binder/
+    (package,) = (line for line in lines if line.startswith("--editable"))
+    assert set(re.findall(r"\w+", package)) - {"editable"} <= set(EXTRAS)
+    version = (ROOT / ".binder" / "runtime.txt").read_text().strip().removeprefix("python-")
+    from packaging.specifiers import SpecifierSet
+
+    assert SpecifierSet(PROJECT["requires-python"]).contains(version)
+
+
+def test_all_that_binder_needs_is_pinned_within_what_each_package_allows():
+    extras = [requirement for name in ("notebooks", "verification") for requirement in EXTRAS[name]]
+    found = list(needed([*PROJECT["dependencies"], *extras]))
+    assert len(found) > 80
+    loose = {"setuptools", "pip", "triton", "cuda-toolkit", "cuda-bindings", "cuda-pathfinder"}  # of torch with CUDA
+    for one, who in found:
+        name = normal(one.name)
+        if name in LOCK:
+            assert one.specifier.contains(LOCK[name], prereleases=True), f"{who} needs {one}"
+        else:
+            assert name in loose or name.startswith("nvidia"), f"{who} needs {one}, which the lock does not pin"
+
+
+def test_on_colab_the_introduction_needs_no_more_than_is_installed_there():
+    """torch, PyTorch Geometric, safetensors, and what Colab has: matplotlib and scipy."""
+    script = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"flint", "papermill", "snakemake", "rdkit", "ogb", "hypothesis", "pytest",
+                                  "latex2mathml", "mkdocs", "ipywidgets", "verification"}:
+            raise ImportError(f"the introduction must not import {name}")
+sys.meta_path.insert(0, Hidden())
+from pna import PNAConv
+from pna.report.introduction import fit, plot, toy_graphs
+print(len(toy_graphs(2)))
+"""
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert run.stdout.strip() == "2", run.stderr
+
+
+def test_badges_and_the_first_cell_have_the_address_of_the_citation_file():
+    """Without an address there is no badge, rather than a broken one."""
+    cells = json.loads((ROOT / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
+    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == ADDRESS
+    badges = re.findall(
+        r"\((https://(?:colab\.research\.google\.com|mybinder\.org)/[^)]*introduction\.ipynb)\)", readme()
+    )
+    place = ADDRESS.removeprefix("https://github.com/").removesuffix(".git")
+    assert len(badges) == (2 if ADDRESS else 0)
+    assert all(place in badge for badge in badges)
+
+
+def readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("colab", [False, True])
+def test_the_first_cell_installs_on_colab_alone(monkeypatch, colab):
+    cells = json.loads((ROOT / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
+    called = []
+    monkeypatch.setattr(subprocess, "run", lambda words, **options: called.append(words))
+    if colab:
+        monkeypatch.setitem(sys.modules, "google.colab", object())
+    exec(code, {})
+    assert [words[1:4] for words in called] == [["-m", "pip", "install"]] * colab

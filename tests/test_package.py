@@ -1,0 +1,151 @@
+"""The package as a stranger gets it: what is in the wheel and the sdist, and a fresh environment with the wheel."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pna
+
+ROOT = Path(__file__).parents[1]
+WEIGHTS = {
+    path.relative_to(ROOT / "results").as_posix() for path in (ROOT / "results").glob("paper*/*/*/*.safetensors")
+}
+MIB = 2**20
+
+
+def build(source, folder):
+    """A wheel and an sdist, by the back end that pyproject.toml names."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=source, check=True)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return build(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+def sources():
+    """The files of the package, as they lie here."""
+    files = (path for path in (ROOT / "pna").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT).as_posix() for path in files}
+
+
+# ---- what is in it ----
+
+
+def test_the_wheel_is_the_package_and_the_weights_of_a_paper_budget(built):
+    names = zipfile.ZipFile(built[0]).namelist()
+    inside = {name for name in names if not name.startswith(f"pna-{pna.__version__}.dist-info/")}
+    assert inside == sources() | {f"pna/weights/{name}" for name in WEIGHTS}
+    assert built[0].stat().st_size < 5 * MIB
+
+
+def test_it_says_who_what_and_where(built):
+    facts = zipfile.ZipFile(built[0]).read(f"pna-{pna.__version__}.dist-info/METADATA").decode()
+    assert f"\nVersion: {pna.__version__}\n" in facts
+    for field in (
+        "Author",
+        "Classifier",
+        "Project-URL",
+        "Requires-Dist: safetensors",
+        "Provides-Extra",
+        "License-Expression: MIT",
+    ):
+        assert f"\n{field}" in facts
+
+
+def test_the_sdist_is_lean_and_makes_the_same_wheel(built, tmp_path):
+    with tarfile.open(built[1]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    top = {path.name for path in (tmp_path / f"pna-{pna.__version__}").iterdir()}
+    needed = {"pna", "results", "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "pyproject.toml"}
+    assert top == needed | {"PKG-INFO", ".gitignore"}
+    assert built[1].stat().st_size < 5 * MIB
+    wheel, _ = build(tmp_path / f"pna-{pna.__version__}", tmp_path / "dist")
+    assert sorted(zipfile.ZipFile(wheel).namelist()) == sorted(zipfile.ZipFile(built[0]).namelist())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("twine") is None, reason="needs twine, which is not in the lock")
+def test_an_index_would_take_both(built):
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, built)], check=True)
+
+
+# ---- a fresh environment ----
+
+USE = """
+import json, sys, warnings
+import networkx as nx
+import pna
+assert pna.__file__.startswith(sys.prefix), pna.__file__
+
+for block in json.loads(sys.argv[1]):
+    exec(compile(block, "README.md", "exec"), {"__name__": "example"})
+
+network = pna.load("multitask/released/pna/16")
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    found = network.predict(nx.petersen_graph())
+assert len(found.nodes) == 10 and found.true["diameter"] == 2
+assert any("trained on graphs of 15 to 24" in str(warning.message) for warning in heard)
+
+from pna.__main__ import main
+from pna.pretrained import names
+assert len(names()) == int(sys.argv[2]), names()
+nx.write_edgelist(nx.petersen_graph(), "petersen.edgelist")
+assert main(["predict", "petersen.edgelist", "--source", "3"]) == 0
+try:
+    import verification
+    raise SystemExit("the wheel installs verification")
+except ImportError:
+    print("all of it works")
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh(built, tmp_path_factory):
+    """An environment with the wheel; what it needs is borrowed from this one, since torch takes minutes to install."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder / "env", with_pip=False, symlinks=os.name != "nt")
+    places = sysconfig.get_paths(vars={"base": str(folder / "env"), "platbase": str(folder / "env")})
+    python = Path(places["scripts"]) / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(built[0])], check=True)
+    borrowed = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    (Path(places["purelib"]) / "borrowed.pth").write_text(
+        "\n".join(borrowed)
+    )  # after its own; editable ones are not read
+    return folder, python
+
+
+def run(fresh, *command):
+    folder, python = fresh
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PNA_", "PYTHON"))}
+    environment = kept | {"PNA_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [str(python.parent / command[0]), *command[1:]], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_wheel_works_in_a_fresh_environment_outside_the_clone(fresh):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert any("pna.load(" in block for block in blocks)
+    out = run(fresh, "python", "-c", USE, json.dumps(blocks), str(len({name.split("/", 1)[1] for name in WEIGHTS})))
+    assert out.endswith("all of it works\n")
+    assert "path from 3" in out
+
+
+def test_the_console_script(fresh):
+    assert run(fresh, "pna", "--version") == f"pna {pna.__version__}\n"

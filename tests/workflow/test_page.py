@@ -1,0 +1,85 @@
+"""Executed notebooks as pages: text, formulas, code, what was said and what was drawn."""
+
+import base64
+import json
+import re
+
+from pna.report.draw import FIGURES, NOTEBOOKS, files_of
+from tests.workflow.conftest import ROOT
+from workflow.page import main, marked, render
+
+PIXEL = base64.b64encode(b"\x89PNG no picture").decode()
+
+
+def markdown(text):
+    return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def code(text, *outputs, tags=()):
+    return {"cell_type": "code", "metadata": {"tags": list(tags)}, "source": text, "outputs": list(outputs)}
+
+
+def shown(**data):
+    return {"output_type": "display_data", "data": data}
+
+
+def test_a_page_has_the_notebooks_parts_in_their_order():
+    said = {"output_type": "stream", "name": "stdout", "text": "x < 1\n"}
+    warned = {"output_type": "stream", "name": "stderr", "text": "a warning\n"}
+    cells = [
+        markdown("# A `title` & more\n\nwords"),
+        code("print(1)  # one", said, warned),
+        code("a = 1", shown(**{"image/png": PIXEL}), shown(**{"text/markdown": "| a |\n| --- |\n| 1 |"})),
+        code("injected = True", tags=["injected-parameters"]),
+    ]
+    page = render(cells)
+    parts = [
+        "<title>A `title` &amp; more</title>",
+        "<code>title</code>",
+        "# one",
+        "x &lt; 1",
+        "data:image/png",
+        "<td>1</td>",
+    ]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "a warning" not in page
+    assert "injected" not in page
+
+
+def test_formulas_are_mathml_and_leave_no_dollar():
+    text = marked("of $\\mu_i$ and\n\n$$\\sigma = \\sqrt{a_1\n+ b_2}$$\n\nthe `code`")
+    assert text.count("<math") == 2
+    assert 'display="block"' in text
+    assert "$" not in text
+    assert "<em>" not in text
+
+
+def test_pictures_of_figures_are_linked_and_say_what_they_show():
+    image = f'<img alt="figure4a_released" style="max-width: 100%" src="data:image/png;base64,{PIXEL}">'
+    page = render([markdown("# t"), code("draw()", shown(**{"text/html": image}))])
+    assert 'src="../figure4a_released.png"' in page
+    assert "data:image" not in page
+    assert re.search(r'<img alt="[^"]{20,}\(released\)"', page)
+
+
+def test_written_as_a_file(tmp_path):
+    (tmp_path / "executed.ipynb").write_text(json.dumps({"cells": [markdown("# t\n\nwords")]}))
+    assert main(str(tmp_path / "executed.ipynb"), str(tmp_path / "pages" / "t.html")) == 0
+    assert "words" in (tmp_path / "pages" / "t.html").read_text()
+
+
+def test_the_repository_has_the_page_of_every_notebook_with_its_words():
+    """A page that was not made again after its notebook changed is found here."""
+    for name in (name.replace("-", "_") for name in NOTEBOOKS):
+        page = (ROOT / "figures" / "notebooks" / f"{name}.html").read_text(encoding="utf-8")
+        cells = json.loads((ROOT / "notebooks" / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        for cell in cells:
+            if cell["cell_type"] == "markdown":
+                assert marked("".join(cell["source"])) in page, f"{name}: {cell['source'][0]}"
+        assert all(f'src="../{file}.png"' in page for file in _files(name)), name
+
+
+def _files(name):
+    figure = name.replace("_", "-")
+    return files_of(figure) if figure in FIGURES else []

@@ -1,0 +1,111 @@
+"""`page.py EXECUTED PAGE`: an executed notebook as an HTML page that needs neither Jupyter nor a network.
+
+Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not held twice: the
+page stands in figures/notebooks/ and links to them.
+"""
+
+import base64
+import html
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import mistune
+from latex2mathml.converter import convert
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from pna.files import write_whole
+from pna.report.draw import FIGURES, files_of
+
+MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
+CODE = HtmlFormatter(nowrap=True)
+STYLE = """
+body { display: block !important; } main { max-width: 54rem; } h1 { margin-top: 1rem; }
+h2 { display: block; margin: 1.8rem 0 0.4rem; }
+pre { overflow-x: auto; background: var(--band); padding: 0.6rem 0.8rem; font-size: 0.85rem; line-height: 1.4; }
+pre.said { background: none; border-left: 3px solid var(--line); } img { max-width: 100%; background: #fff; }
+.highlight .c1 { color: var(--soft); } .highlight :is(.k, .kn, .ow, .kc) { color: var(--link); }
+.highlight :is(.s1, .s2, .sa, .si, .sd, .mi, .mf) { color: var(--warn); }
+math[display=block] { overflow-x: auto; overflow-y: hidden; padding: 0.3rem 0; }
+"""
+
+
+def main(executed: str, page: str) -> int:
+    """Writes the page."""
+    cells = json.loads(Path(executed).read_text(encoding="utf-8"))["cells"]
+    write_whole(Path(page), lambda file: file.write(render(cells).encode()))
+    return 0
+
+
+def render(cells: list[dict]) -> str:
+    """The whole page."""
+    title = "".join(cells[0]["source"]).splitlines()[0]
+    style = resources.files("pna.report").joinpath("page.css").read_text(encoding="utf-8")
+    body = "\n".join(part for cell in cells for part in _cell(cell))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title.removeprefix('# '))}</title>\n"
+        f'<link rel="icon" href="data:,">\n<style>{style}{STYLE}</style>\n</head>\n'
+        f'<body>\n<main id="main">\n{body}\n</main>\n</body>\n</html>\n'
+    )
+
+
+def _cell(cell: dict) -> Iterator[str]:
+    text = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        yield marked(text)
+    elif "injected-parameters" not in cell["metadata"].get("tags", []):
+        yield f'<pre class="highlight" tabindex="0"><code>{highlight(text, PythonLexer(), CODE)}</code></pre>'
+        yield from (_output(output) for output in cell["outputs"])
+
+
+def marked(text: str) -> str:
+    """Markdown with formulas between dollars as HTML; a table can be scrolled."""
+    text = re.sub(r"\$\$(.+?)\$\$", lambda found: formula(found[1], "block"), text, flags=re.DOTALL)
+    text = re.sub(r"\$([^$]+)\$", lambda found: formula(found[1], "inline"), text)
+    return re.sub(
+        r"(<table>.*?</table>)", r'<div class="scroll" tabindex="0">\1</div>', MARKDOWN(text), flags=re.DOTALL
+    )
+
+
+def formula(latex: str, display: str) -> str:
+    """As MathML, on one line."""
+    return convert(" ".join(latex.split()), display=display).replace("\n", " ")
+
+
+def _output(output: dict) -> str:
+    if output["output_type"] == "stream":
+        return _said("".join(output["text"])) if output["name"] == "stdout" else ""
+    data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
+    if "text/html" in data:
+        return _linked(data["text/html"])
+    if "image/png" in data:
+        encoded = base64.b64encode(base64.b64decode(data["image/png"])).decode()
+        return f'<img alt="What the cell above draws" src="data:image/png;base64,{encoded}">'
+    if "text/markdown" in data:
+        return marked(data["text/markdown"])
+    return _said(data["text/plain"]) if "text/plain" in data else ""
+
+
+def _said(text: str) -> str:
+    return f'<pre class="said" tabindex="0">{html.escape(text.rstrip())}</pre>'
+
+
+def _linked(text: str) -> str:
+    """What `draw` shows, with links to the files in place of their contents, and with words for what they show."""
+    shows = {file: entry.shows(file) for name, entry in FIGURES.items() for file in files_of(name)}
+
+    def link(found: re.Match) -> str:
+        return f'<img alt="{html.escape(shows[found[1]])}" src="../{found[1]}.png">' if found[1] in shows else found[0]
+
+    return re.sub(r'<img alt="([^"]*)"[^>]*src="data:[^"]*"[^>]*>', link, text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

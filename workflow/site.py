@@ -1,0 +1,90 @@
+"""What the documentation is made of besides docs/: the README's first screen, the report, the executed notebooks.
+
+mkdocs calls these functions by their names (`hooks` of mkdocs.yml).
+"""
+
+import json
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from pna.report.draw import FIGURES, NOTEBOOKS, TEACHING
+from workflow.page import formula
+
+ROOT = Path(__file__).parents[1]
+FIGURES_FOLDER = ROOT / "figures"
+END = "<!-- the end of the first screen -->"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Adds the notebooks, and the models' cards if there are any, to what the menu lists."""
+    pages = {name: f"figures/notebooks/{name.replace('-', '_')}.md" for name in NOTEBOOKS}
+    teach, draw = (
+        [{_title(name): pages[name]} for name in names if _page(name).exists()] for names in (TEACHING, FIGURES)
+    )
+    cards = sorted((ROOT / "docs" / "models").glob("*.md"))
+    models = [{_heading(card.read_text(encoding="utf-8")): f"models/{card.name}"} for card in cards]
+    more = {"Notebooks that teach": teach, "Figures and tables": draw, "Trained models": models}
+    config.nav += [{title: entries} for title, entries in more.items() if entries]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds what lies outside docs/."""
+    for name in NOTEBOOKS:
+        if _page(name).exists():
+            files.append(File.generated(config, f"figures/notebooks/{_page(name).stem}.md", content=_body(_page(name))))
+    for picture in sorted(FIGURES_FOLDER.glob("*.png")):
+        files.append(File.generated(config, f"figures/{picture.name}", abs_src_path=str(picture)))
+    report = (FIGURES_FOLDER / "report.html").read_text(encoding="utf-8")
+    files.append(File.generated(config, "figures/report.html", content=_at_home(report)))
+    files.append(File.generated(config, "figures/claims.json", abs_src_path=str(FIGURES_FOLDER / "claims.json")))
+    files.append(File.generated(config, "CITATION.cff", abs_src_path=str(ROOT / "CITATION.cff")))
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        content = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, name.lower(), content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The first page begins as the README does; links as they are within the site; formulas as MathML."""
+    uri = page.file.src_uri
+    if uri == "index.md":
+        first, _, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition(END)
+        markdown = first + markdown
+    markdown = markdown.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
+    markdown = re.sub(r"\]\((?:\.\./)*figures/", f"]({'../' * uri.count('/')}figures/", markdown)
+    markdown = re.sub(r"(\]\([^)]*figures/notebooks/\w+)\.html", r"\1.md", markdown)
+    return re.sub(r"\$\$(.+?)\$\$", lambda found: formula(found[1], "block"), markdown, flags=re.DOTALL)
+
+
+def _page(name: str) -> Path:
+    return FIGURES_FOLDER / "notebooks" / f"{name.replace('-', '_')}.html"
+
+
+def _title(name: str) -> str:
+    """The heading of a notebook."""
+    cells = json.loads((ROOT / "notebooks" / f"{name.replace('-', '_')}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return _heading("".join(cells[0]["source"])).replace("`", "")
+
+
+def _heading(markdown: str) -> str:
+    return markdown.lstrip().splitlines()[0].removeprefix("# ")
+
+
+def _body(page: Path) -> str:
+    """A notebook's page without its frame: its heading as the page's own, the rest as it is."""
+    text = page.read_text(encoding="utf-8")
+    main = text[text.index('<main id="main">') + len('<main id="main">') : text.index("</main>")]
+    heading = re.search(r"<h1>(.*?)</h1>", main, flags=re.DOTALL)
+    title = re.sub(r"</?code>", "`", heading[1])
+    return f"# {title}\n\n<div>{main.replace(heading[0], '', 1)}</div>\n"
+
+
+def _at_home(report: str) -> str:
+    """The report with links to files of the repository, which the site has not, as plain words."""
+    report = re.sub(r'<a href="\.\./[^"]*">(.*?)</a>', r"\1", report)
+    return re.sub(r'<a href="(?!claims)[^"#/]*\.json">(.*?)</a>', r"\1", report)
