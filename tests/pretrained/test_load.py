@@ -113,6 +113,13 @@ def test_the_fullest_budget_comes_first(shelf):
         assert pna.load(NAME).budget == run.profile.name
 
 
+def test_results_kept_elsewhere_do_not_hide_the_weights_that_are_shipped(tmp_path, monkeypatch):
+    before = names()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    assert names() == before
+    assert pna.load("multitask/released/pna/16").budget == "paper"
+
+
 def test_the_package_is_looked_into_where_there_are_no_results(shelf, monkeypatch):
     run = shelf.run(NAME)
     monkeypatch.setattr(
