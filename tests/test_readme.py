@@ -85,6 +85,8 @@ def execute(command):
         words.append("--help")
     elif words[0] == "pytest":
         words = [sys.executable, "-m", "pytest", *words[1:], "--collect-only", "-q", "-p", "no:cacheprovider"]
+    else:
+        raise AssertionError(f"say here how {command!r} is to be run in a test")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
     print(done.stdout, done.stderr)

@@ -152,7 +152,7 @@ def test_a_real_world_network_loads_and_has_no_depth_to_choose(shelf):
     loaded = pna.load("zinc/released/pna/edges")
     assert same_weights(loaded.network, network)
     assert (loaded.budget, loaded.seeds) == ("paper-200-epochs", (1,))
-    with pytest.raises(ValueError, match="depth is for the networks of the multi-task benchmark"):
+    with pytest.raises(ValueError, match="depth is for the recurrent networks of the multi-task benchmark"):
         pna.load("zinc/released/pna/edges", depth="N/2")
 
 
@@ -221,6 +221,11 @@ def test_altered_weights_are_refused(shelf):
     run.shipped.write_bytes(data[:-7])
     with pytest.raises(ValueError, match="is not a file that this package wrote whole"):
         pna.load(NAME)
+
+
+def test_the_standard_architecture_has_no_depth_to_choose():
+    with pytest.raises(ValueError, match="depth is for the recurrent networks"):
+        pna.load("standard/released/pna/16", depth="N/2")
 
 
 def test_an_unknown_depth_is_told():
