@@ -18,8 +18,8 @@ def results_folder() -> Path:
 
 
 def weights_folders() -> tuple[Path, ...]:
-    """Where the best seeds' weights are looked for: beside the results, and in the package, if it was installed."""
-    return results_folder(), Path(__file__).parent / "weights"
+    """Where the best seeds' weights are looked for: beside the results, in the repository, in an installed package."""
+    return tuple(dict.fromkeys((results_folder(), repository() / "results", Path(__file__).parent / "weights")))
 
 
 def figures_folder() -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pna
 from pna.__main__ import COMMANDS, main
 from pna.command_line import told
 
@@ -30,6 +31,11 @@ def test_no_command_exits_2(capsys):
 def test_help_exits_0(flag, capsys):
     assert main([flag]) == 0
     assert "multitask" in capsys.readouterr().out
+
+
+def test_version_is_the_packages(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"pna {pna.__version__}\n"
 
 
 def test_names_differ_and_modules_exist():

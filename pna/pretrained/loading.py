@@ -34,11 +34,15 @@ def load(name: str, seed: int | None = None, depth: str | None = None) -> MultiT
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
     run = run_of(cell, profile)
+    if depth is not None and (isinstance(run, Figure6Run) or run.training.architecture != "recurrent"):
+        raise ValueError(
+            f"depth is for the recurrent networks of the multi-task benchmark, and {cell} has none to choose"
+        )
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
         weights = _of_seed(run, seed, weights[1]["seeds"])
     with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's concern
-        return _real_world(run, weights, depth) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+        return _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
 
 
 def names() -> list[str]:
@@ -118,9 +122,7 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | None) -> MultiT
     return MultiTaskNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
 
 
-def _real_world(run: Figure6Run, weights: Weights, depth: str | None) -> RealWorldNetwork:
-    if depth is not None:
-        raise ValueError(f"depth is for the networks of the multi-task benchmark; {run.cell} has four layers")
+def _real_world(run: Figure6Run, weights: Weights) -> RealWorldNetwork:
     network = _filled(Network(run.model, run.dataset, _UNKNOWN), weights, 0)
     return RealWorldNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
 

@@ -38,7 +38,7 @@ class EachItsTask(nn.Module):
 
 
 class MultiTaskNetwork(Trained):
-    """The six properties of a graph, from a network that was trained on random graphs of 15 to 24 nodes."""
+    """The six properties of a graph, from a network that was trained on random graphs of a few sizes."""
 
     @property
     def sizes(self) -> tuple[int, ...]:

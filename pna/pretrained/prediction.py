@@ -12,6 +12,8 @@ from pna.training.store import finite
 
 __all__ = ["Prediction"]
 
+SHOWN = 60  # nodes; `facts` has all
+
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -72,7 +74,9 @@ class Prediction:
         columns = [values[task.name] for task in NODE_TASKS for values in (self.predicted, self.true)]
         titles = {"sssp": f"path from {self.source}", "eccentricity": "eccentricity", "laplacian": "Laplacian"}
         header = ["node", *(word for task in NODE_TASKS for word in (titles[task.name], "true"))]
-        return table(header, ((node, *map(_text, row)) for node, *row in zip(self.nodes, *columns, strict=True)))
+        rows = [(node, *map(_text, row)) for node, *row in zip(self.nodes, *columns, strict=True)]
+        more = f"\n… and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
+        return table(header, rows[:SHOWN]) + more
 
 
 def _text(value: float) -> str:

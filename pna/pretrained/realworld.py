@@ -24,7 +24,7 @@ class RealWorldNetwork(Trained):
         """ZINC's target, the probability of MolHIV's, or those of the ten classes, [10].
 
         A molecule is a SMILES (this needs rdkit, for MolHIV ogb too) or, as an image always is, a Data with the
-        data set's features: x [N, ·], edge_index [2, E], edge_attr [E, ·].
+        data set's features: x [N, ·] (of an image colours and position), edge_index [2, E], edge_attr [E, ·].
         """
         data, model = self.run.dataset, self.run.model
         weight = next(self.parameters())
@@ -45,13 +45,19 @@ class RealWorldNetwork(Trained):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")
         x = _rows("x", graph.x, data.node_categories, data.node_numbers)
-        wanted = self.run.model.edge_dim > 0
-        messages = graph.edge_index.shape[1]
-        edge = np.zeros((messages, len(data.edge_categories) or data.edge_numbers), dtype=np.uint8)
-        if wanted:
-            edge = _rows("edge_attr", graph.edge_attr, data.edge_categories, data.edge_numbers)
-        degree, source, order = sort_by_target(graph.edge_index.cpu().numpy(), len(x))
-        return Graph(x, degree, source, edge[order], 0.0)
+        if graph.edge_index is None:
+            raise ValueError("Data must have an edge_index, got none")
+        edges = graph.edge_index.cpu().numpy()
+        if edges.size and not (0 <= edges.min() and edges.max() < len(x)):
+            raise ValueError(f"edge_index must name nodes from 0 to {len(x) - 1}, got {edges.min()} to {edges.max()}")
+        if self.run.model.edge_dim > 0:
+            features = _rows("edge_attr", graph.edge_attr, data.edge_categories, data.edge_numbers)
+            if len(features) != edges.shape[1]:
+                raise ValueError(f"edge_attr must have a row for each of {edges.shape[1]} edges, got {len(features)}")
+        else:
+            features = np.zeros((edges.shape[1], 1), dtype=np.uint8)  # which the network does not read
+        degree, source, order = sort_by_target(edges, len(x))
+        return Graph(x, degree, source, features[order], 0.0)
 
 
 def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers: int) -> NDArray:

@@ -507,6 +507,34 @@ def test_results_of_other_epochs(capsys):
     assert "recorded" not in out
 
 
+def test_results_without_a_budget_show_each_cell_at_its_fullest(few_graphs, capsys):
+    options = ["--profile", "smoke", "--device", "cpu"]
+    for epochs in ([], ["--epochs", "1"]):
+        assert train(["multitask/released/gcn/16", *options, *epochs]) == 0
+    assert train(["multitask/released/gin/16", *options, "--epochs", "1"]) == 0
+    capsys.readouterr()
+    assert results([]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "each cell at the fullest budget recorded"
+    for line in (
+        r"figure 4 +released +smoke +1 of 7 +multitask/gcn/16",
+        r"figure 4 +released +smoke-1-epochs +1 of 7 +multitask/gin/16",
+        r"figure 4 +released +missing +5 of 7 +\S*pna/16 .*",
+        r"figure 6 +released +missing +25 of 25 .*",
+    ):
+        assert re.search(f"^{line}$", out, re.MULTILINE), line
+
+
+def test_results_without_a_budget_name_what_is_damaged_and_go_on(few_graphs, capsys):
+    path = MultiTaskRun(Cell.parse("multitask/released/gcn/16"), few_graphs.profile).result
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    assert results([]) == FAILED
+    out, err = capsys.readouterr()
+    assert err.count(str(path)) == 1
+    assert re.search(r"^figure 4 +released +damaged +1 of 7 +multitask/gcn/16$", out, re.MULTILINE)
+
+
 def test_the_commands_are_reached_from_the_package(capsys):
     assert main(["train", "--list"]) == 0
     assert main(["results", "--profile", "smoke"]) == 0

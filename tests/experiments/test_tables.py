@@ -16,7 +16,8 @@ from pna.experiments import (
     Cell,
     Profile,
     all_cells,
-    profile_of,
+    budgets,
+    profile_named,
     run_of,
 )
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
@@ -27,7 +28,6 @@ from pna.networks import MODELS, NetworkSpec, build
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
 from pna.realworld.data.datasets import DATASETS
-from pna.report.runs import profile_named
 from pna.training.store import load
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
@@ -222,6 +222,24 @@ def test_a_changed_profile_has_a_name_of_its_own():
     assert paper.changed(3, 300).name == "paper-3-seeds-300-epochs"
 
 
+def test_a_path_says_which_cell_it_is_of():
+    names = [*map(str, all_cells()), "multitask/released-D11/pna/16", "multitask/D5/mpnn-max/16"]
+    for cell in map(Cell.parse, names):
+        for suffix in (".json", ".safetensors"):
+            assert Cell.at(Path("anywhere/paper", cell.place).with_suffix(suffix)) == cell
+    for other in ("a/b/c.json", "multitask/released/pna.json", "multitask/released/pnx-16.json", "x-16.json"):
+        assert Cell.at(Path(other)) is None
+
+
+def test_budgets_come_the_fullest_first(tmp_path):
+    names = ["paper", "paper-3-seeds", "paper-300-epochs", "paper-200-epochs", "quick", "quick-1-seeds", "smoke"]
+    for name in (*reversed(names), "paper-backup", "other"):
+        (tmp_path / name).mkdir()
+    for cell in (None, Cell.parse("zinc/released/pna/edges")):
+        assert [profile.name for profile in budgets(tmp_path, cell)] == names
+    assert budgets(tmp_path / "none") == []
+
+
 # ---- what is recorded ----
 
 RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*/*/*/*.json"))
@@ -236,10 +254,7 @@ def place(path):
 def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
     result = load(path)
     cell = Cell.parse(result.cell)
-    named = profile_named(path.parts[-4])
-    base = named.name.split("-")[0]
-    seeds = named.seeds if "seeds" in named.name else None
-    profile = profile_of(cell, base, seeds, named.epochs if "epochs" in named.name else None)
+    profile = profile_named(path.parts[-4], cell)
     now = run_of(cell, profile).configuration
     if cell.training in DATASETS and older(result):  # what is trained now is told apart, and all else is as it was
         now |= {"batches": "shared by the seeds", "model": {k: now["model"][k] for k in result.configuration["model"]}}

@@ -46,4 +46,5 @@ class Shelf:
 def shelf(tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("pna.pretrained.loading.weights_folders", lambda: (tmp_path / "results",))
     return Shelf(tmp_path)

@@ -1,6 +1,7 @@
 """`python -m pna predict`: a graph in a file."""
 
 import json
+import re
 
 import networkx as nx
 import pytest
@@ -64,7 +65,7 @@ def file(tmp_path):
 def test_it_prints_both_tables(file, capsys):
     assert main(["predict", file, "--source", "3"]) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("multitask/released/pna/16, seed 8: a graph of 16 nodes and 32 edges\n")
+    assert re.match(r"multitask/released/pna/16, seed \d: a graph of 16 nodes and 32 edges\n", out)
     assert "path from 3" in out
     assert err == ""
 

@@ -113,6 +113,13 @@ def test_the_fullest_budget_comes_first(shelf):
         assert pna.load(NAME).budget == run.profile.name
 
 
+def test_results_kept_elsewhere_do_not_hide_the_weights_that_are_shipped(tmp_path, monkeypatch):
+    before = names()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    assert names() == before
+    assert pna.load("multitask/released/pna/16").budget == "paper"
+
+
 def test_the_package_is_looked_into_where_there_are_no_results(shelf, monkeypatch):
     run = shelf.run(NAME)
     monkeypatch.setattr(
@@ -145,7 +152,7 @@ def test_a_real_world_network_loads_and_has_no_depth_to_choose(shelf):
     loaded = pna.load("zinc/released/pna/edges")
     assert same_weights(loaded.network, network)
     assert (loaded.budget, loaded.seeds) == ("paper-200-epochs", (1,))
-    with pytest.raises(ValueError, match="depth is for the networks of the multi-task benchmark"):
+    with pytest.raises(ValueError, match="depth is for the recurrent networks of the multi-task benchmark"):
         pna.load("zinc/released/pna/edges", depth="N/2")
 
 
@@ -214,6 +221,11 @@ def test_altered_weights_are_refused(shelf):
     run.shipped.write_bytes(data[:-7])
     with pytest.raises(ValueError, match="is not a file that this package wrote whole"):
         pna.load(NAME)
+
+
+def test_the_standard_architecture_has_no_depth_to_choose():
+    with pytest.raises(ValueError, match="depth is for the recurrent networks"):
+        pna.load("standard/released/pna/16", depth="N/2")
 
 
 def test_an_unknown_depth_is_told():

@@ -73,6 +73,7 @@ def test_of_an_image_it_is_a_probability_for_each_class(kept):
 
 
 BOND = torch.tensor([[0, 1], [1, 0]])
+ATOMS = torch.zeros(2, 1, dtype=torch.long)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,10 @@ BOND = torch.tensor([[0, 1], [1, 0]])
     [
         (7, TypeError, "graph must be a SMILES or a torch_geometric Data, got int"),
         (Data(edge_index=BOND), ValueError, "Data must have x, 1 a row; got none"),
-        (Data(x=torch.zeros(2, 1, dtype=torch.long), edge_index=BOND), ValueError, "Data must have edge_attr"),
+        (Data(x=ATOMS), ValueError, "Data must have an edge_index, got none"),
+        (Data(x=ATOMS, edge_index=BOND + 1), ValueError, "nodes from 0 to 1, got 1 to 2"),
+        (Data(x=ATOMS, edge_index=BOND), ValueError, "Data must have edge_attr, 1 a row; got none"),
+        (Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(3)), ValueError, "a row for each of 2 edges, got 3"),
         (Data(x=torch.zeros(2, 4), edge_index=BOND), ValueError, "x must have 1 number a row, got 4"),
         (Data(x=torch.full((2, 1), 28), edge_index=BOND), ValueError, r"x must be categories, .* less than \(28,\)"),
     ],

@@ -1,0 +1,118 @@
+"""Every command and every example of the README runs: on a CPU, without a network, in the order in which they stand.
+
+Few lines are replaced, where one is long by nature:
+- ./run_all.sh trains and draws for minutes, and even --dry-run takes one: --help is added, before which it has read the
+  other options, and they are given to what reads them next; tests/workflow runs them, dry and in slices to their end.
+- the download of ZINC needs a network: torch_geometric's data set is replaced by a few molecules.
+- pytest verification is a part of the suite that this is a test of: its tests are collected, and not run twice.
+- python -m verification prove compiles for minutes, with Coq: its help is printed; verification/test_prove.py runs it.
+"""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import networkx as nx
+import pytest
+import torch
+import torch_geometric.datasets
+
+from pna.__main__ import main
+from verification.__main__ import main as verification
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands(block):
+    """The lines of a block, without what is said about them."""
+    lines = (line.split(" #")[0].strip() for line in block.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder to work in, as the reader's: a copy of the results, a graph, aggregators of the reader's own."""
+    shutil.copytree(ROOT / "results", tmp_path / "results")
+    for name in ("results", "figures", "data", "build"):
+        monkeypatch.setenv(f"PNA_{name.upper()}", str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    nx.write_edgelist(nx.path_graph(20), "graph.edgelist")
+    Path("mymodule.py").write_text("def mine():\n    return [sum, max, min, lambda x: sum(v**2 for v in x)]\n")
+    monkeypatch.setattr(torch_geometric.datasets, "ZINC", lambda *a, **k: molecules())
+
+
+def molecules():
+    """What torch_geometric's ZINC holds, a few of them."""
+    edge_index = torch.tensor([[0, 0, 1, 2, 3], [1, 2, 0, 3, 2]])
+    parts = {"x": torch.zeros(4, 1, dtype=torch.long), "edge_attr": torch.ones(5, dtype=torch.long)}
+    return [SimpleNamespace(edge_index=edge_index, y=torch.tensor([y]), **parts) for y in (0.5, 1.5, -0.5)]
+
+
+def workflow_options():
+    spec = importlib.util.spec_from_file_location("workflow_run", ROOT / "workflow" / "run.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks itself up there
+    spec.loader.exec_module(module)
+    return module._parser()
+
+
+def execute(command):
+    """Runs a line; python -m pna and python -m verification within this process, which has imported torch already."""
+    words = shlex.split(command)
+    if words[:3] == ["python", "-m", "pna"]:
+        return main(words[3:])
+    if words[:4] == ["python", "-m", "verification", "prove"]:
+        words.append("--help")
+    if words[:3] == ["python", "-m", "verification"]:
+        try:
+            return verification(words[3:])
+        except SystemExit as stop:  # so ends --help
+            return stop.code
+    if words[0] == "./run_all.sh":
+        workflow_options().parse_args(words[1:])
+        words.append("--help")
+    elif words[0] == "pytest":
+        words = [sys.executable, "-m", "pytest", *words[1:], "--collect-only", "-q", "-p", "no:cacheprovider"]
+    else:
+        raise AssertionError(f"say here how {command!r} is to be run in a test")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    print(done.stdout, done.stderr)
+    return done.returncode
+
+
+@pytest.mark.parametrize("block", blocks("bash"), ids=lambda block: commands(block)[0])
+def test_every_command_of_a_block_succeeds(place, block):
+    assert {command: code for command in commands(block) if (code := execute(command)) != 0} == {}
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=lambda block: f"{len(block)} characters")
+def test_every_example_runs(block):
+    exec(compile(block, "README.md", "exec"), {"__name__": "example"})
+
+
+def test_there_are_commands_of_every_kind():
+    found = [command for block in blocks("bash") for command in commands(block)]
+    for beginning in ("./run_all.sh", "python -m pna", "pytest verification", "python -m verification"):
+        assert any(command.startswith(beginning) for command in found)
+    assert blocks("python")
+
+
+@pytest.mark.parametrize("command", re.findall(r"`(python -m pna [a-z0-9]+)[^`]*`", README))
+def test_every_command_named_in_the_text_is_one(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*shlex.split(command)[3:], "--help"])
+    assert stop.value.code == 0
+    assert "usage:" in capsys.readouterr().out
