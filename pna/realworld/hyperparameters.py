@@ -93,6 +93,7 @@ _QUOTED = {
     "mlp": ("MLP", 150, 168, "mean"),
     "mlp-gated": ("MLP (Gated)", 135, 150, "sum"),
     "gcn": ("GCN", 145, 146, "mean"),
+    "graphsage": ("GraphSage", 108, 108, "mean"),
     "gin": ("GIN", 110, 110, "sum"),
     "gat": ("GAT", 144, 152, "mean"),
     "monet": ("MoNet", 90, 90, "mean"),

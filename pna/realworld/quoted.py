@@ -3,7 +3,8 @@
 That is the first version of "Benchmarking Graph Neural Networks" (Dwivedi et al., March 2020), in its setting of four
 layers and about 100,000 parameters. In all but the MLPs, what the neighbours send is multiplied by 1/√n of the graph,
 normalised over the batch and activated, and the input is added. A node that receives nothing adds up to zero.
-The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds.
+The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds;
+there is one difference: they too go without the 16 molecules that PNA's released code leaves out.
 
 DiffPool is left out: in that benchmark its assignment matrix has columns of its own for each of the 128 places in a
 batch, so that a prediction depends on the place that a graph happens to have, and on the graphs beside it.
@@ -31,6 +32,7 @@ __all__ = [
     "GINLayer",
     "GatedGCNLayer",
     "GatedMLPLayer",
+    "GraphSageLayer",
     "MLPLayer",
     "MoNetLayer",
 ]
@@ -75,6 +77,20 @@ class GCNLayer(nn.Module):
         """[V, F] -> [V, F]."""
         mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
         return _finish(x, self.linear(mean), self.norm, batch)
+
+
+class GraphSageLayer(nn.Module):
+    """Hamilton et al.: a linear map of x_i and the neighbours' mean, made to have length 1; ReLU is before the norm."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
+        y = functional.relu(functional.normalize(self.linear(torch.cat([x, mean], dim=1)), dim=1))
+        return _finish(x, y, self.norm, batch, lambda y: y)
 
 
 class GINLayer(nn.Module):
@@ -199,6 +215,7 @@ QUOTED: dict[str, type[nn.Module]] = {
     "mlp": MLPLayer,
     "mlp-gated": GatedMLPLayer,
     "gcn": GCNLayer,
+    "graphsage": GraphSageLayer,
     "gin": GINLayer,
     "gat": GATLayer,
     "monet": MoNetLayer,

@@ -140,6 +140,10 @@ def _figure6(sides: Sequence[Runs], profile: str) -> str:
         header, rows, "Published mean ± deviation over seeds; below, ours", dict.fromkeys(range(1, 8), "number")
     )
     budget = soft(f"Ours: {'; '.join(budgets(ours)) or 'not run'}.")
+    budget += soft(
+        "DiffPool is not trained here: in its benchmark each of the 128 places in a batch has assignment weights of "
+        "its own, so that a prediction depends on the place that a graph happens to have."
+    )
     return f"{whole}{budget}{_welch(ours)}{_note('realworld')}"
 
 

@@ -19,7 +19,7 @@ CELLS = [
     ("mnist", "pna-no-scalers", "edges"),
     ("molhiv", "pna", "no-edges"),
     ("cifar10", "mlp-gated", "no-edges"),
-    *(("zinc", model, "no-edges") for model in ("mlp", "gcn", "gin", "gat", "monet")),
+    *(("zinc", model, "no-edges") for model in ("mlp", "gcn", "graphsage", "gin", "gat", "monet")),
     *(("zinc", "gatedgcn", edges) for edges in ("no-edges", "edges")),
     *(("molhiv", model, "edges") for model in ("gcn", "gin")),
 ]

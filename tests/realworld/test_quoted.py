@@ -31,6 +31,7 @@ PUBLISHED = {
     "mlp-gated": (106_970, 106_017, 105_717),
     "gcn": (103_077, 101_657, 101_365, 527_701 + 300),
     "gin": (103_079, 105_654, 105_434, 1_885_206 + 300),
+    "graphsage": (105_031, 102_907, 102_691),
     "gat": (102_385, 110_704, 110_400),
     "monet": (106_002, 104_229, 104_049),
     "gatedgcn": (105_735, 104_357, 104_217),
@@ -94,6 +95,14 @@ def test_gcn_is_a_linear_map_of_the_mean(batch):
     theirs = SAGEConv(F, F, aggr="mean", root_weight=False).double()
     theirs.lin_l.load_state_dict(layer.linear.state_dict())
     assert_is(layer, x, batch, theirs(x[: real(batch)], edge_index(batch)))
+
+
+def test_graphsage_is_pygs_activated_before_the_norm(batch):
+    layer, x = made("graphsage")
+    theirs = SAGEConv(F, F, aggr="mean", normalize=True).double()
+    own, mean = layer.linear.weight.data.split(F, dim=1)
+    theirs.lin_r.weight.data, theirs.lin_l.weight.data, theirs.lin_l.bias.data = own, mean, layer.linear.bias.data
+    assert_is(layer, x, batch, torch.relu(theirs(x[: real(batch)], edge_index(batch))), lambda y: y)
 
 
 def test_gin_is_pygs(batch):
@@ -211,6 +220,7 @@ def test_every_layer_by_hand():
     assert out(quoted.MLPLayer) == [1, 3]
     assert out(quoted.GatedMLPLayer, last=True) == pytest.approx([0.731059, 3 * 0.952574], abs=1e-6)
     assert out(quoted.GCNLayer) == pytest.approx([1 + 1, 3 + 0], **near)  # the neighbours' mean is 3, 1
+    assert out(quoted.GraphSageLayer) == pytest.approx([1, 3], **near)  # both are positive, of length 1
     assert out(quoted.GINLayer) == pytest.approx([1, 3], **near)  # both have the sum 4, which normalises to 0
     assert out(quoted.GATLayer, last=True) == pytest.approx([1 + 1, 3 + torch.e**-1 - 1], **near)  # ELU(-1)
     assert out(quoted.MoNetLayer) == pytest.approx([1 + 1, 3 + 0], **near)
