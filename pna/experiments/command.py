@@ -238,11 +238,11 @@ def _state(run: Run, damaged: list[str]) -> str:
 def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
     """The fullest budget of a cell instead of `recorded`, or else its state under the paper's."""
     try:
-        run = fullest(cell)
+        found = fullest(cell)
     except ValueError as error:
         damaged.append(str(error))
         return "damaged"
-    return run.profile.name if run else state
+    return found[0].profile.name + ", outdated" * (not found[1]) if found else state
 
 
 def evaluate(arguments: Sequence[str]) -> int:

@@ -62,10 +62,14 @@ def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     return _RUNS[cell.training](cell, profile, device)
 
 
-def fullest(cell: Cell) -> Run | None:
-    """The run of the fullest budget under which a cell is recorded."""
-    runs = (run_of(cell, profile) for profile in budgets(results_folder(), cell))
-    return next((run for run in runs if run.result.exists() and load(run.result).hash == run.hash), None)
+def fullest(cell: Cell) -> tuple[Run, bool] | None:
+    """The run of the fullest budget under which a cell is recorded, and whether as it is configured now.
+
+    One that is counts before a fuller one that is not.
+    """
+    recorded = [run for profile in budgets(results_folder(), cell) if (run := run_of(cell, profile)).result.exists()]
+    now = next((run for run in recorded if load(run.result).hash == run.hash), None)
+    return (now, True) if now else (recorded[0], False) if recorded else None
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ _MULTITASK_LIMITS = """\
   architecture can learn, not to replace them."""
 
 _REAL_WORLD = """\
-Networks of four layers for molecules (ZINC: constrained solubility; MolHIV: whether a molecule inhibits HIV) and for
-images as graphs of superpixels (MNIST, CIFAR10: the class)."""
+Networks for molecules (ZINC: constrained solubility; MolHIV: whether a molecule inhibits HIV) and for images as graphs
+of superpixels (MNIST, CIFAR10: the class)."""
 
 _REAL_WORLD_DATA = """\
 The public data sets with their published splits; what a training set was instead is said below. They are not in the
@@ -55,7 +55,8 @@ package: `python -m pna realworld prepare NAME --download` fetches them."""
 
 _REAL_WORLD_ERROR = """\
 On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
-error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV)."""
+error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). A result that is called outdated
+was recorded with another configuration than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.
@@ -80,9 +81,9 @@ def write_cards(folder: Path | None = None) -> list[Path]:
 
 def _card(experiment: Experiment) -> str:
     cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
-    runs = {cell: fullest(cell) for cell in cells}
-    found = {cell: run for cell, run in runs.items() if run is not None}
-    real = cells[0].training in DATASETS
+    real = cells[0].training in DATASETS  # whose older results are shown, and said to be
+    runs = ((cell, fullest(cell)) for cell in cells)
+    found = {cell: one[0] for cell, one in runs if one is not None and (one[1] or real)}
     what, data, error, limits = (
         (_REAL_WORLD, _REAL_WORLD_DATA, _REAL_WORLD_ERROR, _REAL_WORLD_LIMITS)
         if real
@@ -107,8 +108,8 @@ def _card(experiment: Experiment) -> str:
 
 def _titles(cells: Iterable[Cell]) -> dict[str, None]:
     """The models' names in the paper, each once."""
-    real = {model: row.title for (_, model, _), row in HYPERPARAMETERS.items()}
-    return dict.fromkeys(MODELS[c.model].title if c.model in MODELS else real[c.model] for c in cells)
+    rows = (HYPERPARAMETERS.get((cell.training, cell.model, cell.variant)) or MODELS[cell.model] for cell in cells)
+    return dict.fromkeys(row.title for row in rows)
 
 
 def _budgets(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
@@ -169,7 +170,8 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
         result: Result = load(run.result)
         best_weights, last = (cell_text(cell.training, *row) for row in summary(result).values())
         facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, result.facts["data"]["train"])
-        yield f"`{cell}`", run.profile.name, *facts, _shipped_seeds(run) or "-"
+        budget = run.profile.name + ", outdated" * (result.hash != run.hash)
+        yield f"`{cell}`", budget, *facts, _shipped_seeds(run) or "-"
 
 
 def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:

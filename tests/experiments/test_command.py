@@ -520,9 +520,18 @@ def test_results_without_a_budget_show_each_cell_at_its_fullest(few_graphs, caps
         r"figure 4 +released +smoke +1 of 7 +multitask/gcn/16",
         r"figure 4 +released +smoke-1-epochs +1 of 7 +multitask/gin/16",
         r"figure 4 +released +missing +5 of 7 +\S*pna/16 .*",
-        r"figure 6 +released +missing +25 of 25 .*",
+        r"figure 6 +released +missing +(\d+) of \1 .*",
     ):
         assert re.search(f"^{line}$", out, re.MULTILINE), line
+
+
+def test_results_without_a_budget_tell_what_is_of_another_configuration(few_graphs, monkeypatch, capsys):
+    assert train(["multitask/released/gcn/16", "--profile", "smoke", "--device", "cpu"]) == 0
+    monkeypatch.setitem(PROFILES, "smoke", replace(few_graphs.profile, patience=7))
+    capsys.readouterr()
+    assert results([]) == 0
+    line = r"^figure 4 +released +smoke, outdated +1 of 7 +multitask/gcn/16$"
+    assert re.search(line, capsys.readouterr().out, re.MULTILINE)
 
 
 def test_results_without_a_budget_name_what_is_damaged_and_go_on(few_graphs, capsys):
