@@ -22,6 +22,7 @@ from pna.experiments.mps import mps
 __all__ = ["longest_first", "start", "train_side_by_side"]
 
 LOOK = 0.1  # seconds between two looks at the processes
+DRAW = 0.5  # between two tables on a terminal
 SAY = 10.0  # between two lines about a cell, where there is no terminal
 END_AT_ONCE = 20.0  # for a process that was asked twice
 STOPPED = (128 + 15, -15, 128 + 2, -2)  # exit codes of one that was asked to stop
@@ -173,7 +174,7 @@ class _Board:
 
     def __init__(self, cells: int) -> None:
         self.cells, self.terminal, self.drawn = cells, sys.stdout.isatty(), 0
-        self.told: dict[Cell, float] = {}
+        self.at, self.told = 0.0, dict[Cell, float]()
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -191,6 +192,8 @@ class _Board:
                 if time.monotonic() - self.told[training.cell] >= SAY:
                     self.tell(training, training.progress)
             return
+        if self.drawn and time.monotonic() - self.at < DRAW:
+            return
         left = "" if deadline is None else f"; {max(0, deadline - time.monotonic()):.0f} s of the time budget left"
         counts = len(sweep.recorded), self.cells, len(sweep.failed), len(sweep.waiting)
         over = "{} of {} recorded, {} failed, {} waiting".format(*counts)
@@ -199,7 +202,7 @@ class _Board:
         width = shutil.get_terminal_size().columns - 1
         lines = [line[:width] for line in (*lines, over + left)]
         print(f"{self._above()}{chr(10).join(lines)}", flush=True)
-        self.drawn = len(lines)
+        self.drawn, self.at = len(lines), time.monotonic()
 
     def _above(self) -> str:
         """To the first line of the table, which is wiped."""

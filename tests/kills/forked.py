@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -10,6 +11,7 @@ from subprocess import TimeoutExpired
 
 import pytest
 import torch
+from tqdm import tqdm
 
 forks = pytest.mark.skipif(
     torch.cuda.is_available(),
@@ -83,6 +85,7 @@ def _run(call, output):
             os.dup2(output, number)
         os.close(output)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+        tqdm.set_lock(threading.RLock())  # its own is shared by all forks: one that is killed may hold it for ever
         code = call()
         sys.stdout.flush()
     except BaseException:
