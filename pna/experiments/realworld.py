@@ -234,7 +234,7 @@ class Figure6Run(Run):
     @cached_property
     def data(self) -> storage.Splits:
         """The data set, thinned to the profile."""
-        return storage.load(self.cell.training, graphs=self.profile.graphs)
+        return storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
 
     @cached_property
     def splits(self) -> dict[str, Resident]:

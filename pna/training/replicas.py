@@ -2,7 +2,7 @@
 
 The paper trains every model ten times on the same batches in the same order. The weights of R replicas are the rows of
 one matrix theta, [R, P], their running statistics those of another, [R, Q]; torch.func.vmap applies the network to all
-of them at once, and the replicas become channels of the aggregation.
+of them at once. To the aggregation the replicas are channels; where each has batches of its own, one graph.
 """
 
 import math

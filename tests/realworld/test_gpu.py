@@ -1,15 +1,19 @@
 """What must hold on a CUDA device as well: the CPU's numbers, and the same bits after any interruption."""
 
+import numpy as np
 import pytest
 import torch
 
 from pna.experiments.realworld import Figure6Trainer
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.superpixels import SCALE, edges_together
 from pna.training.replicas import Replicas
 
 pytestmark = pytest.mark.gpu
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
+CELLS += [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("zinc", "monet", "no-edges")]
+CELLS += [("molhiv", model, "edges") for model in ("gcn", "gin")]
 
 
 def training(toys, cell, device, dropout=0.0, epochs=3):
@@ -57,6 +61,15 @@ def test_two_shapes_are_two_recordings_with_one_result(toys):
     trainer.usual = Shape(usual.graphs, int(trainer.train.nodes.mean() * usual.graphs), usual.messages)
     for name, t in finished(trainer, replicas).items():
         torch.testing.assert_close(t, expected[name], rtol=1e-9, atol=1e-11, msg=name)
+
+
+def test_edges_made_there_are_the_cpus():
+    rng = np.random.default_rng(0)
+    nodes = rng.integers(12, 150, 600).astype(np.uint8)
+    position = rng.integers(0, 32 * SCALE, (nodes.sum(dtype=int), 2)).astype(np.uint16)
+    without = rng.integers(0, 9, len(position)).astype(np.uint8)
+    here, there = (edges_together(nodes, position, without, 32, device) for device in ("cpu", "cuda"))
+    assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
 
 
 def test_a_batch_is_the_cpus(toys):

@@ -9,7 +9,7 @@ import pytest
 from pna.realworld.data.datasets import DATASETS, SPLITS
 from pna.realworld.data.local import molhiv_rows, zinc_rows
 from pna.realworld.data.molecules import ATOM_TYPES, molhiv_graph, read_molecule, zinc_graph
-from pna.realworld.data.superpixels import Superpixels, dropped, edges
+from pna.realworld.data.superpixels import Superpixels, dropped, edges, edges_together
 from tests.realworld.penalised_logp import penalised_logp
 
 SAMPLE = 150  # superpixel graphs whose edges are made
@@ -146,6 +146,11 @@ def test_superpixels_edges_and_degrees(shared, name):
         image = Superpixels(position[ptr[g] : ptr[g + 1]], data.side, g)
         drops.append(dropped(image))
         made.append(edges(image._replace(dropped=drops[-1])))
+    few = slice(40)
+    nodes, rows = np.diff(ptr)[few].astype(np.uint8), slice(ptr[40])
+    together = edges_together(nodes, position[rows], np.concatenate(drops[few]), data.side, "cpu")
+    for one_by_one, all_at_once in zip(zip(*made[few], strict=True), together, strict=True):
+        assert np.array_equal(np.concatenate(one_by_one), all_at_once)
     degree, _, weight = (np.concatenate(part) for part in zip(*made, strict=True))
     assert len(weight) == 8 * len(degree)
     deviation, log = DEGREES[name]

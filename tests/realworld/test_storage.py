@@ -11,7 +11,7 @@ import torch
 import torch_geometric.datasets
 
 from pna.files import read_facts
-from pna.realworld.data import parallel, storage
+from pna.realworld.data import parallel, storage, superpixels
 from pna.realworld.data.datasets import DATASETS, SPLITS
 from pna.realworld.data.local import MissingData
 from pna.realworld.data.parallel import parallel_map
@@ -107,6 +107,20 @@ def test_edges_are_made_once(place, monkeypatch):
     monkeypatch.setattr(storage, "edges", lambda image: pytest.fail("made again"))
     again = load("cifar10")
     assert np.array_equal(once["train"].source, again["train"].source)
+
+
+def test_edges_made_together_are_those_made_one_by_one(place, monkeypatch):
+    monkeypatch.setattr(superpixels, "TOGETHER", 3)
+    local_superpixels(place)
+    whole, (arrays, _) = (
+        load("cifar10", workers=1),
+        storage.read_arrays(storage.archive_path("cifar10"), storage.FORMAT),
+    )
+    for name, made in storage._edges_on("cpu", DATASETS["cifar10"], arrays).items():
+        split, _, field = name.partition("/")
+        expected = getattr(whole[split], field)
+        assert made.dtype == expected.dtype
+        assert np.array_equal(made, expected)
 
 
 def test_edges_of_other_nodes_are_not_taken(place):

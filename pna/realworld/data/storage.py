@@ -1,7 +1,7 @@
 """Made data sets on disk, and back: prepared once, then loaded without RDKit, ogb or a network.
 
 A data set is one file under $PNA_DATA/realworld. That of the superpixels holds nodes only, so that it stays small; its
-edges, eight a node, are rebuilt at the first load and kept in a second file beside it.
+edges, eight a node, are made on the GPU where there is one, and else at the first load, and kept in a second file.
 """
 
 import zipfile
@@ -22,7 +22,7 @@ from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.local import images, missing_files, not_here, read_local
 from pna.realworld.data.parallel import parallel_map
 from pna.realworld.data.public import download
-from pna.realworld.data.superpixels import SCALE, edges
+from pna.realworld.data.superpixels import SCALE, edges, edges_together
 from pna.scalers import DegreeStatistics
 
 __all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
@@ -95,13 +95,16 @@ def load(
     *,
     workers: int | None = None,
     progress: bool = True,
+    device: str = "cpu",
 ) -> Splits:
     """A data set, made first if its local files are there; `graphs`: only so many of each split, as the smoke runs."""
     path = _made(name, folder, workers=workers, progress=progress)
     arrays, facts = read_arrays(path, FORMAT)
     data = dataset(name)
     if "train/position" in arrays:
-        if graphs is None:
+        if graphs is None and torch.device(device).type == "cuda":
+            arrays |= _edges_on(device, data, arrays)
+        elif graphs is None:
             arrays |= _all_edges(data, path, arrays, facts, workers, progress)
         sets = {s: _superpixels(data, s, arrays, None if graphs is None else graphs[k]) for k, s in enumerate(SPLITS)}
     else:
@@ -158,6 +161,16 @@ def _superpixels(data: Dataset, split: str, arrays: dict[str, NDArray], count: i
 def _first(part: dict[str, NDArray], count: int) -> dict[str, NDArray]:
     V = int(part["nodes"][:count].sum(dtype=np.int64))
     return {name: array[:count] if name in ("nodes", "y") else array[..., :V] for name, array in part.items()}
+
+
+def _edges_on(device: str, data: Dataset, arrays: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The edges of all splits, made on a device."""
+    made = {}
+    for split in SPLITS:
+        nodes, position, without = (arrays[f"{split}/{name}"] for name in ("nodes", "position", "dropped"))
+        found = edges_together(nodes, position.T, without, data.side, device)
+        made |= dict(zip((f"{split}/{name}" for name in ("degree", "source", "edge")), found, strict=True))
+    return made
 
 
 def _edges_path(path: Path) -> Path:

@@ -10,15 +10,18 @@ distribution, not edge by edge.
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pna.realworld.data.graphs import sort_by_target
 from pna.realworld.data.introselect import introselect
 
-__all__ = ["NEIGHBOURS", "SCALE", "Superpixels", "affinity", "dropped", "edges"]
+__all__ = ["NEIGHBOURS", "SCALE", "Superpixels", "affinity", "dropped", "edges", "edges_together"]
 
 NEIGHBOURS = 8
 SCALE = 2048  # positions are kept as pixels times this
+TOGETHER = 512  # images, whose affinities take 92 MB
 
 
 class Superpixels(NamedTuple):
@@ -65,6 +68,44 @@ def edges(image: Superpixels) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDA
     source = np.repeat(np.arange(n), NEIGHBOURS)
     degree, sorted_source, order = sort_by_target(np.stack([source, target]), n)
     return degree, sorted_source, A[source, target][order].astype(np.float16)[:, None]
+
+
+def edges_together(
+    nodes: NDArray[np.uint8], position: NDArray[np.uint16], without: NDArray[np.uint8], side: int, device: str
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float16]]:
+    """What `edges` makes of each of many images, made on a device: nodes [G], position [V, 2], dropped [V]."""
+    parts, ends = [], np.cumsum(nodes, dtype=np.int64)
+    for first in range(0, len(nodes), TOGETHER):
+        n = torch.from_numpy(nodes[first : first + TOGETHER].astype(np.int64))
+        rows = slice(ends[first] - nodes[first], ends[first + len(n) - 1])
+        c, d = (torch.from_numpy(t[rows].astype(np.int64)).to(device) for t in (position, without))
+        parts.append([t.cpu().numpy() for t in _edges_of_some(n.to(device), c.double() / (SCALE * side), d)])
+    degree, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return degree.astype(np.uint8), source.astype(np.uint8), weight.astype(np.float16)[:, None]
+
+
+def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """n [g], coordinates [V, 2] and dropped [V] -> degree [V], source [8V] and weight [8V], sorted by target."""
+    N = int(n.max())
+    column = torch.arange(N, device=n.device)
+    real = column < n.unsqueeze(1)  # [g, N]
+    placed = c.new_zeros(len(n), N, 2)
+    placed[real] = c
+    d = (placed.unsqueeze(2) - placed.unsqueeze(1)).square().sum(-1).sqrt()  # [g, N, N]
+    both = real.unsqueeze(2) & real.unsqueeze(1)
+    nearest = d.masked_fill(~both, torch.inf).topk(NEIGHBOURS + 1, largest=False).values  # in increasing order
+    sigma = nearest.sum(-1, keepdim=True) / NEIGHBOURS + 1e-8
+    A = torch.exp(-(d / sigma).square())
+    A = ((A + A.mT) / 2).masked_fill(torch.eye(N, dtype=torch.bool, device=n.device), 0)
+    rank = (A * 2**40).round().long() * 256 + (n.view(-1, 1, 1) - 1 - column)
+    nine = rank.masked_fill(~both, -1).topk(NEIGHBOURS + 1).indices[real]  # [V, 9], the nearest first
+    kept = torch.arange(NEIGHBOURS + 1, device=n.device) != without.unsqueeze(1)
+    target = nine[kept].view(-1, NEIGHBOURS)  # [V, 8]
+    graph, source = (t.unsqueeze(1).expand_as(target) for t in real.nonzero().unbind(1))
+    received = (graph * N + target).flatten()
+    order = (received * N + source.flatten()).argsort()
+    degree = torch.bincount(received, minlength=real.numel())[real.flatten()]
+    return degree, source.flatten()[order], A[graph, source, target].flatten()[order]
 
 
 def _checked(image: Superpixels) -> int:
