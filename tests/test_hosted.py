@@ -69,6 +69,7 @@ def test_on_colab_the_introduction_needs_no_more_than_is_installed_there():
     """torch, PyTorch Geometric, safetensors, and what Colab has: matplotlib and scipy."""
     script = """
 import sys
+import matplotlib.pyplot, scipy, torch, torch_geometric.nn
 class Hidden:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {"flint", "papermill", "snakemake", "rdkit", "ogb", "hypothesis", "pytest",
