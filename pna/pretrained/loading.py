@@ -28,13 +28,13 @@ def load(name: str, seed: int | None = None, depth: str | None = None) -> MultiT
     """The trained network of a cell, as multitask/released/pna/16, in evaluation mode on the CPU.
 
     It is the seed with the least validation error, of the fullest budget whose weights are here; `seed` asks for
-    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is one of
-    pna.networks.architectures.DEPTHS, for a recurrent network; without it, N/2 layers as in training.
+    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is a rule
+    of pna/networks/depths.py, for a recurrent network; without it, N/2 layers as in training.
     """
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
     run = run_of(cell, profile)
-    if depth is not None and (isinstance(run, Figure6Run) or run.training.architecture != "recurrent"):
+    if depth is not None and (isinstance(run, Figure6Run) or run.training.architecture == "standard"):
         raise ValueError(
             f"depth is for the recurrent networks of the multi-task benchmark, and {cell} has none to choose"
         )

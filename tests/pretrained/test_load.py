@@ -12,7 +12,7 @@ from pna.experiments import Cell, profile_named, run_of
 from pna.experiments.multitask import task_errors
 from pna.multitask import make
 from pna.networks import GraphBatch
-from pna.networks.architectures import DEPTHS
+from pna.networks.depths import DEPTHS
 from pna.pretrained import names
 from pna.training.store import load as read_result
 
