@@ -163,7 +163,7 @@ class _Sweep:
             self.board.tell(training, f"recorded {took}")
         elif code in STOPPED:
             self.unfinished.append(training.cell)
-            self.board.tell(training, f"stopped {took}, with a checkpoint")
+            self.board.tell(training, f"stopped {took}")
         else:
             self.failed.append(training)
             self.board.tell(training, f"FAILED {took} (exit code {code}): {''.join([*training.said][-1:])}")
