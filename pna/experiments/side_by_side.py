@@ -87,13 +87,21 @@ class _Training:
         """Takes in the lines that it printed since."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self.process.stdout.fileno(), 2**16):
-                if self.log is not None:
-                    self.log.write(data)
+                self._keep(data)
                 *lines, self.rest = (self.rest + data).replace(b"\r", b"\n").split(b"\n")
                 self.said.extend(line.decode(errors="replace") for line in lines if line.strip())
         self.progress = next((line for line in reversed(self.said) if line.startswith("epoch ")), self.progress)
 
+    def _keep(self, data: bytes) -> None:
+        try:
+            if self.log is not None:
+                self.log.write(data)
+        except OSError as error:
+            error.filename = self.log.name  # a full disk says for which file
+            raise
+
     def close(self) -> None:
+        """No more is to be heard of it."""
         self.process.stdout.close()
         if self.log is not None:
             self.log.close()
