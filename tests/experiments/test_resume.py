@@ -1,26 +1,19 @@
 """Interrupted and continued is uninterrupted, bit for bit; no kill leaves a checkpoint that cannot be read."""
 
 import itertools
-import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from pna.experiments import Cell, MultiTaskRun, Profile
+from pna.experiments import Cell, MultiTaskRun
 from pna.files import read_tensors
 from pna.training import run as run_module
 from pna.training.store import load
 
-KILLS = 50
 CELLS = {name: Cell.parse(name) for name in ("multitask/released/pna/8", "multitask/described/gin/8")}
 EPOCHS = 9
 
@@ -168,82 +161,3 @@ def test_progress_tells_epoch_and_running_replicas(profile):
     run.train(report=told.append)
     assert [(p.epoch, p.epochs, p.running, p.replicas) for p in told] == [(1, 2, 12, 12), (2, 2, 12, 12)]
     assert told[-1].best == run.replicas.best.min().item()
-
-
-# ---- kill -9 ----
-
-
-def driver(folder):
-    """Kills a training 50 times while it writes checkpoints; run in a process of its own, which forks the trainings."""
-    torch.set_num_threads(1)
-    delays = random.Random(0)
-    profile = Profile("tiny", seeds=2, epochs=KILLS + 5, divisor=2)
-    run = MultiTaskRun(Cell.parse("multitask/released/gcn/4"), profile)
-    fresh = run.fresh()
-    with torch.no_grad():  # sets torch up, once for all trainings; no gradient, as its threads would not survive a fork
-        run.trainer.set_errors(fresh.theta, fresh.state, run.trainer.validation)
-    os.environ["PNA_DATA"] = str(folder / "killed")
-    torn = 0
-    for kill in range(KILLS):
-        ready, started = os.pipe()
-        if (pid := os.fork()) == 0:
-            train_until_killed(run, started)
-        os.close(started)
-        assert os.read(ready, 1), f"training {kill} ended before it was killed"
-        os.close(ready)
-        time.sleep(delays.uniform(0.0, 0.03))
-        os.kill(pid, signal.SIGKILL)
-        assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-        files = set(run.checkpoint.parent.glob("*")) | set(run.checkpoint.parent.glob(".*"))
-        if run.checkpoint in files:
-            tensors, facts = read_tensors(run.checkpoint)
-            assert facts["hash"] == run.hash
-            assert len(tensors["curves"]) == tensors["epoch"].max() <= kill + 1
-        torn += len(files - {run.checkpoint}) > 0
-        for file in files - {run.checkpoint}:
-            file.unlink()
-    done = len(read_tensors(run.checkpoint)[0]["curves"])
-    assert run.train()
-    os.environ["PNA_DATA"] = str(folder / "undisturbed")
-    other = MultiTaskRun(run.cell, profile)
-    assert other.train()
-    pairs = {name: (t, getattr(other.replicas, name)) for name, t in run.replicas.tensors().items()}
-    pairs["curves"] = torch.stack(run.curves), torch.stack(other.curves)
-    different = [name for name, (one, other) in pairs.items() if not torch.equal(one, other)]
-    print(json.dumps({"torn": torn, "done": done, "epochs": len(run.curves), "different": different}))
-
-
-def train_until_killed(run, started):
-    """One epoch, then its checkpoint again and again. Never returns."""
-
-    def report(_):
-        os.write(started, b".")
-        while True:
-            run.save()
-
-    try:
-        run.train(report=report)
-    finally:
-        os._exit(1)
-
-
-def test_fifty_kills_leave_every_checkpoint_readable_and_the_result_the_same(few_graphs):
-    here = Path(__file__)
-    script = f"""if True:
-        import pathlib, runpy
-        benchmark = runpy.run_path({str(here.with_name("conftest.py"))!r})
-        benchmark["COLLECTIONS"]["multitask"] = lambda spec: benchmark["SMALL"]["multitask"]
-        runpy.run_path({str(here)!r})["driver"](pathlib.Path({str(few_graphs.folder)!r}))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(here.parents[2])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
-    assert facts["torn"] > 0  # some kills did hit a checkpoint half written
-    assert 0 < facts["done"] <= KILLS
-    assert facts["epochs"] == KILLS + 5
-    assert facts["different"] == []
