@@ -5,6 +5,7 @@ page stands in figures/notebooks/ and links to them.
 """
 
 import base64
+import hashlib
 import html
 import json
 import re
@@ -19,11 +20,14 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+import pna
 from pna.files import write_whole
+from pna.places import results_folder
 from pna.report.draw import FIGURES, files_of
 
 MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
+CODE_FILES = (".py", ".cu", ".cuh", ".css", ".json")
 STYLE = """
 body { display: block !important; } main { max-width: 54rem; } h1 { margin-top: 1rem; }
 h2 { display: block; margin: 1.8rem 0 0.4rem; }
@@ -36,10 +40,29 @@ math[display=block] { overflow-x: auto; overflow-y: hidden; padding: 0.3rem 0; }
 
 
 def main(executed: str, page: str) -> int:
-    """Writes the page."""
+    """Writes the page; one that was made from the same notebook, code and results stays as it is.
+
+    What a cell prints and draws differs in its last bits from machine to machine, and says no more than it did.
+    """
     cells = json.loads(Path(executed).read_text(encoding="utf-8"))["cells"]
-    write_whole(Path(page), lambda file: file.write(render(cells).encode()))
+    key = f"<!-- made from {_source_hash(cells)} -->\n"
+    if Path(page).exists() and Path(page).read_text(encoding="utf-8").endswith(key):
+        Path(page).touch()
+    else:
+        write_whole(Path(page), lambda file: file.write((render(cells) + key).encode()))
     return 0
+
+
+def _source_hash(cells: list[dict]) -> str:
+    """Of all that decides what a page shows: the notebook's cells, this package, what is recorded."""
+    digest = hashlib.sha256()
+    for cell in cells:
+        if "injected-parameters" not in cell["metadata"].get("tags", []):
+            digest.update("".join(cell["source"]).encode())
+    code = [path for path in Path(pna.__file__).parent.rglob("*") if path.suffix in CODE_FILES]
+    for path in [Path(__file__), *sorted(code), *sorted(results_folder().rglob("*.json"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def render(cells: list[dict]) -> str:

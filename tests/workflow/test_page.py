@@ -83,3 +83,23 @@ def test_the_repository_has_the_page_of_every_notebook_with_its_words():
 def _files(name):
     figure = name.replace("_", "-")
     return files_of(figure) if figure in FIGURES else []
+
+
+def test_a_page_made_from_the_same_stays_as_it_is(tmp_path, monkeypatch):
+    """Whatever another machine draws; another notebook, or another result, makes it anew."""
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    (tmp_path / "results").mkdir()
+    executed, page = tmp_path / "executed.ipynb", tmp_path / "page.html"
+
+    def made(source, drawn):
+        picture = shown(**{"image/png": base64.b64encode(drawn).decode()})
+        executed.write_text(json.dumps({"cells": [markdown("# t"), code(source, picture)]}))
+        assert main(str(executed), str(page)) == 0
+        return page.read_text()
+
+    first = made("draw()", b"drawn here")
+    assert made("draw()", b"drawn there") == first
+    assert made("draw(1)", b"drawn there") != first
+    again = made("draw()", b"drawn here")
+    (tmp_path / "results" / "a.json").write_text("{}")
+    assert made("draw()", b"drawn there") != again
