@@ -159,7 +159,14 @@ def method() -> str:
         "populations made from the recorded seeds (normal and smoothed); in bold the interval that is used"
     )
     command = '<p class="soft"><code>python -m pna coverage</code> simulates it again.</p>'
-    return words + table(("interval", "mean", "least", "most"), rows, caption) + command
+    return words + table(("interval", "mean", "least", "most"), rows, caption) + _too_short(kept["rows"]) + command
+
+
+def _too_short(rows: Sequence[dict]) -> str:
+    """Where the interval that is used covers less than it should."""
+    low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
+    some = f"Below 93 %: {'; '.join(low)}. There some seeds explode and others do not; ten of them are too few."
+    return soft(some if low else "No population has less than 93 %.")
 
 
 # ---- departures ----

@@ -74,10 +74,11 @@ MODEL_COLOURS: dict[str, str] = {
     "gcn": "#882255",
     "gin": "#000000",
     "mean-max-min": "#B8A800",
+    "pna-soft": "#CC79A7",
     **{f"moments-{n}": shade for n, shade in zip(range(1, 6), ("0.75", "0.62", "0.48", "0.34", "0.2"), strict=True)},
     "baseline": GREY,
 }
-MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp<>hd*", strict=False))
+MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp8<>hd*", strict=False))
 
 
 def _luminance(colour: tuple[float, float, float]) -> float:
