@@ -49,7 +49,7 @@ def _sizes(sides: Sequence[Runs]) -> str:
 
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     theory = [f for f in findings if f.claim.checked]
-    yield _line("Theory", theory, "proved formally (Coq), computed exactly, or certified in instances.")
+    yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]
     cells = [cell for cell in all_cells() if cell.training in TRAININGS]
     full = sum(recorded_run(cell, PROFILES["paper"]) is not None for cell in cells)

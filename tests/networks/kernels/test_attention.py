@@ -67,7 +67,7 @@ def results(conv, tensors, A, g, device="cpu", dtype=torch.double, kernels=False
             if not kernels:
                 return self.conv(x, batch)
             padded = functional.pad(x, (0, out_features - x.shape[1]))
-            return recurrence.all_layers(padded, batch, [self.conv], 1)
+            return recurrence.all_layers(padded, batch, [self.conv], 1, None, True)
 
     out = vmap(lambda weights: functional_call(Layer(), weights, ()))(named)
     grads = torch.autograd.grad(out, list(named.values()), g.to(device, dtype))
@@ -152,4 +152,4 @@ def test_edges_that_appear_twice_are_refused(cuda, device):
     )
     batch, conv = GraphBatch.of(raw, device), convolution((2, 8), DESCRIBED).to(device)
     with pytest.raises(ValueError, match="edges that appear twice"):
-        recurrence.all_layers(torch.zeros(8 * many, 8, device=device), batch, [conv], 1)
+        recurrence.all_layers(torch.zeros(8 * many, 8, device=device), batch, [conv], 1, None, True)
