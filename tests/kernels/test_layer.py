@@ -221,7 +221,7 @@ def test_only_a_launcher_that_is_known_is_called_itself(kind, known):
 def calls(monkeypatch):
     """Kernels wherever Triton runs at all; counts how often the layer is taken as a whole."""
     calls = []
-    monkeypatch.setattr(layers.operators, "supports", lambda *_: True)
+    monkeypatch.setattr(layers.operators, "takes", lambda *_: True)
     monkeypatch.setattr(layers, "layer", lambda *arguments: calls.append(1) or fused(*arguments))
     return calls
 
