@@ -1,4 +1,5 @@
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process per core
 
@@ -23,6 +24,11 @@ def _seed():
 def device():
     """Where the kernels run: on a GPU where there is one, else in Triton's interpreter."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def pytest_configure():
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
