@@ -266,9 +266,12 @@ def _evaluate(options: argparse.Namespace) -> int:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
-    run.load_weights()
+    rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
+    away = run.from_recorded(rows, found)
+    if away is not None:
+        print(f"as recorded, to {away:.0e} of an error")
     if isinstance(run, Figure6Run):
         values = found["test/best"].flatten()
         print(f"{run.dataset.metric} on the test set, with the weights best on validation, seed by seed:")
