@@ -97,11 +97,16 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     if given or conv.cached or not csr.takes(edges, x.shape[0]):
         return kernels(conv, x, conv.take(x, edges)[2])
     same_device("edge_index", edges, "x", x)
-    neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
+    what = (edges, x.shape[0], conv.flow == "target_to_source")
+    graph = csr.remembered(*what, torch.is_grad_enabled())
+    if graph is not None:
+        return kernels(conv, x, conv.take(x, graph)[2])
+    graph, bad = csr.sort(*what, torch.is_grad_enabled())
     check = csr.Check(bad)
-    out = kernels(conv, x, conv.take(x, neighbourhoods)[2])
+    out = kernels(conv, x, conv.take(x, graph)[2])
     if check.failed():
         check_range(edges, x.shape[0], x.shape[0])
+    csr.remember(*what, graph)
     return out
 
 
