@@ -1,5 +1,6 @@
 """All layers of the recurrent network by the CUDA kernels against the plain modules in float64."""
 
+import copy
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from pna.networks.kernels.tiles import Tiles
 from pna.networks.models import Model
 
 R, G, N = 2, 7, 19  # replicas; of seven graphs six fill a tile of 128 rows, but for some
-ALL = [model for model in MODELS if model not in ("gin", "pna-soft")]
+ALL = [model for model in MODELS if model != "pna-soft"]
 PARTS = ("GC_1", "GC_m", "gru", "convolutions")
 
 
@@ -97,7 +98,7 @@ def test_every_model_and_width_of_the_paper(model, hidden, graphs, device, cuda)
 
 
 @pytest.mark.parametrize("hidden", [16, 20])
-@pytest.mark.parametrize("model", ["pna", "mpnn-sum", "moments-5", "gcn", "gat"])
+@pytest.mark.parametrize("model", ["pna", "mpnn-sum", "moments-5", "gcn", "gat", "gin"])
 def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
@@ -105,7 +106,7 @@ def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     assert_same(networks, partial(graphs.batch, A), x, device, layers=None)
 
 
-@pytest.mark.parametrize(("model", "layers"), [("pna", 3), ("gcn", 3), ("gat", 1)])
+@pytest.mark.parametrize(("model", "layers"), [("pna", 3), ("gcn", 3), ("gat", 1), ("gin", 3), ("gin", 1)])
 def test_without_gru(model, layers, graphs, device, cuda):
     """One output, of the last layer, whose convolution is that of all but the first."""
     A = graphs_of(graphs)
@@ -134,6 +135,25 @@ def test_a_graph_with_its_own_depth_has_the_bits_that_it_has_alone(graphs, devic
     for g in (0, 3, 6):
         alone = graphs.batch(A[g : g + 1], batch.x[N * g : N * (g + 1)].cpu(), torch.float, device)
         assert torch.equal(States(network, int(layers[g]), True)(alone), whole[N * g : N * (g + 1)])
+
+
+@pytest.mark.parametrize("N", [16, 19])
+def test_batch_normalisation_within_a_layer(N, graphs, device, cuda):
+    """GIN: D7 where graphs have as many nodes as features; its running statistics; and its use of them afterwards."""
+    A = graphs_of(graphs, N=N)
+    x = torch.rand(G * N, 2, dtype=torch.double).float().double()
+    networks = networks_of("gin", 16, RELEASED)
+    assert_same(networks, partial(graphs.batch, A), x, device, layers=3)
+    (one, batch), (two, there) = (
+        (copy.deepcopy(networks[0]).to(where, dtype), graphs.batch(A, x, dtype, where))
+        for dtype, where in ((torch.double, "cpu"), (torch.float, device))
+    )
+    for training in (True, False):
+        with torch.no_grad():
+            expected, found = States(one.train(training), 3, False)(batch), States(two.train(training), 3, True)(there)
+        assert (found.cpu() - expected).norm() <= 1e-5 * expected.norm()
+        for a, b in zip(one.buffers(), two.buffers(), strict=True):
+            torch.testing.assert_close(b.cpu().double(), a, rtol=1e-5, atol=1e-6)
 
 
 def test_moments_of_large_messages(graphs, device, cuda):
@@ -167,9 +187,10 @@ def test_other_aggregators_with_ties(aggregators, swapped, layers, graphs, devic
     assert_same(networks, partial(graphs.batch, A), x, device, layers)
 
 
-def test_same_bits_every_time(graphs, device, cuda):
+@pytest.mark.parametrize("model", ["pna", "gin"])
+def test_same_bits_every_time(model, graphs, device, cuda):
     batch = graphs.batch(graphs_of(graphs), dtype=torch.float, device=device)
-    networks = networks_of("pna", 20, RELEASED)
+    networks = networks_of(model, 20, RELEASED)
     once, again = (states_and_gradients(networks, batch, 2, True) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
 
@@ -202,7 +223,10 @@ def test_which_networks_are_taken(cuda):
         assert taken(build("gat"), N=100)
     assert taken(build("pna"), depth=Each(torch.tensor([3, 4]), 4))
     assert not taken(build("pna"), depth=Until(0.1, 4))
-    assert not taken(build("gin"))
+    assert not taken(build("gin"), depth=Each(torch.tensor([3, 4]), 4))
+    assert not taken(build("gin").eval())  # with a gradient
+    with torch.no_grad():
+        assert taken(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))
     assert not taken(build("pna-soft"))
 
 

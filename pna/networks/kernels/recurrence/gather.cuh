@@ -165,12 +165,16 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
   return rows;
 }
 
-// GCN's n (Σ_j n_j a_j + n a) with n = 1/√(d + 1): symmetric, and so its own gradient. n a goes to `plane`.
+// n (Σ_j n_j a_j + w n a) with n = 1/√(d + 1), w = 1 in GCN, and n = 1, w = 1 + ε in GIN: symmetric, and so its own
+// gradient. n a goes to `plane`.
 template <int STRIDE>
-INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
-  float norms[2] = {rsqrtf(nodes.degree[0] + 1.0f), rsqrtf(nodes.degree[1] + 1.0f)};
+INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float own = 1.0f) {
+  float norms[2], owns[2] = {own, own};
+#pragma unroll
+  for (int i = 0; i < 2; i++) norms[i] = GIN ? 1.0f : rsqrtf(nodes.degree[i] + 1.0f);
   Rows total = scaled(a, norms);
   put(plane, total, STRIDE);
+  total = scaled(total, owns);
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < 2; i++)
@@ -187,4 +191,9 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
 // Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
 INLINE size_t kept_at(int layer, int which) {
   return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
+}
+
+// What the convolution of a later layer was given: the state before it, or the output of the layer below.
+INLINE Rows given_of(const float *states, int layer) {
+  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
 }

@@ -8,11 +8,6 @@ INLINE void prefetch_kept(const float *states, int layer) {
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
 
-// What the convolution of a later layer was given: the state before it, or the output of the layer below.
-INLINE Rows given_of(const float *states, int layer) {
-  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
-}
-
 // The mixing layer: the gradient of z, before LeakyReLU -> that of y at D_Y.
 INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const float *mix) {
   Rows d_y = zeros();

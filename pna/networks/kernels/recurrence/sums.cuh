@@ -75,17 +75,18 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
       [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
 }
 
+// A plane with ones.
+INLINE void sum_bias(float (*c)[4], const float *tile, int plane) {
+  outer<DENSE_M, 1>(
+      c, [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
+      [](int, int) { return 1.0f; });
+}
+
 INLINE void sum_dense(Sums &s, const float *tile) {
   if ((GCN || GAT) && role() == 3) {  // the gradient of h with what the convolution was given, and the bias(es)
     sum_dense_of<ONE_N, false>(s.dense, tile, D_Y, X);
 #pragma unroll
-    for (int k = 0; k < BIASES; k++) {
-      const int plane = GCN ? D_Z : k == 0 ? Y : Q;
-      outer<DENSE_M, 1>(
-          s.dense + DENSE_M * (ONE_N + k),
-          [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
-          [](int, int) { return 1.0f; });
-    }
+    for (int k = 0; k < BIASES; k++) sum_bias(s.dense + DENSE_M * (ONE_N + k), tile, GCN ? D_Z : k == 0 ? Y : Q);
   } else if (GRU && role() < 2) {
     sum_dense_of<BOTH_N, true>(s.dense, tile, role() == 0 ? D_R : D_U, X, Z);
   } else if (GRU || role() == 3) {
@@ -157,17 +158,26 @@ INLINE void each(const float (*c)[4], Put put) {
       put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
 }
 
+// A launch of many adds to what those before it have summed.
+INLINE void put_sum(float *to, float value) { *to = SPLIT ? *to + value : value; }
+
 // What sum_dense_of has summed: one or two matrices [H, H], and a bias.
 template <int N, bool BOTH>
 INLINE void put_dense(const float (*c)[4], float *one, float *bias, float *two = nullptr, float *same_bias = nullptr) {
   each<DENSE_M, N>(c, [=](int row, int column, float value) {
     if (row >= H) return;
-    if (column < H) one[row * H + column] = value;
-    else if (BOTH && column < 2 * H) two[row * H + column - H] = value;
+    if (column < H) put_sum(one + row * H + column, value);
+    else if (BOTH && column < 2 * H) put_sum(two + row * H + column - H, value);
     else if (column == (BOTH ? 2 * H : H)) {
-      bias[row] = value;
-      if (BOTH) same_bias[row] = value;
+      put_sum(bias + row, value);
+      if (BOTH) put_sum(same_bias + row, value);
     }
+  });
+}
+
+INLINE void put_bias(float *to, const float (*c)[4]) {
+  each<DENSE_M, 1>(c, [=](int row, int column, float value) {
+    if (row < H && column == 0) put_sum(to + row, value);
   });
 }
 
@@ -184,9 +194,14 @@ INLINE void put_gru(float *to, const Sums &s) {
   }
 }
 
+// Where the numbers of convolution k begin.
+INLINE float *convolution_of(float *to, int k) {
+  return to + (place() * CONVOLUTIONS + (k < CONVOLUTIONS ? k : CONVOLUTIONS - 1)) * (HH + BIASES * H + TOWERS);
+}
+
 // to: of each convolution the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
 INLINE void put_convolution(float *to, int k, const Sums &s) {
-  to += (place() * CONVOLUTIONS + k) * (HH + BIASES * H + TOWERS);
+  to = convolution_of(to, k);
   float *bias = to + HH, *T = bias + BIASES * H + F * role();
   if (GCN || GAT) {
     if (role() != 3) return;
@@ -194,10 +209,7 @@ INLINE void put_convolution(float *to, int k, const Sums &s) {
       if (row < H && column < H) to[row * H + column] = value;
     });
 #pragma unroll
-    for (int k = 0; k < BIASES; k++)
-      each<DENSE_M, 1>(s.dense + DENSE_M * (ONE_N + k), [=](int row, int column, float value) {
-        if (row < H && column == 0) bias[k * H + row] = value;
-      });
+    for (int k = 0; k < BIASES; k++) put_bias(bias + k * H, s.dense + DENSE_M * (ONE_N + k));
     return;
   }
   if (role() == 3) put_dense<ONE_N, false>(s.dense, to, bias + 2 * H);
