@@ -28,7 +28,7 @@ from pna.networks.kernels.tiles import Each, Tiles
 __all__ = ["all_layers", "takes"]
 
 TOWERS = 4
-AGGREGATORS = ("mean", "std", "max", "min", "sum", "moment3", "moment4", "moment5")
+AGGREGATORS = ("mean", "std", "max", "min", "sum", "softmax", "softmin", "moment3", "moment4", "moment5")
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
@@ -192,6 +192,7 @@ class Shape(NamedTuple):
         order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
         others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names)
         coefficients = others + len({"std", "max", "min"} & set(names)) + max(0, order - 1)
+        coefficients += 2 * len({"softmax", "softmin"} & set(names))
         return max(8, len(names) + coefficients) + 3 | 1
 
     def bytes(self, name: str) -> int:

@@ -32,6 +32,9 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
     if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
   if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
   if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
+#pragma unroll
+  for (int k = 0; k < 2; k++)
+    if (soft(k) >= 0) combine(sums, shifted(all.softs[k], own_q, of_M, nodes), T, soft(k));
   if (SUM >= 0) combine(sums, times_degree(mean, nodes), T, SUM);
   towers(sums[0], x, T + OWN * BLOCK);
 #pragma unroll

@@ -1,4 +1,4 @@
-// Neighbourhoods: what the nodes of a tile gather from each other (section 2.1, equations 1 to 4), and the scalers.
+// Neighbourhoods: what nodes of a tile gather from each other (section 2.1, equations 1 to 4 and 10), and the scalers.
 
 struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
   int node[2], start[2], degree[2];
@@ -22,6 +22,7 @@ INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
+  Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
   Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
 };
 
@@ -46,6 +47,39 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
   for (int n = 0; n < POWERS; n++)
 #pragma unroll
     for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] / fmaxf(degree, 1);
+}
+
+// Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), and with the opposite sign in the exponents softmin; no exponent is
+// positive once the largest is known.
+template <int STRIDE>
+INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *list, int degree) {
+  float top[2][F], total[2][F] = {}, sum[2][F] = {};
+#pragma unroll
+  for (int c = 0; c < 2 * F; c++) top[c / F][c % F] = -INF;
+#pragma unroll
+  for (int pass = 0; pass < 2; pass++)
+    for (int k = 0; k < degree; k++) {
+      float m[F];
+      get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+#pragma unroll
+      for (int c = 0; c < 2 * F; c++) {
+        const int n = c / F, f = c % F;
+        if (soft(n) < 0) continue;
+        float exponent = n == 0 ? m[f] : -m[f];
+        if (pass == 0) top[n][f] = fmaxf(top[n][f], exponent);
+        else {
+          float weight = expf(exponent - top[n][f]);
+          total[n][f] += weight;
+          sum[n][f] += weight * m[f];
+        }
+      }
+    }
+#pragma unroll
+  for (int c = 0; c < 2 * F; c++) {
+    const int n = c / F, f = c % F;
+    all.softs[n].v[F * i + f] = degree > 0 ? sum[n][f] / total[n][f] : 0.0f;
+    all.logs[n].v[F * i + f] = degree > 0 ? top[n][f] + logf(total[n][f]) : 0.0f;
+  }
 }
 
 // Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
@@ -105,6 +139,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
     }
   }
   if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first, away, inverse_unit);
+  if (SOFT) gather_soft<STRIDE>(all, i, p, list, degree);
 }
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.

@@ -1,6 +1,6 @@
-// GIN, equation 13: z = ReLU(W₂ n + b₂), where n is a = ReLU(W₁ t + b₁) after batch normalisation, t = (1 + ε) x + Σ_j x_j.
+// GIN, equation 13: z = ReLU(W₂ n + b₂), where n is a = ReLU(W₁ t + b₁) normalised, and t = (1 + ε) x + Σ_j x_j.
 //
-// In training its mean and variance are those of all nodes of the batch, which no block knows: a launch ends where each
+// In training the mean and variance are those of all nodes of the batch, which no block knows: a launch ends where each
 // block has written its part of these sums, and the next one begins by adding the parts up (SPLIT). What is normalised
 // together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph.
 

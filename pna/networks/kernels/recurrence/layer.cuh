@@ -1,8 +1,8 @@
 // All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
-// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11), GAT with four heads (equation 12) or
-// GIN (equation 13), whose training takes a launch for every layer (gin.cuh); and in the recurrent architecture the GRU.
-// forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one configuration
-// at a time.
+// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11), GAT with four heads (equation 12),
+// or GIN (equation 13), whose training takes a launch for every layer (gin.cuh); and in the recurrent architecture the
+// GRU. forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one
+// configuration at a time.
 //
 // A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
@@ -29,14 +29,15 @@ constexpr float INF = 3.4e38f;
 // PNA's aggregators, by their places, -1 if there is none, and scalers; D5.
 constexpr int A = PNA_A, S = PNA_S;
 constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;
+constexpr int SOFTMAX = PNA_SOFTMAX, SOFTMIN = PNA_SOFTMIN;
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
 constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
-constexpr bool SWAP = PNA_SWAP;
+constexpr bool SOFT = SOFTMAX >= 0 || SOFTMIN >= 0, SWAP = PNA_SWAP;
 constexpr float EPS = PNA_EPS;
 
-// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of GIN 1 + ε, b₁ and b₂,
-// of PNA those of M, U and the mixing layer), and the towers' matrices, of four blocks each, or GIN's W₁.
+// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of GIN 1 + ε, b₁ and
+// b₂, of PNA those of M, U and the mixing layer), and the towers' matrices, of four blocks each, or GIN's W₁.
 constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
 constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
 constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
@@ -48,6 +49,8 @@ INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0]
 #endif
 
 INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
+
+INLINE int soft(int k) { return k == 0 ? SOFTMAX : SOFTMIN; }  // its place, or -1
 
 INLINE int moment(int n) { return n == 3 ? PNA_MOMENT3 : n == 4 ? PNA_MOMENT4 : PNA_MOMENT5; }  // its place, or -1
 

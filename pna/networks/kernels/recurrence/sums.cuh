@@ -5,7 +5,8 @@ constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5
 // then the aggregates, at a · H, and behind them the coefficients that there are,
 constexpr int LEVEL = A * H, STEEP = LEVEL + OTHERS * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H;
 constexpr int CENTRE = LOW + (MIN >= 0) * H, CURVES = CENTRE + (ORDER > 0) * H;
-constexpr int END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
+constexpr int SOFTS = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
+constexpr int END = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H;
 constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
 constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
 constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
@@ -96,7 +97,8 @@ INLINE void sum_dense(Sums &s, const float *tile) {
 }
 
 // Rows a F + f of A: feature f of aggregate a; columns s F + o of B: output o of scaler s. The receiver's part of the
-// messages, which shifts mean and extremes, is added here; the factors of a node without neighbours are zero.
+// messages, which shifts mean, extremes and their soft forms, is added here; the factors of a node without neighbours
+// are zero.
 INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
   const float *base = tile + F * role();
   int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
@@ -108,7 +110,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
     at[j] = (a < A ? a : 0) * H + f;
     shift[j] = (extreme && SWAP ? P : Q) + f;
     of_M[j] = bias[F * role() + f];
-    shifting[j] = extreme || a == MEAN ? 1.0f : 0.0f;
+    shifting[j] = extreme || a == MEAN || a == SOFTMAX || a == SOFTMIN ? 1.0f : 0.0f;
   }
 #pragma unroll
   for (int n = 0; n < COMBINED_N; n++) {
