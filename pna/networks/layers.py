@@ -73,19 +73,23 @@ class BatchNorm(nn.Module):
     def _normalise(self, x: Tensor) -> Tensor:
         if self.training and (kernels := serving("pna.networks.kernels.batchnorm", x)):
             y, mean, var = kernels.normalise(x, self.weight, self.bias)
-            self._remember(mean, var, len(x))
+            self.remember(mean.unsqueeze(0), var.unsqueeze(0), len(x))
             return y
         if self.training:
             var, mean = torch.var_mean(x, dim=0, unbiased=False)
-            self._remember(mean, var, len(x))
+            self.remember(mean.unsqueeze(0), var.unsqueeze(0), len(x))
         else:
             mean, var = self.running_mean, self.running_var
         return (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, var: Tensor, rows: int) -> None:
-        self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
-        self.running_var.mul_(0.9).add_(0.1 * rows / max(1, rows - 1) * var.detach())
+    def remember(self, mean: Tensor, var: Tensor, rows: int) -> None:
+        """Moves the running statistics on by those of batches of so many rows, one after another, [batches, F] each."""
+        count = len(mean)
+        later = torch.arange(count - 1, -1, -1, dtype=mean.dtype, device=mean.device)
+        weight = 0.1 * (0.9**later).unsqueeze(1)  # [batches, 1]
+        self.running_mean.mul_(0.9**count).add_((weight * mean.detach()).sum(0))
+        self.running_var.mul_(0.9**count).add_(rows / max(1, rows - 1) * (weight * var.detach()).sum(0))
 
 
 class MLP(nn.Module):
