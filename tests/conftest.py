@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import signal
 
@@ -10,6 +11,16 @@ if not torch.cuda.is_available():
 
 import hypothesis
 import pytest
+
+# A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
+NEEDS = {
+    "report/test_notebooks.py": "jupytext",
+    "test_readme.py": "flint",
+    "workflow/test_page.py": "mistune",
+    "workflow/test_progress.py": "snakemake_interface_logger_plugins",
+}
+collect_ignore = [file for file, package in NEEDS.items() if importlib.util.find_spec(package) is None]
+
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.load_profile("fixed")
@@ -29,6 +40,10 @@ def device():
 def pytest_configure():
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header():
+    return [f"tests/{file} is left out: {NEEDS[file]} is not installed" for file in collect_ignore]
 
 
 def pytest_collection_modifyitems(items):

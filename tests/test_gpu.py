@@ -1,4 +1,8 @@
-"""What must hold on a CUDA device as well: the CPU's numbers, the same bits every time, recording and resumption."""
+"""What must hold on a CUDA device too: the CPU's numbers, the same bits again, recording, resuming, many processes."""
+
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -7,6 +11,7 @@ from pna import Neighbourhoods, PNAConv
 from pna.aggregators import AGGREGATORS
 from pna.experiments import Cell, MultiTaskRun, Profile
 from pna.gather import aggregate
+from pna.training.store import load
 
 pytestmark = pytest.mark.gpu
 
@@ -89,3 +94,18 @@ def test_training_follows_the_cpus_and_resumes_to_the_bit(model, monkeypatch, tm
     curves = {name: torch.stack(run.curves) for name, run in runs.items()}
     assert torch.equal(curves["whole"], curves["parts"])
     torch.testing.assert_close(curves["whole"][..., 0], curves["cpu"][..., 0], rtol=1e-5, atol=1e-8)
+
+
+def test_a_cell_has_the_same_bits_alone_and_side_by_side(tmp_path):
+    """In processes of their own, under MPS where it can be had."""
+    cells = ["multitask/described/pna/16", "multitask/described/gcn/16", "multitask/released/gat/16"]
+
+    def replicas(folder, *words):
+        environment = os.environ | {"PNA_RESULTS": str(tmp_path / folder), "PNA_DATA": str(tmp_path / f"{folder}-data")}
+        words = [sys.executable, "-m", "pna", "train", *words, "--profile", "smoke", "--device", "cuda"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (result,) = (tmp_path / folder).rglob("described/pna-16.json")
+        return load(result).replicas
+
+    assert replicas("together", *cells, "--side-by-side", "3") == replicas("alone", cells[0])

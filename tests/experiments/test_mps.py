@@ -81,9 +81,11 @@ def test_where_it_cannot_be_started_the_reason_is_said(control, tmp_path, then, 
 
 
 def test_without_the_program_or_root_it_is_not_started(control, tmp_path, monkeypatch):
-    said = []
+    said, path = [], os.environ["PATH"]
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # a machine with a GPU has the program
     with mps(said.append) as environment:
         assert environment == {}
+    monkeypatch.setenv("PATH", path)
     calls = control()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with mps(said.append) as environment:
