@@ -71,7 +71,7 @@ DEPARTURES: tuple[Departure, ...] = (
         "extrapolation_validation",
         "extrapolation is validated on sizes 25 to 29",
         "extrapolation is validated on sizes 15 to 19",
-        trainings=("extrapolation",),
+        trainings=("extrapolation", "depth-diameter", "depth-convergence", "depth-varied"),
     ),
     Departure(
         "D5",

@@ -7,6 +7,7 @@ the released code has it; zinc/released/pna/edges is PNA on ZINC with edge featu
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Self
 
@@ -14,6 +15,7 @@ from pna.arguments import choice
 from pna.departures import DEPARTURES, departures_of
 from pna.multitask import COLLECTIONS, Spec
 from pna.networks import MODELS, NetworkSpec
+from pna.networks.depths import DEEPEST
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 
@@ -22,13 +24,22 @@ __all__ = ["TRAININGS", "Cell", "Profile", "Training"]
 
 @dataclass(frozen=True)
 class Training:
-    """How the networks of a multi-task cell are trained, and the collections of graphs that they are tested on."""
+    """How the networks of a multi-task cell are trained, and the collections of graphs that they are tested on.
+
+    Their number of layers is the paper's, ⌊N/2⌋, or another rule of pna/networks/depths.py; varied, each graph has some
+    more or fewer in every epoch of training.
+    """
 
     collection: str
     architecture: str
     single_task: bool
     tests: tuple[str, ...]
+    depth: str = "N/2"
+    varied: bool = False
+    deepest: int = DEEPEST  # that a network can be in training
 
+
+_deep = partial(Training, "extrapolation", "recurrent", False, ("extrapolation",))
 
 TRAININGS: dict[str, Training] = {
     "multitask": Training("multitask", "recurrent", False, ("multitask", "multitask-15-24", "families")),
@@ -37,7 +48,14 @@ TRAININGS: dict[str, Training] = {
     "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
     "no-gru": Training("multitask", "no-gru", False, ("multitask", "multitask-15-24")),
     "mean-readout": Training("multitask", "mean-readout", False, ("multitask", "multitask-15-24")),
+    "depth-diameter": _deep(depth="diameter", deepest=23),  # a path of 24 nodes
+    "depth-convergence": _deep(depth="convergence:0.1", deepest=24),
+    "depth-varied": _deep(varied=True, deepest=18),
 }
+"""Of convergence: a fresh network stands still, by that threshold, after three to five layers, and learns to move on.
+The decision to stop has no gradient, only the features do. Every batch has N layers, and a graph that has stopped keeps
+its features, so that shapes do not hang on the data and a GPU can record the epoch. In GIN, whose batch normalisation
+is over all nodes of a batch, those of graphs that have stopped count on; so they do with depth by the diameter."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,8 @@ class Cell:
         """All that another training's name changes in how this cell's networks are trained."""
         training = TRAININGS[name]
         splits = COLLECTIONS[training.collection](self.data_spec)
-        return training.architecture, training.single_task, [split for split in splits if split.role != "test"]
+        how = (training.architecture, training.single_task, training.depth, training.varied)
+        return how, [split for split in splits if split.role != "test"]
 
     @property
     def trained(self) -> Self:

@@ -1,7 +1,6 @@
 """The cells of the multi-task benchmark: their trainer, and one of them trained and tested from its name."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
+from pna.networks.depths import Depth, capped, depth_named, varied
 from pna.scalers import DegreeStatistics
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
@@ -38,7 +38,8 @@ PROFILES: dict[str, Profile] = {
 
 class MultiTaskTrainer(Trainer):
     """All replicas take the same batches in the same order, one batch per size. A step is a batch on a CPU, and an
-    epoch on a GPU, where it is recorded once and replayed.
+    epoch on a GPU, where it is recorded once and replayed. Varied, the depth of a graph in training is drawn anew in
+    every epoch.
     """
 
     def __init__(
@@ -47,9 +48,10 @@ class MultiTaskTrainer(Trainer):
         train: Sequence[GraphBatch],
         validation: Sequence[GraphBatch],
         settings: Settings,
+        varied: bool = False,
     ) -> None:
         super().__init__(network, settings)
-        self.train, self.validation = train, validation
+        self.train, self.validation, self.varied = train, validation, varied
 
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
         """A batch, or on a GPU the whole epoch."""
@@ -84,7 +86,10 @@ class MultiTaskTrainer(Trainer):
         return whole
 
     def _step(self, r: Replicas, batch: GraphBatch) -> None:
-        r.partial.add_(self.descend(r, lambda theta: _loss(r, self.errors(theta, r.state, batch, training=True))))
+        drawn = varied(batch, r.epoch[0]) if self.varied else None  # all replicas are in the same epoch
+        with at_depth(self.lifted.network, (lambda batch: drawn) if self.varied else None):
+            found = self.descend(r, lambda theta: _loss(r, self.errors(theta, r.state, batch, training=True)))
+        r.partial.add_(found)
 
     @torch.no_grad()
     def _validate(self, r: Replicas) -> None:
@@ -135,7 +140,12 @@ class MultiTaskRun(Run):
             "seeds": self.seeds,
             "graphs_per_batch": GRAPHS_PER_BATCH,
             "dtype": str(self.dtype),
-        }
+        } | ({"depth": self.training.depth, "varied": self.training.varied} if self._own_depth else {})
+
+    @property
+    def _own_depth(self) -> bool:
+        """Whether it is trained with another depth than the paper's."""
+        return self.training.varied or self.training.depth != "N/2"
 
     # ---- data and networks ----
 
@@ -168,16 +178,18 @@ class MultiTaskRun(Run):
 
     def network(self, seed: int) -> torch.nn.Module:
         """The network of one seed, freshly drawn."""
-        cell, architecture = self.cell, self.training.architecture
+        cell, how = self.cell, self.training
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return build(cell.model, cell.hidden, cell.network_spec, self.degrees, architecture).to(self.dtype)
+            network = build(cell.model, cell.hidden, cell.network_spec, self.degrees, how.architecture, how.depth)
+        return network.to(self.dtype)
 
     @cached_property
     def trainer(self) -> MultiTaskTrainer:
         """The trainer of all replicas."""
         train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
-        return MultiTaskTrainer(self.network(self.seeds[0]).to(self.device), train, validation, self.settings)
+        network = self.network(self.seeds[0]).to(self.device)
+        return MultiTaskTrainer(network, train, validation, self.settings, self.training.varied)
 
     def fresh(self) -> Replicas:
         """The replicas before the first epoch, seed by seed."""
@@ -215,27 +227,33 @@ class MultiTaskRun(Run):
         """What it is tested on, for every training that is the same."""
         names = dict.fromkeys(test for name in self.cell.trainings for test in TRAININGS[name].tests)
         if "extrapolation" in names and self.profile.divisor == 1:
-            names |= dict.fromkeys(f"extrapolation@{rule}" for rule in RULES)
+            names |= dict.fromkeys(f"extrapolation@{rule}" for rule in (("N/2",) * self._own_depth + RULES))
         # without D3, that collection's test set is the one of "multitask"
         return tuple(n for n in names if n != "multitask-15-24" or self.cell.data_spec.evaluation_sizes == "released")
 
     def test(self, collection: str) -> dict[str, Tensor]:
         """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name.
 
-        collection@RULE is the same graphs with another depth; the threshold of convergence is the cell's own.
+        collection@RULE is the same graphs with another depth.
         """
         name, _, rule = collection.partition("@")
-        rule = f"convergence:{self.threshold}" if rule == "convergence" else rule
+        depth = self.depth(rule) if rule else None
         data = self.data(name)
         tests = [split.name for split in data.splits if split.role == "test"]
-        return {f"{collection}/{split}": self.best_errors(data, split, rule) for split in tests}
+        return {f"{collection}/{split}": self.best_errors(data, split, depth) for split in tests}
 
     @torch.no_grad()
-    def best_errors(self, data: MultiTask, split: str, rule: str = "") -> Tensor:
-        """The mean squared errors of the best weights on a split, [R, 6], with another depth if there is a rule."""
+    def best_errors(self, data: MultiTask, split: str, depth: Depth | None = None) -> Tensor:
+        """The mean squared errors of the best weights on a split, [R, 6], with another depth if one is given."""
         best = self.replicas.best_theta, self.replicas.best_state
-        with at_depth(self.trainer.lifted.network, rule) if rule else nullcontext():
+        with at_depth(self.trainer.lifted.network, depth):
             return self.trainer.set_errors(*best, self.batches(data, split)).cpu()
+
+    def depth(self, rule: str) -> Depth:
+        """A rule for this cell: its own threshold of convergence, and as a cap the largest depth of its training."""
+        if rule == "cap":
+            return capped(depth_named(self.training.depth), self.training.deepest)
+        return depth_named(f"convergence:{self.threshold}" if rule == "convergence" else rule)
 
     @cached_property
     def threshold(self) -> float:
@@ -243,7 +261,7 @@ class MultiTaskRun(Run):
         data, validation = self.data("multitask"), self.replicas.best.cpu()
 
         def error(rule: str) -> Tensor:
-            errors = self.best_errors(data, "validation", rule)
+            errors = self.best_errors(data, "validation", depth_named(rule))
             return torch.tensor(mean_log_errors(errors, validation, self.tasks_of(self.replicas))).mean()
 
         return threshold(error)

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
 from pna.networks.batch import GraphBatch
 from pna.networks.kernels.tiles import Each
 
-__all__ = ["DEEPEST", "DEPTHS", "Depth", "Each", "Until", "depth_named"]
+__all__ = ["DEEPEST", "DEPTHS", "Depth", "Each", "Until", "capped", "depth_named", "varied"]
 
 DEEPEST = 12  # that ⌊N/2⌋ is in training, on graphs of 15 to 24 nodes
 
@@ -23,7 +26,7 @@ Depth = Callable[[GraphBatch], int | Each | Until]
 DEPTHS: dict[str, Depth] = {
     "N/2": lambda batch: batch.N // 2,
     "N": lambda batch: batch.N,
-    "cap": lambda batch: min(batch.N // 2, DEEPEST),
+    "cap": lambda batch: min(batch.N // 2, DEEPEST),  # of a network that was trained with N/2
     "diameter": lambda batch: Each(batch.diameter.clamp(min=1), batch.widest),
 }
 
@@ -44,6 +47,35 @@ def depth_named(name: str) -> Depth:
         f"depth must be one of {', '.join(DEPTHS)}, a number of layers from 1 to 10000, or convergence:THRESHOLD with "
         f"a positive threshold, as convergence:0.01; got {name!r}"
     )
+
+
+def capped(depth: Depth, most: int) -> Depth:
+    """The same, with at most so many layers."""
+
+    def at_most(batch: GraphBatch) -> int | Each | Until:
+        own = depth(batch)
+        if isinstance(own, int):
+            return min(own, most)
+        if isinstance(own, Each):
+            return Each(own.layers.clamp(max=most), min(own.most, most))
+        return own._replace(most=min(own.most, most))
+
+    return at_most
+
+
+def varied(batch: GraphBatch, epoch: Tensor) -> Each:
+    """⌊N/2⌋ layers and up to ⌊N/4⌋ more or fewer, each number as likely, for each graph anew in every epoch.
+
+    A number is a hash of epoch, size and place in the batch, and so the same for all seeds, as batches are, and after
+    every resumption. It is computed where the epoch is counted, on the device: an epoch that is recorded and replayed
+    draws anew each time.
+    """
+    N, word = batch.N, 0xFFFFFFFF
+    x = (epoch * 64 + N) * 1024 + torch.arange(batch.G, device=epoch.device)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):  # of 32 bits, each of which moves all others
+        x = (x & word) ^ ((x & word) >> shift)
+        x = x * factor
+    return Each(N // 2 - N // 4 + (x & word) % (2 * (N // 4) + 1), N // 2 + N // 4)
 
 
 def _until(threshold: float) -> Depth:

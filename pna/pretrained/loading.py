@@ -114,7 +114,7 @@ def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> W
 def _multitask(run: MultiTaskRun, weights: Weights, depth: str | None) -> MultiTaskNetwork:
     def fresh() -> nn.Module:
         cell, architecture = run.cell, run.training.architecture
-        return build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture, depth or "N/2")
+        return build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture, depth or run.training.depth)
 
     networks = [_filled(fresh(), weights, row) for row in range(len(weights[1]["rows"]))]
     tasks = [run.replica_tasks[row] for row in weights[1]["rows"]]

@@ -258,7 +258,7 @@ class Run(ABC):
 
     def untested(self) -> list[str]:
         """The collections that the recorded cell is to be tested on and has not been."""
-        tested = {name.partition("/")[0] for name in load(self.result).replicas[0].test}
+        tested = {name.rpartition("/")[0] for name in load(self.result).replicas[0].test}
         return [collection for collection in self.collections if collection not in tested]
 
     def load_weights(self) -> list[int]:

@@ -14,7 +14,8 @@ from pna.files import read_tensors
 from pna.training import run as run_module
 from pna.training.store import load
 
-CELLS = {name: Cell.parse(name) for name in ("multitask/released/pna/8", "multitask/described/gin/8")}
+NAMES = ("multitask/released/pna/8", "multitask/described/gin/8", "depth-varied/described/mpnn-max/8")
+CELLS = {name: Cell.parse(name) for name in NAMES}
 EPOCHS = 9
 
 

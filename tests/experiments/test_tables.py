@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,10 +28,12 @@ from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec, build
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
+from pna.networks.depths import depth_named, varied
 from pna.realworld.data.datasets import DATASETS
 from pna.training.store import load
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
+DEPTHS = ("depth-diameter", "depth-convergence", "depth-varied")
 FOUR = {"pna", "pna-no-scalers", "mpnn-sum", "mpnn-max"}
 
 
@@ -64,6 +67,9 @@ def test_every_experiment_of_the_paper_is_there(spec):
         "ablations": set.union(*(of(t, SEVEN) for t in ("multitask", "no-gru", "mean-readout")))
         if spec == "described"
         else set(),
+        "depth": larger | set.union(*(of(t, {"pna", "mpnn-max", "gin", "mpnn-sum"}) for t in DEPTHS))
+        if spec == "described"
+        else larger,
     }
 
 
@@ -177,6 +183,21 @@ def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
     assert described.trained == described
     assert run_of(described, PROFILES["paper"]).collections == ("extrapolation", *deeper)
     assert run_of(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).collections == ("multitask", "families")
+
+
+@pytest.mark.parametrize("training", DEPTHS)
+def test_a_training_with_another_depth_is_another(training):
+    """Tested with all depths, its own among them, and no deeper in training than it says."""
+    cell = Cell.parse(f"{training}/described/gin/16")
+    assert cell.trained == cell
+    run, as_published = (run_of(replace(cell, training=t), PROFILES["paper"]) for t in (training, "extrapolation"))
+    assert run.collections == ("extrapolation", "extrapolation@N/2", *as_published.collections[1:])
+    assert {"depth", "varied"} == set(run.configuration) - set(as_published.configuration)
+    assert max(COLLECTIONS["extrapolation"](DESCRIBED)[0].sizes) == 24
+    path, longer = (SimpleNamespace(N=N, G=1, diameter=torch.tensor([N - 1]), widest=N - 1) for N in (24, 99))
+    in_training = varied(path, torch.tensor(0)) if run.training.varied else depth_named(run.training.depth)(path)
+    capped = run.depth("cap")(longer)
+    assert in_training.most == run.training.deepest == (capped if isinstance(capped, int) else capped.most)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 from pna import DegreeStatistics
 from pna.networks import build
-from pna.networks.depths import DEEPEST, DEPTHS, depth_named
+from pna.networks.depths import DEEPEST, DEPTHS, Each, Until, capped, depth_named, varied
 
 
 def matrix(graph):
@@ -36,6 +36,37 @@ def test_a_graph_without_edges_has_one_layer(graphs):
     depth = depth_named("diameter")(graphs.batch(torch.zeros(2, 5, 5)))
     assert depth.layers.tolist() == [1, 1]
     assert depth.most == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "expected"),
+    [("N/2", 3, 3), ("N/2", 12, 4), ("convergence:0.1", 5, Until(0.1, 5)), ("convergence:0.1", 12, Until(0.1, 9))],
+)
+def test_at_most_so_many_layers(graphs, name, most, expected):
+    assert capped(depth_named(name), most)(graphs.batch(graphs.adjacency(3, 2, 9))) == expected
+
+
+def test_at_most_so_many_layers_of_each_graph(graphs):
+    batch = graphs.batch(torch.stack([matrix(nx.path_graph(8)), matrix(nx.star_graph(7))]))
+    for most, layers in ((12, [7, 2]), (5, [5, 2])):
+        found = capped(DEPTHS["diameter"], most)(batch)
+        assert (found.layers.tolist(), found.most) == (layers, layers[0])
+
+
+@pytest.mark.parametrize(("N", "least", "most"), [(15, 4, 10), (24, 6, 18), (3, 1, 1)])
+def test_a_varied_depth_is_drawn_for_each_graph_and_epoch(graphs, N, least, most):
+    batch = graphs.batch(torch.zeros(400, N, N))
+    drawn = [varied(batch, torch.tensor(epoch)) for epoch in (0, 1, 9_999, 0)]
+    assert isinstance(drawn[0], Each)
+    assert {depth.most for depth in drawn} == {most}
+    assert torch.equal(drawn[0].layers, drawn[3].layers)
+    for depth in drawn:
+        found = depth.layers.bincount(minlength=most + 1)
+        assert found[:least].sum() == 0
+        assert found[least:].min() > 0.5 * 400 / (most - least + 1)  # each about as often
+    if most > least:
+        same = [(a.layers == b.layers).float().mean() for a, b in itertools.combinations(drawn[:3], 2)]
+        assert max(same) < 2 / (most - least + 1)
 
 
 @torch.no_grad()

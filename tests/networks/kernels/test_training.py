@@ -10,12 +10,13 @@ from pna.training.replicas import Replicas
 from pna.training.trainer import Settings
 
 
-def train(graphs, model, hidden, architecture, sizes, seeds, device):
+def train(graphs, model, hidden, architecture, sizes, seeds, device, depth="N/2", varied=False):
     """Which replicas take part in each epoch: one after another has its last, since it began with one epoch more."""
     A = graphs.adjacency(0, *sizes)
     batch = graphs.batch(A, torch.rand(sizes[0] * sizes[1], 2), torch.float, device)
-    networks = [build(model, hidden, RELEASED, DegreeStatistics(1.3, 3.0), architecture) for _ in range(seeds)]
-    trainer = MultiTaskTrainer(networks[0].to(device), [batch], [batch], Settings(0.003, 1e-6, epochs=seeds))
+    networks = [build(model, hidden, RELEASED, DegreeStatistics(1.3, 3.0), architecture, depth) for _ in range(seeds)]
+    settings = Settings(0.003, 1e-6, epochs=seeds)
+    trainer = MultiTaskTrainer(networks[0].to(device), [batch], [batch], settings, varied)
     theta, state = trainer.lifted.stack([network.to(device) for network in networks])
     replicas = Replicas.fresh(range(seeds), theta, state, torch.ones(seeds, 6, device=device), 0.003)
     replicas.epoch += torch.arange(seeds, device=device).flip(0)
@@ -28,6 +29,23 @@ def train(graphs, model, hidden, architecture, sizes, seeds, device):
 def test_the_last_replica_trains_on(model, graphs, device, kernels):
     """With one row, what a kernel keeps for its backward pass must not be a view of the state that moves in place."""
     assert train(graphs, model, 8, "recurrent", (2, 6), 2, device) == [[0, 1], [1]]
+
+
+@pytest.mark.parametrize(("depth", "varied"), [("diameter", False), ("N/2", True)])
+def test_a_depth_for_each_graph(depth, varied, graphs, device, kernels):
+    assert train(graphs, "mpnn-max", 8, "recurrent", (3, 8), 2, device, depth, varied) == [[0, 1], [1]]
+
+
+@pytest.mark.parametrize("model", ["pna", "gin"])
+def test_convergence(model, graphs, device):
+    assert train(graphs, model, 8, "recurrent", (3, 8), 2, device, "convergence:0.1") == [[0, 1], [1]]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("depth", "varied"), [("diameter", False), ("convergence:0.1", False), ("N/2", True)])
+@pytest.mark.parametrize("model", ["pna", "mpnn-max", "mpnn-sum", "gin"])
+def test_depths_of_their_own_at_the_papers_size(model, depth, varied, graphs, device):
+    assert train(graphs, model, 16, "recurrent", (64, 20), 3, device, depth, varied) == [[0, 1, 2], [1, 2], [2]]
 
 
 @pytest.mark.gpu
