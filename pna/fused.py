@@ -32,11 +32,13 @@ def split(
     edge: Tensor | None = None,
     encoder: nn.Linear | None = None,
     swap_extremes: bool = False,
+    scale: Tensor | None = None,
 ) -> Tensor:
     """Equation 8 up to the first layer U of the network U, with the first layer of M in parts.
 
     The receivers' x_i and the senders' x_j [N, T or 1, F], which may be the same tensor, edge features in the order of
-    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out].
+    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out]. scale: S(d) of every
+    node [N, S], where many layers share it.
     """
     (first, *rest), F = M, x_i.shape[-1]
     names, edge_part, shift = combined.aggregators, None, first.bias
@@ -55,7 +57,7 @@ def split(
         aggregates = aggregate(graph, names, edge=m)
     else:
         aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
-    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:])
+    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:], scale)
 
 
 def _parts(x_i: Tensor, x_j: Tensor, U: TowerLinear, M: TowerLinear, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
