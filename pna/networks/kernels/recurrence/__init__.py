@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.gru import gru_weights
+from pna.networks.kernels.gru import gru_weights, padded
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated
 from pna.networks.kernels.tiles import Each, Tiles
@@ -97,9 +97,9 @@ def all_layers(
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
     depths = batch.to_nodes(depth.layers).int() if shape.depths else batch.compact[0]  # the latter is not read
     out, _, found = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), depths, shape)
-    for k, norm in enumerate(norms if shape.split else ()):
-        mean, var = found.squeeze(0)[k : None if norm is norms[-1] else k + 1].unbind(1)
-        norm.remember(mean, var, len(x))
+    for norm, layers in zip(norms, found.squeeze(0).tensor_split(list(range(1, len(norms)))), strict=False):
+        if len(layers):
+            norm.remember(*norm.recent(layers), len(x), len(layers))
     return out.squeeze(0).flatten(1)
 
 
@@ -157,7 +157,7 @@ class Shape(NamedTuple):
 
     @property
     def blocks(self) -> int:
-        """The towers' matrices: W2 of the sender, W1 of the receiver, U's of x_i and of each scaler and aggregator."""
+        """The towers' matrices: W1 of the receiver, W2 of the sender, U's of x_i and of each scaler and aggregator."""
         return 3 + self.model.scalers * len(self.model.names) if self.model.kind == "pna" else 0
 
     @property
@@ -238,34 +238,31 @@ class Shape(NamedTuple):
 def _pna_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
     conv = convolution.conv
-    M, U, inputs = conv.M[0], conv.U[0], conv.F_in
-    W1, W2 = M.weight.split(inputs, dim=-1)  # [4, inputs, inputs] each
-    messages = functional.pad(torch.stack([W2, W1]), (0, F - inputs, 0, F - inputs))  # [2, tower, out, in]
-    update = U.weight.unflatten(-1, (-1, inputs)).permute(2, 0, 1, 3)  # [1 + S·A, tower, out, in]
-    blocks = torch.cat([messages, functional.pad(update, (0, F - inputs))]).transpose(1, 2)
-    of_M = functional.pad(M.bias, (0, F - inputs))
-    return blocks, conv.mix.weight, torch.stack([b.flatten() for b in (of_M, U.bias, conv.mix.bias)])
+    M, U = conv.M[0], conv.U[0]
+    messages, update = (W.weight.unflatten(-1, (-1, conv.F_in)).permute(2, 1, 0, 3) for W in (M, U))
+    messages = messages if conv.F_in == F else functional.pad(messages, (0, F - conv.F_in, 0, 0, 0, F - conv.F_in))
+    biases = torch.cat([padded(M.bias, F), U.bias]).flatten()  # [2, 4, F]
+    return torch.cat([messages, padded(update, F)]), conv.mix.weight, torch.cat([biases, conv.mix.bias])
 
 
 def _gcn_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     """No towers' matrices, W [H, H] (out, in), padded, and the bias."""
     W = convolution.weight.t()
-    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), convolution.bias
+    return W.new_empty(0), padded(W, TOWERS * F), convolution.bias
 
 
 def _gat_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     """No towers' matrices, W [H, H] (out, in), padded, and a₁ and a₂ of all heads, [2, H]."""
     W = convolution.weight.flatten(0, 1)
     halves = convolution.attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
-    return W.new_empty(0), functional.pad(W, (0, TOWERS * F - W.shape[1])), halves
+    return W.new_empty(0), padded(W, TOWERS * F), halves
 
 
 def _gin_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
     """W₁, padded, W₂ [H, H] (out, in), and 1 + ε of every feature, b₁ and b₂, [3, H]."""
     first, second = convolution.U.layers
     own = (1 + convolution.epsilon).expand_as(first.bias)
-    W = functional.pad(first.weight, (0, TOWERS * F - first.in_features))
-    return W, second.weight, torch.stack([own, first.bias, second.bias])
+    return padded(first.weight, TOWERS * F), second.weight, torch.stack([own, first.bias, second.bias])
 
 
 WEIGHTS = {"pna": _pna_weights, "gcn": _gcn_weights, "gat": _gat_weights, "gin": _gin_weights}

@@ -39,7 +39,7 @@ constexpr float EPS = PNA_EPS;
 // The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of GIN 1 + ε, b₁ and
 // b₂, of PNA those of M, U and the mixing layer), and the towers' matrices, of four blocks each, or GIN's W₁.
 constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
-constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
+constexpr int RECEIVER = 0, SENDER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
 constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
 
 #ifndef EMULATED

@@ -128,7 +128,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
       });
 }
 
-// Rows of A: the gradients of the sender's and the receiver's part, of y, and of the messages, F features each;
+// Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
 // columns of B: the F features that the tower is given, and a one.
 INLINE void sum_projections(Sums &s, const float *tile) {
   const float *base = tile + F * role();
@@ -136,7 +136,7 @@ INLINE void sum_projections(Sums &s, const float *tile) {
 #pragma unroll
   for (int j = 0; j < 2 * PROJECTIONS_M; j++) {
     int which = (8 * j + thread_g()) / F, f = (8 * j + thread_g()) % F;
-    at[j] = (which == 0 ? SENT_P : which == 1 ? SENT_Q : which == 2 ? D_Y : MESSAGE) + f;
+    at[j] = (which == RECEIVER ? SENT_Q : which == SENDER ? SENT_P : which == 2 ? D_Y : MESSAGE) + f;
   }
   outer<PROJECTIONS_M, PROJECTIONS_N>(
       s.projections, [=](int row, int j) { return base[row * STRIDE + at[j]]; },
