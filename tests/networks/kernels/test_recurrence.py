@@ -76,7 +76,10 @@ def states_and_gradients(networks, batch, layers, kernels):
 
 
 def assert_same(networks, batch_of, x, device, layers, layers_there=None):
-    """Forward within 1e-5, gradients within 1e-4 in norm."""
+    """In norm: forward within 1e-5, the gradient within 1e-4, each weight's own part of it within 2e-4.
+
+    A product by three TF32 ones rounds ten times as far as one in float32, which in eight layers of GIN is 1e-5 away.
+    """
     expected = states_and_gradients([n.double() for n in networks], batch_of(x), layers, False)
     networks, batch = [n.float() for n in networks], batch_of(x, dtype=torch.float, device=device)
     found = states_and_gradients(networks, batch, layers_there or layers, True)
@@ -84,7 +87,7 @@ def assert_same(networks, batch_of, x, device, layers, layers_there=None):
     assert (found[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
     assert (whole[1] - whole[0]).norm() <= 1e-4 * whole[0].norm()
     for k, (a, b) in enumerate(zip(expected, found, strict=True)):
-        assert (b - a).norm() <= 1e-4 * a.norm() + 1e-6 * whole[0].norm(), k
+        assert (b - a).norm() <= 2e-4 * a.norm() + 1e-6 * whole[0].norm(), k
 
 
 @pytest.mark.parametrize("hidden", [16, 20])
@@ -206,7 +209,8 @@ def test_a_block_of_four_warps_where_shared_memory_is_scarce(graphs, device, cud
 
 
 def taken(network, depth=3, N=19):
-    x, batch = torch.zeros(1, network.hidden), SimpleNamespace(N=N)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, batch = torch.zeros(1, network.hidden, device=device), SimpleNamespace(N=N)
     if isinstance(network, Standard):
         return fused.takes(x, batch, network.convolutions, network.LAYERS, None, True)
     return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru and network.gru.gates, False)
