@@ -131,9 +131,7 @@ def _table(found: dict[str, Run], runs: Runs) -> str:
     header = ("nodes", *(f"{MODELS[model].title}: {RULES[name]}" for model, name in columns))
     sizes = list(next(iter(columns.values()))) if columns else []
     rows = [(size, *(estimate(row[size]) for row in columns.values())) for size in sizes]
-    caption = (
-        f"Mean log10 MSE over the six tasks by rule for the number of layers, lower is better. {budget_text(runs)}"
-    )
+    caption = f"Mean log10 MSE over the six tasks, by rule of depth; lower is better. {budget_text(runs)}"
     return table(header, rows, caption) if rows else ""
 
 

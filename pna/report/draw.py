@@ -84,7 +84,7 @@ def _realworld(profile: str) -> Iterator[Picture]:
 
 
 def _depth(profile: str) -> Iterator[Picture]:
-    yield from _panels("depth", {"depth": depth.by_rule}, profile, SPECS)
+    yield from _panels("figure5", {"depth": depth.by_rule}, profile, SPECS)
     yield from _panels("depth", {"depth_trained": depth.trained}, profile, ("described",))
     figure, numbers = depth.growth()
     yield "depth_growth", figure, {"cells": [], "numbers": numbers}
@@ -142,7 +142,7 @@ FIGURES: dict[str, Entry] = {
         files={
             **{f"depth_{one}": f"Error against size for each rule of depth, six models, as {one}" for one in SPECS},
             "depth_trained_described": "Error against size of networks trained with other rules of depth, as described",
-            "depth_growth": "How features grow from layer to layer, by aggregators and scalers, and by the largest degree",
+            "depth_growth": "How features grow from layer to layer, by aggregators and scalers and by degree",
         },
     ),
     "theory": Entry(

@@ -1,10 +1,9 @@
-"""Beyond the paper: error against size for each rule of depth, networks trained with other rules, and why depth hurts."""
+"""Beyond the paper: error against size for each rule of depth, also in training, and why depth hurts."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pna.departures import SPECS
 from pna.networks import MODELS
 from pna.networks.depths import DEEPEST
 from pna.report.depth import RULES, TRAINED, baseline, scores_by_rule, tested
@@ -30,12 +29,12 @@ def by_rule(runs: Runs) -> tuple[Figure, dict]:
     found, numbers = runs.of("extrapolation"), {}
     for axis, model in zip(axes, (*_LARGE, *_LITTLE), strict=True):
         axis.set_title(MODELS[model].title)
-        if model not in found or not tested(found[model], "cap"):
+        if model not in found:
             axis.text(0.5, 0.5, "not recorded", ha="center", transform=axis.transAxes, color=GREY)
             continue
         numbers[model] = scores_by_rule(found[model])
-        for name, row in numbers[model].items():
-            _line(axis, row, _RULES[name], RULES[name], bars=model in _LARGE)
+        for place, (name, row) in enumerate(numbers[model].items()):
+            _line(axis, row, _RULES[name], RULES[name], (place - 2) * 0.07 if model in _LARGE else None)
         axis.plot(baseline(found[model]), ":", color=GREY, lw=1, label="baseline")
         _sizes(axis, list(next(iter(numbers[model].values()))), every=1 if model in _LARGE else 2)
     axes[0].set_ylabel(_SCORE)
@@ -64,20 +63,12 @@ def trained(runs: Runs) -> tuple[Figure, dict]:
     return figure, {model: _numbers(rows, TRAINED) for model, rows in numbers.items()}
 
 
-def _line(axis: Axes, row: dict[str, Estimate], colour: str, label: str, bars: bool = False) -> None:
-    values = [one.value for one in row.values()]
-    reach = [one.interval[1] - one.value for one in row.values()] if all(one.known for one in row.values()) else None
-    axis.errorbar(
-        range(len(row)),
-        values,
-        reach if bars else None,
-        elinewidth=0.6,
-        color=colour,
-        label=label,
-        lw=1.2,
-        marker="o",
-        ms=2.5,
-    )
+def _line(axis: Axes, row: dict[str, Estimate], colour: str, label: str, shift: float | None = None) -> None:
+    """With the intervals, where the line is shifted aside to make room for them."""
+    values, known = [one.value for one in row.values()], all(one.known for one in row.values())
+    reach = [one.interval[1] - one.value for one in row.values()] if known and shift is not None else None
+    style = {"color": colour, "marker": "o", "ms": 2.5, "lw": 1.2, "elinewidth": 0.6, "label": label}
+    axis.errorbar(np.arange(len(row)) + (shift or 0.0), values, reach, **style)
 
 
 def _sizes(axis: Axes, sizes: list[str], every: int) -> None:
@@ -110,26 +101,27 @@ def growth() -> tuple[Figure, dict]:
         axis.set_xlabel("layer")
     axes[0, 0].set_ylabel("root mean square\nof the features")
     axes[1, 0].set_ylabel("root mean square\nof the features")
-    handles = [
-        axes[0, 0].plot([], [], style, color=colour, lw=1.2)[0]
-        for colour in (GREY, MODEL_COLOURS["pna"])
-        for style in ("-", "--")
-    ]
-    words = [f"{size} nodes, as {spec}" for size in SIZES for spec in SPECS]
-    above.legend(handles, words, ncols=4, loc="outside upper center", fontsize=SMALL)
+    shown = ((GREY, "-"), (MODEL_COLOURS["pna"], "-"), (MODEL_COLOURS["pna"], "--"))
+    handles = [axes[0, 0].plot([], [], style, color=colour, lw=1.2)[0] for colour, style in shown]
+    words = (f"{SIZES[0]} nodes", f"{SIZES[-1]} nodes, in the model's colour", "PNA as released")
+    above.legend(handles, words, ncols=3, loc="outside upper center")
     left, right = below.subplots(1, 2)
-    for axis, name in ((left, "per_layer"), (right, "change_per_layer")):
-        _by_degree(axis, found, name)
+    _by_degree(left, found, "per_layer", ("pna", CUT))
+    _by_degree(right, found, "change_per_layer", ("mpnn-sum", "gin", "mpnn-max", "pna", CUT))
     left.set_ylabel(f"growth of the features a layer,\nlayers {DEEPEST} to {LAYERS}")
-    right.set_ylabel("growth of a small change a layer")
-    below.legend(*left.get_legend_handles_labels(), ncols=5, loc="outside upper center", fontsize=SMALL)
+    right.set_ylabel("growth of a small change\na layer, the same layers")
+    right.set_yscale("log")
+    right.set_ylim(0.5, 12)
+    right.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
+    right.set_yticks([], minor=True)
+    below.legend(*right.get_legend_handles_labels(), ncols=5, loc="outside upper center", columnspacing=1)
     return figure, _facts(found)
 
 
 def _layers(axis: Axes, found: dict[tuple[str, int], Growth], model: str) -> None:
     for (cell, size), one in found.items():
         norm = np.minimum(one.quantile(0.9), 10 * _TOP)
-        style = "-" if "/described/" in cell else "--"
+        style = "--" if "/released/" in cell else "-"
         colour = GREY if size == SIZES[0] else MODEL_COLOURS[model]
         axis.plot(range(1, LAYERS + 1), norm, style, color=colour, lw=1.1)
     axis.axvline(DEEPEST, color=GREY, lw=0.6, ls=":")
@@ -139,9 +131,10 @@ def _layers(axis: Axes, found: dict[tuple[str, int], Growth], model: str) -> Non
     axis.tick_params(labelsize=SMALL)
 
 
-def _by_degree(axis: Axes, found: dict[tuple[str, str, int], Growth], name: str) -> None:
-    kinds = {"mpnn-sum": "MPNN (sum)", "gin": "GIN", "mpnn-max": "MPNN (max)", "pna": "PNA"}
-    for model, title in (kinds | {CUT: "PNA, amplification 1"}).items():
+def _by_degree(axis: Axes, found: dict[tuple[str, str, int], Growth], name: str, models: tuple[str, ...]) -> None:
+    """A point for each graph; the line is the largest degree that a graph of the training can have."""
+    for model in models:
+        title = "PNA, amplification 1" if model == CUT else KINDS[model]
         ones = [one for (kind, _, size), one in found.items() if kind == model and size == SIZES[-1]]
         if ones:
             degree = np.concatenate([one.degree for one in ones])
@@ -149,10 +142,6 @@ def _by_degree(axis: Axes, found: dict[tuple[str, str, int], Growth], name: str)
             axis.plot(degree, values, ".", ms=4, color=MODEL_COLOURS.get(model, "#999999"), label=title, alpha=0.8)
     axis.axvline(SIZES[0] - 1, color=GREY, lw=0.6, ls=":")
     axis.axhline(1, color=GREY, lw=0.6)
-    axis.set_yscale("log")
-    axis.set_ylim(0.6, 10)
-    axis.set_yticks([0.7, 1, 2, 5, 10], ["0.7", "1", "2", "5", "10"])
-    axis.set_yticks([], minor=True)
     axis.set_xlabel(f"largest degree in a graph of {SIZES[-1]} nodes")
 
 
