@@ -17,7 +17,7 @@ from pna.report.statistics import Estimate
 from pna.report.style import budget_text
 from pna.report.verdicts import HOLDS, Comparison, less, rule
 
-__all__ = ["RULES", "TRAINED", "gain", "leads", "scores_by_rule", "section", "tested"]
+__all__ = ["RULES", "TRAINED", "gain", "has_rule", "leads", "scores_by_rule", "section"]
 
 RULES: dict[str, str] = {
     "": "⌊N/2⌋, the paper's",
@@ -51,7 +51,7 @@ LIMITS = (
 )
 
 
-def tested(run: Run, name: str) -> bool:
+def has_rule(run: Run, name: str) -> bool:
     """Whether a network has been tested with a rule."""
     return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
 
@@ -71,7 +71,7 @@ def scores_by_rule(run: Run) -> dict[str, dict[str, Estimate]]:
     return {
         name: {size: score(run, _split(name, split)) for size, split in found.items()}
         for name in RULES
-        if tested(run, name)
+        if has_rule(run, name)
     }
 
 
@@ -91,7 +91,7 @@ def leads(found: dict[str, Run], name: str) -> list[tuple[str, str, Estimate]]:
     """PNA minus the best other model under a rule: size, that model, difference."""
     rows = []
     for size, split in sizes_of(found["pna"]).items():
-        scores = {model: score(run, _split(name, split)) for model, run in found.items() if tested(run, name)}
+        scores = {model: score(run, _split(name, split)) for model, run in found.items() if has_rule(run, name)}
         other = min((model for model in scores if model != "pna"), key=lambda model: scores[model].value)
         rows.append((size, other, scores["pna"] - scores[other]))
     return rows
@@ -105,7 +105,7 @@ def section(profile: str) -> str:
     parts = [_list("For a practitioner", PRACTICE)]
     for spec in ("released", "described"):
         runs = runs_of("depth", spec, profile)
-        found = {name: run for name, run in runs.of("extrapolation").items() if tested(run, "cap")}
+        found = {name: run for name, run in runs.of("extrapolation").items() if has_rule(run, "cap")}
         if not found:
             parts.append(soft(f"{spec}: no network is tested with other depths under {runs.profile.name}."))
             continue
@@ -152,7 +152,7 @@ def _leads(found: dict[str, Run], runs: Runs) -> str:
     """Whether PNA is the best at every size, rule by rule."""
     rows, words = [], []
     for name, title in RULES.items():
-        if not all(tested(run, name) for run in found.values()):
+        if not all(has_rule(run, name) for run in found.values()):
             continue
         row = leads(found, name)
         rows.append((title, *(_lead(*one) for one in row)))
@@ -181,7 +181,7 @@ def _trained(profile: str) -> str:
     rows = []
     for training, title in TRAINED.items():
         for model, run in runs.of(training).items():
-            if tested(run, "cap") and (training != "extrapolation" or model in runs.of("depth-varied")):
+            if has_rule(run, "cap") and (training != "extrapolation" or model in runs.of("depth-varied")):
                 row = scores_by_rule(run)["cap"]
                 rows.append((f"{MODELS[model].title}, {title}", *map(estimate, row.values())))
                 header = ("model, trained with", *row)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from pna.networks import MODELS
 from pna.networks.depths import DEEPEST
-from pna.report.depth import RULES, TRAINED, baseline, scores_by_rule, tested
+from pna.report.depth import RULES, TRAINED, baseline, has_rule, scores_by_rule
 from pna.report.growth import CUT, KINDS, LAYERS, SIZES, Growth, growths
 from pna.report.runs import Runs
 from pna.report.statistics import Estimate
@@ -52,7 +52,7 @@ def trained(runs: Runs) -> tuple[Figure, dict]:
         axis.set_title(MODELS[model].title)
         for training, title in TRAINED.items():
             run = runs.of(training).get(model)
-            if run is not None and tested(run, "cap"):
+            if run is not None and has_rule(run, "cap"):
                 row = scores_by_rule(run)["cap"]
                 _line(axis, row, _TRAINED[training], title)
                 _sizes(axis, list(row), every=2)
