@@ -7,19 +7,23 @@ readout) with Adam on batches of 128 graphs, and evaluate the validation set aft
 of the paper together. Theirs is what one writes with torch_geometric: a DataLoader that shuffles, nn.PNAConv, one seed;
 its layer mixes the towers before the normalisation, which changes no size. Theirs is timed on --batches training
 batches and one pass over the validation set, and its epoch reckoned from them; ours on --epochs whole epochs after one
-to warm up. The data set must be prepared (python -m pna realworld prepare). Prints a table and, last, one JSON line.
+to warm up. The data set must be prepared (python -m pna realworld prepare).
+
+Prints a table, then of ours what the time goes to: set-up (reading, moving to the device, the first step, in which
+kernels are compiled and recorded), a step, an evaluation, and the kernels of a step by time. Last comes one JSON line.
 """
 
 import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import BatchNorm, PNAConv, global_add_pool
@@ -33,6 +37,8 @@ from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
 
 DATA = ("zinc", "cifar10")
 WARM_UP = 5  # batches of the plain implementation
+PROFILED = 20  # steps of ours
+TOP = 8  # kernels that are listed
 
 
 class PlainNetwork(nn.Module):
@@ -97,21 +103,68 @@ def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
 
 def time_ours(run: Figure6Run, epochs: int) -> dict[str, float]:
     """Seconds per epoch and run, and what the preparation took once."""
-    start = time.perf_counter()
+    clock = Clock(run.device)
+    set_up = {"read": clock.lap(run.data), "move": clock.lap(run.splits)}
     replicas = run.fresh()
-    steps = run.trainer.epochs(replicas)
-    next(steps)
-    wait(run.device)
-    warm = time.perf_counter()
+    steps = run.trainer.steps(replicas)
+    set_up["first_step"] = clock.lap(next(steps))
+    whole(steps)
+    clock.lap()
     for _ in range(epochs):
+        whole(steps)
+    seconds = clock.lap() / epochs
+    in_epoch = -(-len(run.splits["train"]) // run.trainer.size)
+    for _ in range(in_epoch - 1):
         next(steps)
-    wait(run.device)
-    seconds = (time.perf_counter() - warm) / epochs
+    step = clock.lap() / max(1, in_epoch - 1)
     return {
         "seconds_per_epoch": seconds,
         "seconds_per_epoch_and_run": seconds / len(replicas),
         "runs": len(replicas),
-        "set_up_seconds": warm - start,
+        "set_up_seconds": sum(set_up.values()),
+        "set_up": set_up,
+        "steps_per_epoch": in_epoch,
+        "step_seconds": step,
+        "evaluation_seconds": clock.lap(next(steps)) - step,
+        "kernels": kernels_of(steps, min(PROFILED, in_epoch - 1), run.device),
+    }
+
+
+class Clock:
+    """Laps, each until the device has done what it was told."""
+
+    def __init__(self, device: str) -> None:
+        self.device, self.start = device, time.perf_counter()
+
+    def lap(self, _: object = None) -> float:
+        """Seconds since the last one; what is given has been worked out by then."""
+        wait(self.device)
+        before, self.start = self.start, time.perf_counter()
+        return self.start - before
+
+
+def whole(steps: Iterator[Tensor | None]) -> None:
+    """To the end of the epoch."""
+    while next(steps) is None:
+        pass
+
+
+def kernels_of(steps: Iterator[Tensor | None], count: int, device: str) -> dict:
+    """How many kernels a training step launches, and the share of those that take longest, by torch's profiler."""
+    on_gpu = device.startswith("cuda")
+    if count < 1:
+        return {}
+    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as found:
+        for _ in range(count):
+            next(steps)
+        wait(device)
+    took = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+    events = sorted(found.key_averages(), key=lambda event: -getattr(event, took))
+    total = sum(getattr(event, took) for event in events)  # microseconds
+    return {
+        "per_step": sum(event.count for event in events) / count,
+        "busy_seconds_per_step": total / count / 1e6,
+        "longest": [[event.key[:60], event.count / count, getattr(event, took) / total] for event in events[:TOP]],
     }
 
 
@@ -163,11 +216,27 @@ def wait(device: str) -> None:
 def measure(name: str, edges: bool, profile: Profile, device: str, batches: int, epochs: int) -> dict:
     """One data set: both implementations and the ratio of their times per epoch and run."""
     cell = Cell.parse(f"{name}/released/pna/{'edges' if edges else 'no-edges'}")
-    run = Figure6Run(cell, profile.changed(epochs=epochs + 1), device)
+    run = Figure6Run(cell, profile.changed(epochs=epochs + 3), device)
     ours, plain = time_ours(run, epochs), time_plain(run, batches)
     ratio = plain["seconds_per_epoch_and_run"] / ours["seconds_per_epoch_and_run"]
     graphs = {split: len(graphs) for split, graphs in run.splits.items()}
     return {"cell": str(cell), "graphs": graphs, "pna": ours, "torch_geometric": plain, "ratio": ratio}
+
+
+def print_breakdown(row: dict) -> None:
+    """What the time of ours goes to."""
+    ours = row["pna"]
+    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f} s" for name, seconds in ours["set_up"].items())
+    print(f"\n{row['cell']}: set-up {ours['set_up_seconds']:.1f} s ({parts})")
+    print(
+        f"an epoch of {ours['runs']} seeds {ours['seconds_per_epoch']:.3f} s: {ours['steps_per_epoch']} steps of "
+        f"{1e3 * ours['step_seconds']:.2f} ms and an evaluation of {1e3 * ours['evaluation_seconds']:.1f} ms"
+    )
+    if kernels := ours["kernels"]:
+        busy = 1e3 * kernels["busy_seconds_per_step"]
+        print(f"{kernels['per_step']:.0f} kernels a step, busy {busy:.2f} ms; by time:")
+        for name, count, share in kernels["longest"]:
+            print(f"  {100 * share:5.1f} %  {count:6.1f} times  {name}")
 
 
 def main() -> None:
@@ -191,6 +260,8 @@ def main() -> None:
             f"{row['cell']:<34}{ours['seconds_per_epoch_and_run']:>10.4f}{ours['runs']:>7}"
             f"{plain['seconds_per_epoch_and_run']:>10.4f}{row['ratio']:>8.1f}"
         )
+    for row in rows:
+        print_breakdown(row)
     print(json.dumps({"benchmark": "realworld", "rows": rows, "machine": describe()}))
 
 

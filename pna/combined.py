@@ -62,15 +62,16 @@ class CombinedAggregation(nn.Module):
         scale = self.factors(degree).to(aggregates.dtype)  # [N, S]
         return (scale[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
 
-    def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor) -> Tensor:
+    def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor, scale: Tensor | None = None) -> Tensor:
         """W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates, so that what forward returns is never made.
 
-        Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out].
+        Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]; scale: S(d), if it is known.
         """
         y = product(aggregates.flatten(-2), self.by_scaler(weight))  # [N, T, S·out]
         if self.scalers == ("identity",):
             return y
-        return (y.unflatten(-1, (len(self.scalers), -1)) * self.factors(degree).to(y.dtype)[:, None, :, None]).sum(2)
+        scale = self.factors(degree) if scale is None else scale
+        return (y.unflatten(-1, (len(self.scalers), -1)) * scale.to(y.dtype)[:, None, :, None]).sum(2)
 
     def by_scaler(self, weight: Tensor) -> Tensor:
         """W_s, one below the other: [T, out, S·A·F] -> [T, S·out, A·F]."""

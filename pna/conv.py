@@ -56,6 +56,9 @@ class PNAConv(Layer):
     and mix stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and
     no hook on messages, since none are made where nobody looks. They are made where an explanation masks them, or where
     M, U or edge_encoder has a hook, a parametrization or another module in its place; all of these work.
+
+    On a GPU the layers that are given the same small edge_index sort it once, until torch sees it written to; it does
+    not see what a CUDA graph writes when it is replayed, nor what is written through `.data`.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -122,12 +123,19 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
     facts = read_facts(path, format)
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files if name != "facts"}
+            names = [name for name in file.files if name != "facts"]
+        with ThreadPoolExecutor() as pool:  # most of the time goes into unpacking
+            arrays = dict(zip(names, pool.map(lambda name: _array(path, name), names), strict=True))
     except Exception as error:  # a damaged file fails wherever the reading of zip files stumbles over it
         raise ValueError(f"{path} is damaged: {error}; remove it, it is made again") from error
     if checksum(arrays) != facts["sha256"]:
         raise ValueError(f"{path} has been altered: its contents do not have the checksum it states; remove it")
     return arrays, facts
+
+
+def _array(path: Path, name: str) -> NDArray:
+    with np.load(path, allow_pickle=False) as file:
+        return file[name]
 
 
 def read_facts(path: Path, format: int) -> dict:

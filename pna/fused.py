@@ -32,11 +32,13 @@ def split(
     edge: Tensor | None = None,
     encoder: nn.Linear | None = None,
     swap_extremes: bool = False,
+    scale: Tensor | None = None,
 ) -> Tensor:
     """Equation 8 up to the first layer U of the network U, with the first layer of M in parts.
 
     The receivers' x_i and the senders' x_j [N, T or 1, F], which may be the same tensor, edge features in the order of
-    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out].
+    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out]. scale: S(d) of every
+    node [N, S], where many layers share it.
     """
     (first, *rest), F = M, x_i.shape[-1]
     names, edge_part, shift = combined.aggregators, None, first.bias
@@ -55,7 +57,7 @@ def split(
         aggregates = aggregate(graph, names, edge=m)
     else:
         aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
-    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:])
+    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:], scale)
 
 
 def _parts(x_i: Tensor, x_j: Tensor, U: TowerLinear, M: TowerLinear, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -97,11 +99,16 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     if given or conv.cached or not csr.takes(edges, x.shape[0]):
         return kernels(conv, x, conv.take(x, edges)[2])
     same_device("edge_index", edges, "x", x)
-    neighbourhoods, bad = csr.sort(edges, x.shape[0], conv.flow == "target_to_source", torch.is_grad_enabled())
+    what = (edges, x.shape[0], conv.flow == "target_to_source")
+    graph = csr.remembered(*what, torch.is_grad_enabled())
+    if graph is not None:
+        return kernels(conv, x, conv.take(x, graph)[2])
+    graph, bad = csr.sort(*what, torch.is_grad_enabled())
     check = csr.Check(bad)
-    out = kernels(conv, x, conv.take(x, neighbourhoods)[2])
+    out = kernels(conv, x, conv.take(x, graph)[2])
     if check.failed():
         check_range(edges, x.shape[0], x.shape[0])
+    csr.remember(*what, graph)
     return out
 
 

@@ -15,9 +15,13 @@ import pytest
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
     "report/test_notebooks.py": "jupytext",
+    "test_hosted.py": "flint",
+    "test_package.py": "hatchling",
     "test_readme.py": "flint",
     "workflow/test_page.py": "mistune",
     "workflow/test_progress.py": "snakemake_interface_logger_plugins",
+    "workflow/test_run.py": "snakemake",
+    "workflow/test_site.py": "mkdocs",
 }
 collect_ignore = [file for file, package in NEEDS.items() if importlib.util.find_spec(package) is None]
 

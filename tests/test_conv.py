@@ -170,9 +170,9 @@ def test_permutation_of_nodes_and_edges(seed):
 @pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
 @pytest.mark.parametrize("names", [AGGREGATORS, ["sum", "var", "softmax", "softmin", "moment3", "moment4"]])
 def test_gradcheck_of_a_whole_layer(kind, names):
-    conv = kind(2, 2, names, [*ALL_SCALERS, 0.5], DEG, train_norm=True).double()
+    conv = kind(1, 2, names, [*ALL_SCALERS, 0.5], DEG, train_norm=True).double()
     edge_index = torch.tensor([[0, 1, 2, 3, 0], [1, 0, 0, 0, 3]])
-    x = torch.randn(2, 5, dtype=torch.double).t().requires_grad_()  # not contiguous
+    x = torch.randn(5, 2, dtype=torch.double)[:, :1].requires_grad_()  # not contiguous
 
     def run(x, *parameters):
         return torch.func.functional_call(
@@ -227,8 +227,7 @@ def test_a_layer_makes_neither_messages_nor_the_concatenation_of_scaled_aggregat
 # ---- what users do with layers ----
 
 
-@pytest.mark.parametrize("edge_dim", [None, 3])
-@pytest.mark.parametrize("pre_layers", [1, 2])
+@pytest.mark.parametrize(("edge_dim", "pre_layers"), [(None, 1), (3, 1), (3, 2)])
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*")
 def test_compiles_without_graph_breaks(edge_dim, pre_layers):
     edge_index, N = GRAPHS["random, isolated nodes"]
@@ -244,12 +243,13 @@ def test_compiles_without_graph_breaks(edge_dim, pre_layers):
 
 
 def test_compiles_with_the_default_backend_and_changing_sizes():
-    conv = layer(8, 6)
+    conv = PNAConv(8, 6, ["mean", "max"], ["identity", "amplification"], DEG)
     compiled = torch.compile(conv, fullgraph=True, dynamic=True)
     for graph in ("random, isolated nodes", "self-loops", "repeated edges"):
         edge_index, N = GRAPHS[graph]
         x = torch.randn(N, 8)
-        assert_near(compiled(x, edge_index), conv(x, edge_index), torch.float32)
+        with torch.no_grad():  # the gradient is compiled above
+            assert_near(compiled(x, edge_index), conv(x, edge_index), torch.float32)
 
 
 def test_autocast():

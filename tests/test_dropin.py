@@ -66,28 +66,6 @@ def test_degree_histogram_of_a_loader(batch_size):
     assert PNAConv.get_degree_histogram(loader).tolist() == [3, 7, 9, 1]
 
 
-class Ours(pyg.PNA):
-    """Their model of many layers, with our layer in it."""
-
-    def init_conv(self, in_channels, out_channels, **kwargs):
-        return PNAConv(in_channels, out_channels, **kwargs)
-
-
-@pytest.mark.parametrize("out_channels", [None, 5])
-@pytest.mark.parametrize("norm", [None, "BatchNorm", "LayerNorm"])
-@pytest.mark.parametrize("jk", [None, "last", "cat", "max", "lstm"])
-def test_in_their_model(out_channels, norm, jk):
-    arguments = {"num_layers": 3, "out_channels": out_channels, "norm": norm, "jk": jk, "act": "elu"}
-    layers = {"aggregators": NAMES, "scalers": SCALERS, "deg": DEG}
-    theirs, ours = (kind(8, 6, **arguments, **layers).double() for kind in (pyg.PNA, Ours))
-    ours.load_state_dict(theirs.state_dict())
-    assert str(ours) == str(theirs).replace("PNA(", "Ours(")
-    x = nodes()
-    assert_near(ours(x, EDGES), theirs(x, EDGES))
-    copied = copy.deepcopy(ours)
-    assert_near(copied(x, EDGES), ours(x, EDGES))
-
-
 # ---- hooks and modules in the place of the layer's own ----
 
 

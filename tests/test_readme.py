@@ -4,7 +4,7 @@ Few lines are replaced, where one is long by nature:
 - ./run_all.sh trains and draws for minutes, and even --dry-run takes one: --help is added, before which it has read the
   other options, and they are given to what reads them next; tests/workflow runs them, dry and in slices to their end.
 - the download of ZINC needs a network: torch_geometric's data set is replaced by a few molecules.
-- pytest verification is a part of the suite that this is a test of: its tests are collected, and not run twice.
+- pytest verification is a part of the suite that this is a test of, and is not run twice.
 - python -m verification prove compiles for minutes, with Coq: its help is printed; verification/test_prove.py runs it.
 """
 
@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -84,7 +85,8 @@ def execute(command):
         workflow_options().parse_args(words[1:])
         words.append("--help")
     elif words[0] == "pytest":
-        words = [sys.executable, "-m", "pytest", *words[1:], "--collect-only", "-q", "-p", "no:cacheprovider"]
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]
+        return 0 if {*words[1:]} <= {*settings["ini_options"]["testpaths"]} else 1
     else:
         raise AssertionError(f"say here how {command!r} is to be run in a test")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

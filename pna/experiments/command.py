@@ -271,19 +271,31 @@ def _evaluate(options: argparse.Namespace) -> int:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
-    run.load_weights()
+    rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
+    away = run.from_recorded(rows, found)
+    if away is not None:
+        print(f"as recorded, to {away:.0e} of an error")
     if isinstance(run, Figure6Run):
-        values = found["test/best"].flatten()
-        print(f"{run.dataset.metric} on the test set, with the weights best on validation, seed by seed:")
-        print("  ".join(f"{value:.5f}" for value in values.tolist()))
+        _print_seeds(run, found["test/best"].flatten().tolist())
         return 0
     validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     _print_table({name: mean_log_errors(e, validation, tasks) for name, e in found.items()})
     return 0
+
+
+def _print_seeds(run: Figure6Run, values: list[float]) -> None:
+    """The test metric of each seed whose weights are here, beside what is recorded of it."""
+    recorded = {replica.seed: replica for replica in load(run.result).replicas} if run.result.exists() else {}
+    rows = []
+    for seed, value in zip(run.replicas.seed.tolist(), values, strict=True):
+        known = recorded[seed].test["test/best"][0] if seed in recorded else None
+        rows.append((seed, f"{value:.5f}", "-" if known is None else f"{known:.5f}"))
+    print(f"{run.dataset.metric} on the test set, {WEIGHTS['best']}:")
+    print(table(("seed", "now", "recorded"), rows))
 
 
 def _print_table(rows: dict[str, list[float]]) -> None:

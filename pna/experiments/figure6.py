@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pna import published
 from pna.command_line import positive, told
-from pna.experiments.cells import Cell, Profile
+from pna.experiments.cells import HALVES, Cell, Profile
 from pna.experiments.realworld import PROFILES, Figure6Run, older, summary
 from pna.multitask.card import table
 from pna.realworld.data.datasets import DATASETS
@@ -20,6 +20,7 @@ __all__ = [
     "Row",
     "cell_of",
     "cell_text",
+    "draws",
     "epochs_text",
     "figure6",
     "figure6_rows",
@@ -99,7 +100,25 @@ def figure6(profiles: Callable[[str], Profile]) -> str:
         notes |= {f"{title}: the training set is {train}": None} if train != "official" else {}
         notes |= {f"{title}: {older(row.result)}": None} if older(row.result) else {}
     header = ("data", "model", "published", "ours", "weights", "with the others", "seeds", "epochs")
-    return "\n".join([table(header, lines), *notes])
+    return "\n".join([table(header, lines), *notes, *draws(profiles)])
+
+
+def draws(profiles: Callable[[str], Profile]) -> list[str]:
+    """How much a number hangs on the draw of the training set, for each model that is recorded on both halves of one.
+
+    The halves are two draws with no graph in common; which draw it was is expected to matter less for the whole set.
+    """
+    lines = []
+    for data, model, edges in HYPERPARAMETERS:
+        runs = [Figure6Run(Cell(data, half, model, edges), profiles(data)) for half in HALVES]
+        if all(run.result.exists() for run in runs):
+            dataset, title = runs[0].dataset, f"{runs[0].model.title}, {edges}"
+            found = [summary(load(run.result))[dataset.reported] for run in runs]
+            numbers = " and ".join(cell_text(data, *row) for row in found)
+            apart = cell_text(data, abs(found[0][0] - found[1][0]), 0.0).partition("±")[0]
+            trained = f"{dataset.title}: trained on the two halves of the training set"
+            lines.append(f"{trained}, {title} has {numbers}: {apart} apart")
+    return lines
 
 
 def cell_text(data: str, mean: float, deviation: float) -> str:

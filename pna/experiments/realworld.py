@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pna.combined import CombinedAggregation
 from pna.command_line import MissingData
-from pna.experiments.cells import Cell, Profile
+from pna.experiments.cells import HALVES, Cell, Profile
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
 from pna.realworld.data import storage
@@ -233,8 +233,9 @@ class Figure6Run(Run):
 
     @cached_property
     def data(self) -> storage.Splits:
-        """The data set, thinned to the profile."""
-        return storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
+        """The data set, thinned to the profile; of the training set perhaps a half."""
+        data = storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
+        return data.half(HALVES[self.cell.spec]) if self.cell.spec in HALVES else data
 
     @cached_property
     def splits(self) -> dict[str, Resident]:

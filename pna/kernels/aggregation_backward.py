@@ -11,6 +11,8 @@ polynomial q0 - q1 (μ - μ₀) and q1, μ₀ the mean of each channel, so that 
 and instead of the extremes the two bits per message and channel that the forward pass has left.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
@@ -57,6 +59,17 @@ def backward(
     return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target
 
 
+@functools.cache
+def _numbers(names: str, has_edge: bool) -> tuple[int, int, bool, int, int]:
+    """The highest moment, the terms of the polynomial, if it is centred, what is kept for that, and the planes."""
+    order, given = order_of(names), set(names.split())
+    constant, linear = not given.isdisjoint({"mean", "sum"}), not given.isdisjoint({"std", "var"})
+    terms = max(order, 2 if linear else int(constant))
+    centred = terms > 1 and (has_edge or order > 0)
+    units = (2 if order > 0 else 1) if centred else 0  # μ and 1/s are kept too
+    return order, terms, centred, units, units + terms + ("max" in given) + ("min" in given)
+
+
 class _Backward:
     """The launches of one backward pass, and what they share."""
 
@@ -79,13 +92,7 @@ class _Backward:
         self.given = self.source if source is not None else self.edge
         self.N, self.E, self.G, self.F = len(ptr) - 1, len(column), *self.given.shape[1:]
         self.C, self.T = self.G * self.F, limit(self.E)
-        order, given_names = order_of(names), set(names.split())
-        linear = not given_names.isdisjoint({"std", "var"})
-        constant = not given_names.isdisjoint({"mean", "sum"})
-        self.terms = max(order, 2 if linear else int(constant))  # of the polynomial
-        self.centred = self.terms > 1 and (edge is not None or order > 0)
-        units = (2 if order > 0 else 1) if self.centred else 0  # μ and 1/s are kept too
-        planes = units + self.terms + ("max" in given_names) + ("min" in given_names)
+        order, self.terms, self.centred, units, planes = _numbers(names, edge is not None)
         self.config = config or Config.of(self.C, backward=True)
         self.coefficients = self.given.new_empty((self.N, planes, self.C), dtype=widened(self.given.dtype))
         self.constants = {

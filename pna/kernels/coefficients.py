@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from pna.kernels.launch import Launch
-from pna.kernels.messages import EPS, MAX, MEAN, MIN, MOMENT, STD, SUM, VAR, place, power
+from pna.kernels.messages import EPS, MAX, MEAN, MIN, MOMENT, STD, SUM, VAR, place, power, with_epsilon
 
 __all__ = ["launch_coefficients"]
 
@@ -23,9 +23,9 @@ def _gradient_of(g, at, stride_a, mask, SLOT: tl.constexpr, ACC: tl.constexpr):
 
 @triton.jit
 def _moment_factor(g, e, s, d, n: tl.constexpr):
-    """∂M_n/∂m_j = factor ((u - r)^(n-1) - E[(u - r)^(n-1)]): factor = (|e| + ε/s^n)^(1/n - 1) / d; 0 at e = 0."""
-    x = tl.abs(e) + EPS / power(s, n)
-    steep = tl.exp(tl.log(x) * (1.0 / n - 1.0))
+    """∂M_n/∂m_j = factor ((u - r)^(n-1) - E[(u - r)^(n-1)]): factor = s^(n-1) (|e| s^n + ε)^(1/n-1) / d; 0 at e = 0."""
+    x = with_epsilon(e, s, n)
+    steep = power(tl.minimum(s, 1.0), n - 1) * tl.exp(tl.log(x) * (1.0 / n - 1.0))
     return tl.where(e == 0, 0.0, g * steep / d)
 
 

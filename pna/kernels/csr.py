@@ -3,21 +3,27 @@
 Both ends of every edge are sorted as one list of numbers: j for a sender, N + 1 + i for a receiver. A single kernel
 reads everything else off the sorted list, by binary search. A number that is no node counts as node N, which has no
 row: so nothing is read or written out of bounds, and whether there is one is looked at when all is launched (Check).
+
+The layers of a network are given the same edge_index one after the other: the graph of a small one, whose sorting takes
+the host longer than the layer, is remembered for as long as the tensor lives and is not written to.
 """
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from pna.kernels.choice import on_its_device
 from pna.kernels.launch import Launch
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
-__all__ = ["Check", "sort", "takes"]
+__all__ = ["Check", "remember", "remembered", "sort", "takes"]
 
 BLOCK, WARPS = 256, 4
+SMALL = 1 << 18  # edges of a graph that is remembered, in at most 10 MB
+_graphs = WeakTensorKeyDictionary()  # edge_index -> what it was sorted for, and its graph
 
 
 def takes(edges: Tensor, num_nodes: int) -> bool:
@@ -39,6 +45,32 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
     arguments = (keys, order, *parts, *sizes, E.bit_length())
     _read_off((blocks(max(E, N + 1), BLOCK), 1), arguments, constants, WARPS)
     return Neighbourhoods(*parts[:3], Transpose(*parts[3:6]) if transpose else None), parts[6]
+
+
+def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods) -> None:
+    """Keeps the graph of an edge_index whose numbers are all nodes; not of a large one."""
+    if edges.shape[1] <= SMALL and not _unknowable(edges):
+        _graphs[edges] = (_state(edges, num_nodes, reverse), graph)
+
+
+def remembered(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> Neighbourhoods | None:
+    """The graph of an edge_index that has been sorted before, on this stream, and not been written to since."""
+    if _unknowable(edges):
+        return None
+    state, graph = _graphs.get(edges, (None, None))
+    known = graph is not None and (graph.transpose is not None or not transpose)
+    return graph if known and state == _state(edges, num_nodes, reverse) else None
+
+
+def _state(edges: Tensor, num_nodes: int, reverse: bool) -> tuple[int, int, int, bool]:
+    """What a graph depends on besides the tensor itself; another stream need not wait for this one's kernels."""
+    stream = torch._C._cuda_getCurrentRawStream(edges.get_device()) if edges.is_cuda else 0
+    return edges._version, stream, num_nodes, reverse
+
+
+def _unknowable(edges: Tensor) -> bool:
+    """Whether a change would not be noticed: of an inference tensor, or by a CUDA graph that is being recorded."""
+    return edges.is_inference() or (edges.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 class Check:

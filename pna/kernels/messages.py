@@ -13,7 +13,7 @@ import triton.language as tl
 from pna.aggregators import EPSILON
 
 __all__ = ["EPS", "MAX", "MEAN", "MIN", "MOMENT", "STD", "SUM", "VAR"]
-__all__ += ["centre", "load_shift", "place", "places", "power", "rescan", "scan", "tile", "write"]
+__all__ += ["centre", "load_shift", "place", "places", "power", "rescan", "scan", "tile", "with_epsilon", "write"]
 
 # places in SLOTS, which says where in the output each aggregator stands, or -1
 MEAN, SUM, MAX, MIN, STD, VAR = (tl.constexpr(i) for i in range(6))
@@ -126,9 +126,9 @@ def centre(p, sums, squares, d, mu0):
 
 @triton.jit
 def _unit(mean, mu0, top, low):
-    """The unit s of the moments: the largest |m - μ|, or 1; so that no power overflows."""
+    """The unit s of the moments: the largest |m - μ|, and never 0; so that no power leaves the floats' range."""
     mu = mean + mu0[None, :]
-    return tl.maximum(tl.maximum(top - mu, mu - low), 1.0)
+    return tl.maximum(tl.maximum(top - mu, mu - low), 1e-30)
 
 
 @triton.jit
@@ -224,11 +224,17 @@ def _central(p1, p2, p3, p4, p5, d):
 
 
 @triton.jit
+def with_epsilon(e, s, n: tl.constexpr):
+    """|e| + ε of the expectation e s^n, in units of S^n, S = max(s, 1): no power of s is out of range."""
+    return tl.abs(e) * power(tl.minimum(s, 1.0), n) + EPS / power(tl.maximum(s, 1.0), n)
+
+
+@triton.jit
 def _root(e, s, n: tl.constexpr):
-    """Equation 4's n-th root with ε inside and a sign: s sign(e) (|e| + ε/s^n)^(1/n)."""
-    x = tl.abs(e) + EPS / power(s, n)
+    """Equation 4's n-th root with ε inside and a sign: sign(e) (|e| s^n + ε)^(1/n)."""
+    x = with_epsilon(e, s, n)
     sign = tl.where(e > 0, 1.0, tl.where(e < 0, -1.0, 0.0))
-    return sign * s * (tl.sqrt(x) if n == 2 else tl.exp(tl.log(x) / n))
+    return sign * tl.maximum(s, 1.0) * (tl.sqrt(x) if n == 2 else tl.exp(tl.log(x) / n))
 
 
 @triton.jit

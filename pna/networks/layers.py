@@ -71,21 +71,29 @@ class BatchNorm(nn.Module):
         return self._normalise(x)
 
     def _normalise(self, x: Tensor) -> Tensor:
-        if self.training and (kernels := serving("pna.networks.kernels.batchnorm", x)):
-            y, mean, var = kernels.normalise(x, self.weight, self.bias)
-            self._remember(mean, var, len(x))
-            return y
-        if self.training:
-            var, mean = torch.var_mean(x, dim=0, unbiased=False)
-            self._remember(mean, var, len(x))
+        known = None if self.training else torch.stack([self.running_mean, self.running_var])
+        if kernels := serving("pna.networks.kernels.batchnorm", x, known):
+            y, (mean, var) = kernels.normalise(x, self.weight, self.bias, known)
         else:
-            mean, var = self.running_mean, self.running_var
-        return (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
+            var, mean = torch.var_mean(x, dim=0, unbiased=False) if self.training else known.flip(0)
+            y = (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
+        if self.training:
+            self.remember(mean, var, len(x))
+        return y
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, var: Tensor, rows: int) -> None:
-        self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
-        self.running_var.mul_(0.9).add_(0.1 * rows / max(1, rows - 1) * var.detach())
+    def remember(self, mean: Tensor, var: Tensor, rows: int, batches: int = 1) -> None:
+        """Moves the running statistics on by those of a batch of so many rows, or of more batches by `recent`."""
+        kept = 0.9**batches
+        self.running_mean.mul_(kept).add_(mean.detach(), alpha=1 - kept)
+        self.running_var.mul_(kept).add_(var.detach(), alpha=(1 - kept) * rows / max(1, rows - 1))
+
+    @staticmethod
+    def recent(statistics: Tensor) -> Tensor:
+        """The average of batches that came one after another, [batches, 2, F] -> [2, F], the last one weighs most."""
+        count, of = len(statistics), {"dtype": statistics.dtype, "device": statistics.device}
+        weight = torch.logspace(count - 1, 0, count, base=0.9, **of) * (0.1 / (1 - 0.9**count))
+        return (weight.view(-1, 1, 1) * statistics).sum(0)
 
 
 class MLP(nn.Module):

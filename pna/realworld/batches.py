@@ -47,6 +47,7 @@ class PaddedBatch:
     norm: Tensor  # [V, 1] 1/√n of a graph with n nodes, zero for padding
     y: Tensor  # [B]
     valid: Tensor  # [B] one, or zero where there is no graph
+    scale: Tensor | None = None  # [V, S] what the scalers give every node, once a network has said it for its layers
 
 
 class _Places(NamedTuple):

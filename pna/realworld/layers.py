@@ -13,6 +13,7 @@ from pna.arguments import divisible
 from pna.combined import CombinedAggregation
 from pna.fused import split
 from pna.gather import aggregate
+from pna.kernels.choice import serving
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.realworld.batches import PaddedBatch
@@ -32,19 +33,28 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
-    def forward(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        """[V, F] -> [V, F]."""
+    def forward(self, x: Tensor, batch: PaddedBatch, factor: Tensor | None = None) -> Tensor:
+        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding."""
+        rows = batch.real if factor is None else factor
+        given = (rows, batch.count, self.weight, self.bias)
+        if self.training and (kernels := serving("pna.realworld.norm_kernel", x, *given)):
+            y, mean, unbiased = kernels.normalise(x, *given)
+            self._remember(mean, unbiased)
+            return y
+        x = x if factor is None else x * factor
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count
             centred = x - mean
             var = (centred.square() * batch.real).sum(0) / batch.count
-            with torch.no_grad():
-                unbiased = batch.count / (batch.count - 1).clamp(min=1)
-                self.running_mean.mul_(0.9).add_(0.1 * mean.detach())
-                self.running_var.mul_(0.9).add_(0.1 * unbiased * var.detach())
+            self._remember(mean, batch.count / (batch.count - 1).clamp(min=1) * var)
         else:
             centred, var = x - self.running_mean, self.running_var
         return centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
+        self.running_mean.mul_(0.9).add_(mean, alpha=0.1)
+        self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
 
 
 def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
@@ -90,8 +100,9 @@ class TowersLayer(nn.Module):
         """[V, in] -> [V, out]; embedding: of the edges."""
         edge = None if embedding is None else batch.edge
         h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
-        y = split(h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)  # [V, T, out / T]
-        y = self.norm(y.flatten(1) * batch.norm, batch)  # [V, out]
+        given = (h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)
+        y = split(*given, scale=batch.scale)  # [V, T, out / T]
+        y = self.norm(y.flatten(1), batch, batch.norm)  # [V, out]
         y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
         return x + y if self.residual else y
 
@@ -119,6 +130,6 @@ class SimpleLayer(nn.Module):
         """[V, in] -> [V, out]; this layer makes no use of edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
-        y = (self.combined.mapped(aggregates, graph.degree, self.U.weight) + self.U.bias).squeeze(1)
+        y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)
         y = functional.relu(self.norm(y, batch))
         return dropout(x + y if self.residual else y, self.p, noise)

@@ -6,6 +6,7 @@ over the nodes after every layer and before the first, and ogb's two have five l
 
 import itertools
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +46,8 @@ class Network(nn.Module):
     def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
         """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
         x = batch.x if self.embedding is None else self.embedding(batch.x)
+        if (combined := getattr(self.layers[0], "combined", None)) is not None:
+            batch = replace(batch, scale=combined.factors(batch.neighbourhoods.degree))  # δ is that of every layer
         steps = [x]
         for k, layer in enumerate(self.layers):
             x = layer(x, batch, self.edge_embedding, None if noise is None else noise[k])

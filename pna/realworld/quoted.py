@@ -196,7 +196,7 @@ class GatedGCNLayer(nn.Module):
         total = segments.sum(gate, graph.ptr) + 1e-6
         y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr) / total
         edges = Gated(x, e, *rows)
-        moved = functional.relu(self.edge_norm(moved * edges.norm, edges))
+        moved = functional.relu(self.edge_norm(moved, edges, edges.norm))
         return Gated(_finish(x, y, self.norm, batch), e + moved, *rows)
 
     def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
@@ -284,4 +284,4 @@ def _finish(
     x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch, activation: Callable[[Tensor], Tensor] = functional.relu
 ) -> Tensor:
     """The end of every layer: times 1/√n, batch normalisation, activation, plus the input."""
-    return x + activation(norm(y * batch.norm, batch))
+    return x + activation(norm(y, batch, batch.norm))

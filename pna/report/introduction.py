@@ -64,6 +64,6 @@ def plot(curves: dict[str, list[float]]) -> Figure:
     for name, curve in curves.items():
         axis.semilogy(range(1, len(curve) + 1), curve, label=name, color=_COLOURS.get(name, "0.5"))
     axis.set(xlabel="epoch", ylabel="test MSE / variance of the labels")
-    axis.legend()
+    figure.legend(loc="outside upper center", ncols=len(curves))
     plt.close(figure)
     return figure

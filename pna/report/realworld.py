@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pna import published
-from pna.experiments.cells import Cell
+from pna.experiments.cells import Cell, Profile
 from pna.experiments.figure6 import COLUMNS as PLACES
-from pna.experiments.figure6 import TITLES, cell_of
+from pna.experiments.figure6 import TITLES, cell_of, draws
 from pna.experiments.realworld import older, summary
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
@@ -157,7 +157,8 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     lines += [f"{title}: the training set is {train}" for title, train in others]
     shown = [(DATASETS[COLUMNS[name].data].title, r) for name, results in found.items() for r in results]
     told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    return lines + sorted(told)
+    names = sorted({score.budget for score in ours.values()})
+    return lines + sorted(told) + [line for name in names for line in draws(lambda _, name=name: Profile(name))]
 
 
 def _budget(results: list[Result]) -> str:

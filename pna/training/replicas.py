@@ -12,6 +12,8 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
 from torch.func import functional_call, vmap
 
 __all__ = ["Lifted", "Replicas"]
@@ -91,6 +93,7 @@ class Lifted:
         self.network = network
         self.parameters = {name: p.shape for name, p in network.named_parameters()}
         self.buffers = {name: b.shape for name, b in network.named_buffers()}
+        self._orders: dict[tuple[int, torch.device], Tensor] = {}
 
     def stack(self, networks: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
         """theta [R, P] and state [R, Q] of networks of this kind."""
@@ -106,12 +109,36 @@ class Lifted:
         def single(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *own: Tensor) -> Tensor:
             return one(lambda *inputs: functional_call(self.network, (parameters, buffers), inputs), *own)
 
-        return vmap(single)(_unpack(theta, self.parameters), _unpack(state, self.buffers), *own)
+        return vmap(single)(self._parameters(theta), _unpack(state, self.buffers), *own)
+
+    def _parameters(self, theta: Tensor) -> dict[str, Tensor]:
+        """Each [R, *shape], one copied behind the other, so that no kernel needs to copy its own."""
+        key = len(theta), theta.device
+        if key not in self._orders:
+            places = torch.arange(theta.numel()).view(theta.shape)
+            order = torch.cat([t.flatten() for t in _unpack(places, self.parameters).values()])
+            self._orders[key] = order.int().to(theta.device)
+        rows = _Unpacked.apply(theta, self._orders[key], list(self.parameters.values()))
+        return dict(zip(self.parameters, rows, strict=True))
 
     def weights(self, theta: Tensor, state: Tensor) -> dict[str, Tensor]:
         """The state_dict of one replica, from its rows [P] and [Q]."""
         rows = _unpack(theta.unsqueeze(0), self.parameters) | _unpack(state.unsqueeze(0), self.buffers)
         return {name: t.squeeze(0) for name, t in rows.items()}
+
+
+class _Unpacked(Function):
+    """theta [R, P] -> the parameters, [R, *shape] each, in whose order its numbers are read."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, theta: Tensor, order: Tensor, shapes: list[torch.Size]) -> tuple[Tensor, ...]:
+        R = len(theta)
+        rows = theta.flatten().index_select(0, order).split([R * math.prod(shape) for shape in shapes])
+        return tuple(t.view(R, *shape) for t, shape in zip(rows, shapes, strict=True))
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return torch.cat([grad.reshape(len(grad), -1) for grad in grads], dim=1), None, None
 
 
 def _row(tensors: Iterable[Tensor]) -> Tensor:

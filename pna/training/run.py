@@ -261,8 +261,11 @@ class Run(ABC):
         tested = {name.rpartition("/")[0] for name in load(self.result).replicas[0].test}
         return [collection for collection in self.collections if collection not in tested]
 
-    def load_weights(self) -> None:
-        """The best weights of a finished training as replicas, to test them again: of all, or of those shipped."""
+    def load_weights(self) -> list[int]:
+        """The best weights of a finished training as replicas, to test them again: of all, or of those shipped.
+
+        Their rows in the result.
+        """
         path = self.weights if self.weights.exists() else self.shipped
         tensors, facts = read_tensors(path)
         if facts.get("hash") != self.hash:
@@ -273,3 +276,15 @@ class Run(ABC):
                 kept.copy_(tensors[name])
         self.replicas.best.copy_(tensors["validation"])
         self.replicas.best_metric.copy_(tensors["validation"])
+        return facts["rows"]
+
+    def from_recorded(self, rows: list[int], tests: dict[str, Tensor]) -> float | None:
+        """How far the errors of a result's rows are from those recorded: the largest difference, relative."""
+        recorded = load(self.result).replicas if self.result.exists() else None
+        pairs = (
+            (now, then)
+            for row, of_result in enumerate(rows if recorded else ())
+            for name, errors in self.errors_of(row, tests).items()
+            for now, then in zip(errors, recorded[of_result].test.get(name, ()), strict=False)
+        )
+        return max((abs(now - then) / then for now, then in pairs if now is not None and then), default=None)

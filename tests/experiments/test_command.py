@@ -22,7 +22,7 @@ from pna.experiments.command import evaluate, results, train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.files import read_tensors, write_tensors
 from pna.multitask import TASKS
-from pna.training.store import load
+from pna.training.store import load, save
 from tests.test_locks import holder
 
 NAME = "multitask/released/gcn/8"
@@ -412,8 +412,10 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     assert train(SMOKE) == 0
     capsys.readouterr()
     assert evaluate([*SMOKE, "--on", collection]) == 0
-    first, second, *lines = capsys.readouterr().out.splitlines()
-    assert (first, second) == (f"{NAME}, smoke", "weights of seeds 0, 1")
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"{NAME}, smoke"
+    assert lines[:2] == ["as recorded, to 0e+00 of an error", "weights of seeds 0, 1"]
+    lines = lines[2:]
     assert lines[0].startswith("log10 MSE, five best")
     for task in TASKS:
         assert task.name in lines[0]
@@ -431,6 +433,18 @@ def test_evaluate_agrees_with_the_result(run, capsys):
     errors = torch.tensor([r.test["multitask/test"] for r in replicas(run)]).log10().mean(0)
     printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
     assert printed == pytest.approx(errors.tolist(), abs=6e-4)
+
+
+def test_evaluate_says_how_far_the_errors_are_from_those_recorded(run, capsys):
+    assert train(SMOKE) == 0
+    result = load(run.result)
+    first, second = result.replicas
+    errors = second.test["multitask/test"]
+    altered = replace(second, test=second.test | {"multitask/test": [errors[0] / 1.3, *errors[1:]]})
+    save(run.result, replace(result, replicas=(first, altered)))
+    capsys.readouterr()
+    assert evaluate([*SMOKE, "--on", "multitask"]) == 0
+    assert "as recorded, to 3e-01 of an error\n" in capsys.readouterr().out
 
 
 def test_evaluate_takes_none_that_diverged(run, capsys):

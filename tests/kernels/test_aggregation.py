@@ -84,6 +84,19 @@ def test_float32_is_as_near_as_claimed(names, offset, limit, device):
     assert_same(neighbourhoods, names, tensors, device, 1e-5, 1e-4)
 
 
+@pytest.mark.parametrize("given", ["source", "source edge"])
+def test_moments_of_any_spread_are_those_of_the_equation(given, limit, device):
+    """No power of a deviation leaves float32's range, neither below, where the equation gives ±ε^(1/n), nor above."""
+    neighbourhoods, names = random_graph(), "moment2 moment3 moment4 moment5"
+    spread = torch.tensor([1e-20, 1e-10, 1e-3, 1e3, 1e7])  # of a channel each
+    tensors = {name: t * spread for name, t in inputs(neighbourhoods, given, 1, 5, torch.float).items()}
+    g = torch.randn(N, 1, 4, 5, dtype=torch.float).double()
+    mine, theirs = fused(neighbourhoods, names, tensors, g, device), plain(neighbourhoods, names, tensors, g)
+    torch.testing.assert_close(mine[0], theirs[0], rtol=1e-4, atol=1e-8)
+    for grad, expected in zip(mine[1:], theirs[1:], strict=True):
+        torch.testing.assert_close(grad, expected, rtol=1e-2, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", EVERY.split())
 def test_each_aggregator_alone(name, limit, device):
     neighbourhoods = random_graph()

@@ -1,5 +1,6 @@
 """The whole layer as one function against the layer step by step: sizes, scalers, graphs, strides, what is wanted."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -163,6 +164,54 @@ def test_one_sort_gives_the_graph_and_its_transpose(nodes, edges, reverse, devic
     without, _ = csr.sort(edge_index, nodes, reverse, transpose=False)
     assert without.transpose is None
     assert all(torch.equal(a, b) for a, b in zip(without[:3], got[:3], strict=True))
+
+
+def test_an_edge_index_is_sorted_once_until_it_is_written_to(device, monkeypatch):
+    sorted_, conv = [], make(device)
+    monkeypatch.setattr(csr, "sort", lambda *a, sort=csr.sort: sorted_.append(1) or sort(*a))
+    x, edges = torch.randn(N, 10, dtype=torch.double, device=device), graph().to(device)
+    with torch.no_grad():
+        first, second = fused(conv, x, edges), fused(make(device), x, edges)
+        assert len(sorted_) == 1
+        assert not torch.equal(first, second)
+    assert_same(conv, x, edges)  # a gradient needs the transpose too
+    assert_same(conv, x, edges)
+    assert len(sorted_) == 2
+    edges[:, 3:9] = 1  # through a view
+    assert_same(conv, x, edges)
+    assert_same(conv, torch.cat([x, x]), edges)  # nodes without edges behind them
+    assert_same(make(device, flow="target_to_source"), x, edges)
+    assert_same(conv, x, edges.clone())
+    assert len(sorted_) == 6
+
+
+def test_what_is_remembered_of_an_edge_index_goes_with_it_and_a_large_one_is_not_kept(device, monkeypatch):
+    conv, x, edges = make(device), torch.randn(N, 10, dtype=torch.double, device=device), graph().to(device)
+    before = len(csr._graphs)
+    fused(conv, x, edges)
+    assert len(csr._graphs) == before + 1
+    del edges
+    gc.collect()
+    assert len(csr._graphs) == before
+    monkeypatch.setattr(csr, "SMALL", E - 1)
+    edges = graph().to(device)
+    fused(conv, x, edges)
+    with torch.inference_mode():
+        fused(conv, x, edges[:, :9].clone())
+    assert len(csr._graphs) == before
+
+
+@pytest.mark.gpu
+def test_on_another_stream_it_is_sorted_again():
+    conv, x, edges = make("cuda"), torch.randn(N, 10, dtype=torch.double, device="cuda"), graph().cuda()
+    expected = fused(conv, x, edges)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert csr.remembered(edges, N, False, False) is None
+        out = fused(conv, x, edges)
+    torch.cuda.current_stream().wait_stream(side)
+    assert torch.equal(out, expected)
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -1,6 +1,7 @@
 """`python -m pna realworld`, and the benchmark."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import torch
 from benchmarks import realworld as benchmark
 from pna.__main__ import main
 from pna.command_line import MISSING_DATA
+from pna.experiments import Cell, Figure6Run
 from pna.experiments.figure6 import COLUMNS, PUBLISHED
+from pna.experiments.realworld import PROFILES
 from pna.networks import count_parameters
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -90,6 +93,22 @@ def test_the_table_has_ours_beside_the_published(folder, capsys):
         assert line.split()[-2:] == ["2", str(epochs)]
         assert "not run" not in line
         assert out.endswith("ZINC-12k: the training set is redrawn: 3 of 20 rows are the official molecules\n")
+
+
+def test_two_halves_of_the_training_set_tell_what_its_draw_matters(folder, capsys):
+    options = ["--profile", "smoke", "--device", "cpu", "--epochs", "1"]
+    cells = [f"zinc/{half}/mpnn-max/no-edges" for half in ("even-rows", "odd-rows")]
+    for cell in cells:
+        assert main(["train", cell, *options]) == 0
+        assert "redrawn: 3 of 20 rows are the official molecules; every second row of it" in capsys.readouterr().out
+    assert main(["figure6", "--profile", "smoke", "--epochs", "1"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    number = r"(\d\.\d{3})±\d\.\d{3}"
+    a, b, apart = re.search(rf"MPNN \(max\), no-edges has {number} and {number}: (\d\.\d{{3}}) apart", last).groups()
+    assert float(apart) == pytest.approx(abs(float(a) - float(b)), abs=1.1e-3)
+    runs = [Figure6Run(Cell.parse(cell), PROFILES["smoke"]) for cell in cells]
+    whole = Figure6Run(Cell.parse("zinc/released/mpnn-max/no-edges"), PROFILES["smoke"]).splits["train"].y
+    assert [run.splits["train"].y.tolist() for run in runs] == [whole[k::2].tolist() for k in (0, 1)]
 
 
 def test_published_numbers_are_those_of_the_papers_table(shared):

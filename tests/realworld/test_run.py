@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+import pna
 from pna.experiments import Cell, Figure6Run, Profile
 from pna.experiments.command import evaluate, results, train
 from pna.experiments.realworld import PROFILES, summary
@@ -163,12 +164,34 @@ def test_results_tell_figure_6(capsys):
     assert re.search(r"figure 6 +released +missing +52 of 54", out)
 
 
+def numbers(text):
+    """The numbers of each line that has nothing else."""
+    rows = [line.split() for line in text.splitlines()]
+    return [[float(word) for word in row] for row in rows if all(re.fullmatch(r"[\d.]+", word) for word in row)]
+
+
+def test_the_best_seed_is_kept_beside_the_result_and_repeats_its_error(run, capsys):
+    """As it must where the weights of all seeds, under $PNA_DATA, are not."""
+    assert train(SMOKE) == 0
+    capsys.readouterr()
+    run.weights.unlink()
+    assert evaluate(SMOKE) == 0
+    best = min(replicas(run), key=lambda replica: replica.validation)
+    recorded = best.test["test/best"][0]
+    assert numbers(capsys.readouterr().out)[-1] == [best.seed, *[pytest.approx(recorded, abs=1e-5)] * 2]
+    network, graphs = pna.load(NAME), run.splits["test"]
+    assert network.seeds == (best.seed,)
+    with torch.no_grad():
+        found = network(graphs.batch(torch.arange(len(graphs)), graphs.largest(len(graphs)))).squeeze(1)
+    assert (found - graphs.y).abs().mean().item() == pytest.approx(recorded, abs=1e-5)  # all in one batch
+
+
 def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys):
     assert train(SMOKE) == 0
     capsys.readouterr()
     assert evaluate(SMOKE) == 0
-    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()]
     run = Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
-    assert printed == pytest.approx([replica.test["test/best"][0] for replica in replicas(run)], abs=1e-5)
+    expected = [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
+    assert numbers(capsys.readouterr().out)[-2:] == expected
     assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err

@@ -1,12 +1,16 @@
+import json
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jupyter_client.manager import start_new_kernel
 
-from pna.report.collisions import COLLIDING, EXACT, drag, picture, same
+from pna.report.collisions import COLLIDING, EXACT, picture, same
 from verification.counterexamples import PNA_FAILS
 
+ROOT = Path(__file__).parents[2]
 VALUES = st.lists(st.integers(0, 60), min_size=5, max_size=5).map(lambda row: tuple(v / 10 for v in row))
 
 
@@ -38,8 +42,64 @@ def test_the_picture_says_what_collides(y, said):
     assert said in picture(COLLIDING[0], y).axes[0].get_title()
 
 
-def test_five_sliders_and_a_picture():
-    *sliders, seen = drag(*COLLIDING).children
-    assert [slider.value for slider in sliders] == list(COLLIDING[1])
-    sliders[0].value = 2.0
-    assert seen is not None
+# ---- with a kernel ----
+
+
+class Kernel:
+    """A kernel without a browser: what it shows after each message, as a browser would get it."""
+
+    def __init__(self, client):
+        self.client = client
+
+    def execute(self, code):
+        return self._shown(self.client.execute(code))
+
+    def drag(self, model, value):
+        """What a browser sends while a slider is dragged."""
+        content = {"comm_id": model, "data": {"method": "update", "state": {"value": value}}}
+        message = self.client.session.msg("comm_msg", content)
+        self.client.shell_channel.send(message)
+        return self._shown(message["header"]["msg_id"])
+
+    def _shown(self, request):
+        """All that comes back before the kernel is idle again."""
+        found = []
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            assert message["msg_type"] != "error", message["content"]["traceback"]
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                return found
+            found.append(message)
+
+
+def pictures(messages):
+    shown = [m["content"]["data"] for m in messages if m["msg_type"] == "display_data"]
+    return [data["image/png"] for data in shown if "image/png" in data]
+
+
+@pytest.fixture
+def kernel():
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(ROOT))
+    yield Kernel(client)
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_the_notebooks_sliders_move_its_picture(kernel):
+    cells = json.loads((ROOT / "notebooks" / "collide_yourself.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    kernel.execute(code[0])
+    began = kernel.execute(code[1])
+    opened = [m["content"] for m in began if m["msg_type"] == "comm_open"]
+    models = {c["data"]["state"].get("description"): c["comm_id"] for c in opened}
+    sliders = [models[f"neighbour {k}"] for k in range(1, 6)]
+    (first,) = pictures(began)
+    (moved,) = pictures(kernel.drag(sliders[0], 0.9))
+    (more,) = pictures(kernel.drag(sliders[1], 2.2))
+    same = "display(picture(X, (0.9, 1.9, 3.2, 3.9, 5)), picture(X, (0.9, 2.2, 3.2, 3.9, 5)))"
+    assert pictures(kernel.execute(same)) == [moved, more]
+    kernel.drag(sliders[0], 1)
+    assert pictures(kernel.drag(sliders[1], 1.9)) == [first]
+    assert len({first, moved, more}) == 3

@@ -61,6 +61,7 @@ def test_extrapolation_has_a_line_for_each_family(network):
 
 
 def test_controls(network):
+    pytest.importorskip("ipywidgets")
     family, nodes, _, _ = pick(network).children
     assert family.value == "tree"
     nodes.value = 20

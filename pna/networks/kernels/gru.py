@@ -14,7 +14,7 @@ from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, gru, gru_back, interleaved, matrix, put_row, put_rows, put_tile, rows_of
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["gated", "gru_weights", "takes", "width"]
+__all__ = ["gated", "gru_weights", "padded", "takes", "width"]
 
 BLOCK, PROGRAMS = 32, 660
 LAUNCH = {"num_warps": 2, "num_stages": 1}
@@ -30,14 +30,19 @@ def width(hidden: int) -> int:
     return 16 if hidden <= 16 else 32
 
 
+def padded(t: Tensor, H: int, axes: int = 1) -> Tensor:
+    """With zeros to H in the last axes; as it is if it is so long, of which functional.pad would make a copy."""
+    padding = H - t.shape[-1]
+    return functional.pad(t, (0, padding) * axes) if padding else t
+
+
 def gru_weights(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
     """The GRU's six matrices [6, H, H] and biases [6, H]: reset, update, new of the input, then of the state."""
     hidden = gates.state.in_features
     layers = (gates.input, gates.state)
     matrices = torch.cat([layer.weight.view(3, hidden, hidden) for layer in layers])
     biases = torch.cat([layer.bias.view(3, hidden) for layer in layers])
-    padding = H - hidden
-    return functional.pad(matrices, (0, padding, 0, padding)), functional.pad(biases, (0, padding))
+    return padded(matrices, H, 2), padded(biases, H)
 
 
 def _of_gates(weights: Tensor, bias: Tensor, R: int, H: int) -> tuple[Tensor, Tensor]:
@@ -58,7 +63,7 @@ def gated(x: Tensor, z: Tensor, gates: torch.nn.Module) -> Tensor:
     """The new state for input x and state z, [V, F] each."""
     F = x.shape[-1]
     H = width(F)
-    x, z = (functional.pad(t, (0, H - F)) if H > F else t for t in (x, z))
+    x, z = padded(x, H), padded(z, H)
     weights, bias = gru_weights(gates, H)
     return _Gated.apply(*(t.unsqueeze(0) for t in (x, z, weights, bias))).squeeze(0)[:, :F]
 

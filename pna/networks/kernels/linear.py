@@ -67,7 +67,7 @@ def linear_forward(
 
 @triton.jit
 def linear_backward(
-    x, weight, y, grad, grad_x, grad_weight, grad_bias, V, x_stride, inputs, outputs, slope,
+    x, weight, y, grad, grad_x, sums, V, x_stride, inputs, outputs, slope,
     IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     r = tl.program_id(1)
@@ -86,8 +86,9 @@ def linear_backward(
         of_weight = dot(tl.trans(d), tl.load(place, mask=real, other=0.0), of_weight)
         place, real = _rows(grad_x + r * V * inputs, rows, V, inputs, IN)
         tl.store(place, dot(d, w, tl.zeros([BLOCK, IN], tl.float32)), mask=real)
-    put_tile(grad_weight + me * OUT * IN, of_weight, OUT, IN)
-    put_row(grad_bias + me * OUT, of_bias, OUT)
+    sums += me * OUT * (IN + 1)
+    put_tile(sums, of_weight, OUT, IN)
+    put_row(sums + OUT * IN, of_bias, OUT)
 
 
 def _sizes(inputs: int, outputs: int) -> dict[str, int]:
@@ -126,14 +127,14 @@ class _Linear(Function):
         programs = min(-(-V // BLOCK), max(1, PROGRAMS // R))
         sizes = _sizes(inputs, outputs)
         grad_x = x.new_empty(R, V, inputs)
-        grad_weight = x.new_empty(R, programs, sizes["OUT"], sizes["IN"])
-        grad_bias = x.new_empty(R, programs, sizes["OUT"])
+        sums = x.new_empty(R, programs, sizes["OUT"] * (sizes["IN"] + 1))
         linear_backward[(programs, R)](
-            x.contiguous(), weight.contiguous(), y, grad.contiguous(), grad_x, grad_weight, grad_bias, V,
+            x.contiguous(), weight.contiguous(), y, grad.contiguous(), grad_x, sums, V,
             V * inputs * (len(x) > 1), inputs, outputs, ctx.slope, **sizes,
         )  # fmt: skip
         grad_x = grad_x if len(x) == R else grad_x.sum(0, keepdim=True)
-        return grad_x, grad_weight.sum(1)[:, :outputs, :inputs], grad_bias.sum(1)[:, :outputs], None
+        of_weight, of_bias = sums.sum(1).tensor_split([sizes["OUT"] * sizes["IN"]], dim=1)
+        return grad_x, of_weight.unflatten(1, (sizes["OUT"], -1))[:, :outputs, :inputs], of_bias[:, :outputs], None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> tuple[Tensor, int]:

@@ -22,7 +22,7 @@ from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.local import images, missing_files, not_here, read_local
 from pna.realworld.data.parallel import parallel_map
 from pna.realworld.data.public import download
-from pna.realworld.data.superpixels import SCALE, edges, edges_together
+from pna.realworld.data.superpixels import NEIGHBOURS, SCALE, edges, edges_together
 from pna.scalers import DegreeStatistics
 
 __all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
@@ -47,13 +47,21 @@ class Splits:
         graphs, large = self[split], self[split].nodes >= self.dataset.min_nodes
         return graphs if large.all() else graphs.take(large.nonzero()[0])
 
+    def half(self, first: int) -> "Splits":
+        """With every second graph of the training set, from the first (0) or from the second (1) on."""
+        train = self["train"].take(np.arange(first, len(self["train"]), 2))
+        facts = self.facts | {"train": f"{self.facts['train']}; every second row of it"}
+        return Splits(self.dataset, self.sets | {"train": train}, facts)
+
     @cached_property
     def degrees(self) -> DegreeStatistics:
         """δ of equation 5 and the mean degree as released: of the messages that the training set's nodes send.
 
         A node of a molecule receives as many; a superpixel sends eight, whatever it receives, so that δ is log 9.
         """
-        return DegreeStatistics.from_degrees(torch.from_numpy(self.kept("train").sent))
+        train = self.kept("train")
+        sent = np.full(len(train.degree), NEIGHBOURS) if self.dataset.superpixels else train.sent
+        return DegreeStatistics.from_degrees(torch.from_numpy(sent))
 
 
 def archive_path(name: str, folder: Path | None = None) -> Path:
@@ -154,8 +162,9 @@ def _superpixels(data: Dataset, split: str, arrays: dict[str, NDArray], count: i
     else:
         degree, source, edge = (arrays[f"{split}/{name}"] for name in ("degree", "source", "edge"))
     colour = np.cumsum(part["colour"], axis=0, dtype=np.uint8)  # modulo 256, as the differences are
-    x = np.concatenate([colour / 255, part["position"] / (SCALE * data.side)]).T.astype(np.float16)
-    return Graphs(part["nodes"], degree, source, x, edge, part["y"])
+    shade, place = (np.arange(n) / unit for n, unit in ((256, 255), (65536, SCALE * data.side)))  # of every number
+    x = np.concatenate([shade.astype(np.float16)[colour], place.astype(np.float16)[part["position"]]])
+    return Graphs(part["nodes"], degree, source, x.T, edge, part["y"])
 
 
 def _first(part: dict[str, NDArray], count: int) -> dict[str, NDArray]:

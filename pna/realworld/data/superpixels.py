@@ -81,11 +81,11 @@ def edges_together(
         c, d = (torch.from_numpy(t[rows].astype(np.int64)).to(device) for t in (position, without))
         parts.append([t.cpu().numpy() for t in _edges_of_some(n.to(device), c.double() / (SCALE * side), d)])
     degree, source, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return degree.astype(np.uint8), source.astype(np.uint8), weight.astype(np.float16)[:, None]
+    return degree, source, weight.astype(np.float16)[:, None]  # numpy rounds once, torch by way of float32
 
 
 def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """n [g], coordinates [V, 2] and dropped [V] -> degree [V], source [8V] and weight [8V], sorted by target."""
+    """n [g], coordinates [V, 2], dropped [V] -> degree [V], source [8V], both as bytes, and weight [8V], by target."""
     N = int(n.max())
     column = torch.arange(N, device=n.device)
     real = column < n.unsqueeze(1)  # [g, N]
@@ -105,7 +105,7 @@ def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tenso
     received = (graph * N + target).flatten()
     order = (received * N + source.flatten()).argsort()
     degree = torch.bincount(received, minlength=real.numel())[real.flatten()]
-    return degree, source.flatten()[order], A[graph, source, target].flatten()[order]
+    return degree.byte(), source.flatten()[order].byte(), A[graph, source, target].flatten()[order]
 
 
 def _checked(image: Superpixels) -> int:

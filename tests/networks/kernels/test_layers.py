@@ -103,13 +103,13 @@ def test_set2set_of_the_benchmarks_sizes(hidden, graphs, nodes, device):
     assert_agrees(layers.Set2Set(hidden), lambda m, x: m(x), lambda m, x: set2set(x, m.gates), inputs, device)
 
 
-@pytest.mark.parametrize(("rows", "features"), [(300, 16), (9, 5), (129, 20)])
+@pytest.mark.parametrize(("rows", "features"), [(300, 16), (9, 5), (1029, 20)])
 def test_batch_normalisation(rows, features, device):
     module = layers.BatchNorm(features, DESCRIBED).train()
     assert_agrees(
         module,
         lambda m, x: functional.batch_norm(x, None, None, m.weight, m.bias, training=True),
-        lambda m, x: normalise(x, m.weight, m.bias)[0],
+        lambda m, x: normalise(x, m.weight, m.bias, None)[0],
         [3 * torch.randn(R, rows, features) + 5],
         device,
     )
@@ -117,10 +117,14 @@ def test_batch_normalisation(rows, features, device):
 
 def test_batch_normalisation_tells_mean_and_variance(device):
     x = torch.randn(500, 7, device=device) + 100
-    _, mean, var = normalise(x, torch.ones(7, device=device), torch.zeros(7, device=device))
+    weight, bias = torch.rand(2, 7, device=device)
+    y, (mean, var) = normalise(x, weight, bias, None)
     expected, wanted = torch.var_mean(x.double(), dim=0, unbiased=False)
     torch.testing.assert_close(mean.double(), wanted, rtol=1e-6, atol=0)
     torch.testing.assert_close(var.double(), expected, rtol=1e-5, atol=0)
+    with torch.no_grad():
+        again, _ = normalise(x[:100], weight, bias, torch.stack([mean, var]))
+    torch.testing.assert_close(again, y[:100])
 
 
 class Own(nn.Module):

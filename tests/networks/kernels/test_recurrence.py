@@ -1,5 +1,6 @@
 """All layers of the recurrent network by the CUDA kernels against the plain modules in float64."""
 
+import copy
 from functools import partial
 from types import SimpleNamespace
 
@@ -18,7 +19,6 @@ from pna.networks.kernels.tiles import Tiles
 from pna.networks.models import Model
 
 R, G, N = 2, 7, 19  # replicas; of seven graphs six fill a tile of 128 rows, but for some
-ALL = [model for model in MODELS if model not in ("gin", "pna-soft")]
 PARTS = ("GC_1", "GC_m", "gru", "convolutions")
 
 
@@ -76,7 +76,10 @@ def states_and_gradients(networks, batch, layers, kernels):
 
 
 def assert_same(networks, batch_of, x, device, layers, layers_there=None):
-    """Forward within 1e-5, gradients within 1e-4 in norm."""
+    """In norm: forward within 1e-5, the gradient within 1e-4, each weight's own part of it within 2e-4.
+
+    A product by three TF32 ones rounds ten times as far as one in float32, which in eight layers of GIN is 1e-5 away.
+    """
     expected = states_and_gradients([n.double() for n in networks], batch_of(x), layers, False)
     networks, batch = [n.float() for n in networks], batch_of(x, dtype=torch.float, device=device)
     found = states_and_gradients(networks, batch, layers_there or layers, True)
@@ -84,11 +87,11 @@ def assert_same(networks, batch_of, x, device, layers, layers_there=None):
     assert (found[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
     assert (whole[1] - whole[0]).norm() <= 1e-4 * whole[0].norm()
     for k, (a, b) in enumerate(zip(expected, found, strict=True)):
-        assert (b - a).norm() <= 1e-4 * a.norm() + 1e-6 * whole[0].norm(), k
+        assert (b - a).norm() <= 2e-4 * a.norm() + 1e-6 * whole[0].norm(), k
 
 
 @pytest.mark.parametrize("hidden", [16, 20])
-@pytest.mark.parametrize("model", ALL)
+@pytest.mark.parametrize("model", MODELS)
 def test_every_model_and_width_of_the_paper(model, hidden, graphs, device, cuda):
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
@@ -97,7 +100,7 @@ def test_every_model_and_width_of_the_paper(model, hidden, graphs, device, cuda)
 
 
 @pytest.mark.parametrize("hidden", [16, 20])
-@pytest.mark.parametrize("model", ["pna", "mpnn-sum", "moments-5", "gcn", "gat"])
+@pytest.mark.parametrize("model", ["pna", "pna-soft", "mpnn-sum", "moments-5", "gcn", "gat", "gin"])
 def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
@@ -105,7 +108,7 @@ def test_the_standard_architecture(model, hidden, graphs, device, cuda):
     assert_same(networks, partial(graphs.batch, A), x, device, layers=None)
 
 
-@pytest.mark.parametrize(("model", "layers"), [("pna", 3), ("gcn", 3), ("gat", 1)])
+@pytest.mark.parametrize(("model", "layers"), [("pna", 3), ("gcn", 3), ("gat", 1), ("gin", 3), ("gin", 1)])
 def test_without_gru(model, layers, graphs, device, cuda):
     """One output, of the last layer, whose convolution is that of all but the first."""
     A = graphs_of(graphs)
@@ -136,10 +139,30 @@ def test_a_graph_with_its_own_depth_has_the_bits_that_it_has_alone(graphs, devic
         assert torch.equal(States(network, int(layers[g]), True)(alone), whole[N * g : N * (g + 1)])
 
 
-def test_moments_of_large_messages(graphs, device, cuda):
-    """Of which the fifth powers overflow."""
+@pytest.mark.parametrize("N", [16, 19])
+def test_batch_normalisation_within_a_layer(N, graphs, device, cuda):
+    """GIN: D7 where graphs have as many nodes as features; its running statistics; and its use of them afterwards."""
+    A = graphs_of(graphs, N=N)
+    x = torch.rand(G * N, 2, dtype=torch.double).float().double()
+    networks = networks_of("gin", 16, RELEASED)
+    assert_same(networks, partial(graphs.batch, A), x, device, layers=3)
+    (one, batch), (two, there) = (
+        (copy.deepcopy(networks[0]).to(where, dtype), graphs.batch(A, x, dtype, where))
+        for dtype, where in ((torch.double, "cpu"), (torch.float, device))
+    )
+    for training in (True, False):
+        with torch.no_grad():
+            expected, found = States(one.train(training), 3, False)(batch), States(two.train(training), 3, True)(there)
+        assert (found.cpu() - expected).norm() <= 1e-5 * expected.norm()
+        for a, b in zip(one.buffers(), two.buffers(), strict=True):
+            torch.testing.assert_close(b.cpu().double(), a, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["moments-5", "pna-soft"])
+def test_large_messages(model, graphs, device, cuda):
+    """Of which the fifth powers and the exponentials overflow."""
     A, x = graphs_of(graphs), 1e9 * torch.rand(G * N, 2, dtype=torch.double).float().double()
-    networks = [network.double() for network in networks_of("moments-5", 16, RELEASED)]
+    networks = [network.double() for network in networks_of(model, 16, RELEASED)]
     expected, *_ = states_and_gradients(networks, graphs.batch(A, x), 2, False)
     networks, batch = [network.float() for network in networks], graphs.batch(A, x, torch.float, device)
     found, *gradients = states_and_gradients(networks, batch, 2, True)
@@ -155,7 +178,8 @@ def test_other_widths(hidden, graphs, device, cuda):
 
 
 @pytest.mark.parametrize(
-    ("aggregators", "swapped", "layers"), [(("max", "sum", "std"), False, 1), (("min", "moment4", "max"), True, 2)]
+    ("aggregators", "swapped", "layers"),
+    [(("max", "sum", "std"), False, 1), (("softmin", "min", "moment4", "max"), True, 2)],
 )
 def test_other_aggregators_with_ties(aggregators, swapped, layers, graphs, device, cuda, monkeypatch):
     """The std and a moment without the mean, D5; whole numbers, so that extremes are tied; a single layer."""
@@ -167,9 +191,10 @@ def test_other_aggregators_with_ties(aggregators, swapped, layers, graphs, devic
     assert_same(networks, partial(graphs.batch, A), x, device, layers)
 
 
-def test_same_bits_every_time(graphs, device, cuda):
+@pytest.mark.parametrize("model", ["pna", "gin"])
+def test_same_bits_every_time(model, graphs, device, cuda):
     batch = graphs.batch(graphs_of(graphs), dtype=torch.float, device=device)
-    networks = networks_of("pna", 20, RELEASED)
+    networks = networks_of(model, 20, RELEASED)
     once, again = (states_and_gradients(networks, batch, 2, True) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
 
@@ -184,7 +209,8 @@ def test_a_block_of_four_warps_where_shared_memory_is_scarce(graphs, device, cud
 
 
 def taken(network, depth=3, N=19):
-    x, batch = torch.zeros(1, network.hidden), SimpleNamespace(N=N)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, batch = torch.zeros(1, network.hidden, device=device), SimpleNamespace(N=N)
     if isinstance(network, Standard):
         return fused.takes(x, batch, network.convolutions, network.LAYERS, None, True)
     return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru and network.gru.gates, False)
@@ -192,7 +218,7 @@ def taken(network, depth=3, N=19):
 
 def test_which_networks_are_taken(cuda):
     for architecture in ("recurrent", "standard", "no-gru", "mean-readout"):
-        assert all(taken(build(model, hidden, architecture=architecture)) for model in ALL for hidden in (8, 20, 32))
+        assert all(taken(build(model, hidden, architecture=architecture)) for model in MODELS for hidden in (8, 20, 32))
     assert taken(build("pna"), N=128)
     assert not taken(build("pna"), N=129)
     assert not taken(build("pna", hidden=36))
@@ -202,8 +228,10 @@ def test_which_networks_are_taken(cuda):
         assert taken(build("gat"), N=100)
     assert taken(build("pna"), depth=Each(torch.tensor([3, 4]), 4))
     assert not taken(build("pna"), depth=Until(0.1, 4))
-    assert not taken(build("gin"))
-    assert not taken(build("pna-soft"))
+    assert not taken(build("gin"), depth=Each(torch.tensor([3, 4]), 4))
+    assert not taken(build("gin").eval())  # with a gradient
+    with torch.no_grad():
+        assert taken(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))
 
 
 @pytest.mark.parametrize("warps", [4, 8])

@@ -109,15 +109,77 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
   sum_dense(sums, tile);
 }
 
+// GIN's, above the sums over all nodes: from the gradient of z, before ReLU, to that of n.
+INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *tile, const float *mix, float *norm,
+                      float *part, float *between, const Nodes &nodes, Batch b, Sums &sums, float *to) {
+  Rows standard = standardised(a, norm, nodes, b), d_n = zeros(), product_of;
+  put(tile + Y, normalised(standard, norm, nodes, b), STRIDE);
+  product(d_n, split(d_z), mix);
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) product_of.v[i] = d_n.v[i] * standard.v[i];
+  put(between + kept_at(0, 0), down);
+  put(between + kept_at(0, 1), d_n);
+  put_columns(tile + P, d_n, nodes, b, STRIDE);
+  put_columns(tile + Q, product_of, nodes, b, STRIDE);
+  __syncthreads();
+  sum_dense(sums, tile);
+  if (role() == 3) put_dense<ONE_N, false>(sums.dense, to, to + HH + 2 * H);
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    const float *plane = tile + (k == 0 ? P : Q);
+    float sum = column_sum(norm, tile_nodes(b, blockIdx.x), [=](int row, int c) { return plane[row * STRIDE + c]; });
+    if (threadIdx.x < H) part[k * H + threadIdx.x] = sum;
+  }
+}
+
+// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed.
+INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
+                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, Sums &sums,
+                      float *to) {
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    float sum = column_sum(norm, gridDim.x, [=](int tile, int c) { return parts[(2 * tile + k) * H + c]; }) / b.V;
+    if (threadIdx.x < H) norm[(k == 0 ? TOTAL : PRODUCT) + threadIdx.x] = sum;
+  }
+  __syncthreads();
+  Rows standard = standardised(a, norm, nodes, b), total = of_columns(norm + TOTAL, nodes, b);
+  Rows products = of_columns(norm + PRODUCT, nodes, b), scale = of_columns(norm + SCALE, nodes, b);
+  Rows inverses = of_columns(norm + INVERSE, nodes, b), d_a, d_t = zeros(), of_own;
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    float d = scale.v[i] * inverses.v[i] * (d_n.v[i] - total.v[i] - standard.v[i] * products.v[i]);
+    d_a.v[i] = nodes.node[i / F] >= 0 && a.v[i] > 0 ? d : 0.0f;
+  }
+  product(d_t, split(d_a), T);
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) of_own.v[i] = d_t.v[i] * given.v[i];
+  put(tile + D_Y, d_a, STRIDE);
+  put(tile + Q, of_own, STRIDE);
+  put(tile + X, neighbour_sum<STRIDE>(given, tile + P, nodes, biases[0]), STRIDE);
+  Rows d_x = neighbour_sum<STRIDE>(d_t, tile + Z, nodes, biases[0]);
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) down.v[i] += d_x.v[i];
+  if (role() == 3) {
+    sum_dense_of<ONE_N, false>(sums.dense, tile, D_Y, X);
+    put_dense<ONE_N, false>(sums.dense, to + HH + 3 * H, to + HH + H);
+    clear(sums.dense);
+    sum_bias(sums.dense, tile, Q);
+    put_bias(to + HH, sums.dense);
+    clear(sums.dense);
+  }
+  __syncthreads();
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
     const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
     const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes, const int *depths,
-    float *grad_convolutions, float *grad_gru, int V, int layers, int messages) {
+    const float *norm_weights, float *statistics, float *parts, float *between, float *grad_convolutions,
+    float *grad_gru, int V, int layers, int messages, int N, int step) {
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
   float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
-  float *of_messages = of_gru + GRU * 6 * H;
+  float *of_messages = of_gru + GRU * 6 * H, *norm = of_messages;  // of GAT, and of GIN
   if (GRU) {
     load(G, gru_weights + r * 6 * HH, 6 * HH);
     load_transposed(back, gru_weights + r * 6 * HH, 6);
@@ -139,11 +201,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   clear(sums.dense);
   clear(sums.combined);
   clear(sums.projections);
-  for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
-  for (int layer = own.block - 1; layer >= 0; layer--) {
-    if (layer == own.block - 1 || layer < CONVOLUTIONS - 1) {
+  if (!SPLIT)
+    for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
+  const int start = SPLIT && step < layers ? step : own.block - 1;  // a launch ends this layer, and begins the next one
+  for (int layer = start; layer >= 0; layer--) {
+    if (layer == start || layer < CONVOLUTIONS - 1) {
       const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
-      load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
+      if (GIN) load_transposed(T, tower_weights + k * HH, 1);
+      else load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
+      if (GIN) load(norm + SHIFT, norm_weights + k * 2 * H, 2 * H);
       load_transposed(mix, mix_weights + k * HH, 1);
       load(bias, conv_bias + k * BIASES * H, BIASES * H);
       __syncthreads();
@@ -154,6 +220,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
       state = input.state, given = input.convolution;
     } else {
       state = given = given_of(states, layer);
+    }
+    const size_t at = ((size_t)layer * gridDim.y + r) * gridDim.x * 2 * H;
+    float *to = convolution_of(grad_convolutions, layer);
+    if (GIN) statistics_of(norm, statistics + ((size_t)r * layers + layer) * 2 * H, nullptr, {V, N});
+    if (GIN && layer == step) {
+      grad = get(between + kept_at(0, 0));
+      gin_below(grad, get(between + kept_at(0, 1)), get(states + kept_at(layer, 1)), given, tile, T, bias, norm,
+                parts + at, nodes, {V, N}, sums, to);
+      continue;
     }
     Rows ended = zeros();  // the gradients of nodes that this layer left as they were
 #pragma unroll
@@ -177,6 +252,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     } else if (GAT) {
       gat_backward(down, d_z, given, get(states + kept_at(layer, 1)), tile, mix, T, bias, nodes,
                    routes_of(routes, V, messages), of_messages, sums);
+    } else if (GIN) {
+      gin_above(d_z, down, get(states + kept_at(layer, 1)), tile, mix, norm, parts + at + blockIdx.x * 2 * H, between,
+                nodes, {V, N}, sums, to);
+      break;
     } else {
       pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
     }
@@ -190,5 +269,5 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
       if (role() == 3) clear(sums.dense);
     }
   }
-  if (GRU) put_gru(grad_gru, sums);
+  if (GRU && (!SPLIT || step > 0)) put_gru(grad_gru, sums);
 }

@@ -32,6 +32,9 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
     if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
   if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
   if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
+#pragma unroll
+  for (int k = 0; k < 2; k++)
+    if (soft(k) >= 0) combine(sums, shifted(all.softs[k], own_q, of_M, nodes), T, soft(k));
   if (SUM >= 0) combine(sums, times_degree(mean, nodes), T, SUM);
   towers(sums[0], x, T + OWN * BLOCK);
 #pragma unroll
@@ -58,10 +61,11 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
-    const float *gru_weights, const float *gru_bias, const int *routes, const int *depths, int V, int layers, int messages) {
+    const float *gru_weights, const float *gru_bias, const int *routes, const int *depths, const float *norm_weights,
+    float *statistics, float *parts, int V, int layers, int messages, int N, int step) {
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
-  float *G = planes + ROWS * STRIDE, *of_gru = G + 6 * HH;
+  float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
   Nodes nodes = nodes_of(node, lists, words);
@@ -70,13 +74,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
   scaler_factors(factors, nodes, delta[r]);
   Input input = input_of(x, nodes.node);
   Rows state = input.state, given = input.convolution;
-  for (int layer = 0; layer < own.block; layer++) {
-    if (layer < CONVOLUTIONS) {
-      const size_t k = (size_t)r * CONVOLUTIONS + layer;
+  const int start = SPLIT && step > 0 ? step - 1 : 0;  // a launch ends this layer, and begins the next one
+  if (start > 0) state = given_of(states, start);
+  for (int layer = start; layer < own.block; layer++) {
+    const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
+    if (layer < CONVOLUTIONS || layer == start) {
       __syncthreads();
       load(T, tower_weights + k * TOWERS, TOWERS);
       load(mix, mix_weights + k * HH, HH);
       load(biases, conv_bias + k * BIASES * H, BIASES * H);
+      if (GIN) load(norm + SHIFT, norm_weights + k * 2 * H, 2 * H);
       __syncthreads();
     }
     float *p = planes + layer % 2 * 2 * H;
@@ -87,6 +94,20 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
     } else if (GAT) {
       product(y, split(given), mix);
       y = attention_of(y, p, planes + 4 * H, biases, nodes, routes, V, messages);
+    } else if (GIN) {
+      const bool begins = SPLIT && layer == step;
+      const size_t at = ((size_t)layer * gridDim.y + r) * gridDim.x * 2 * H;
+      if (!SPLIT || begins) y = first_of_two<STRIDE>(given, p, T, biases, nodes);
+      if (begins) {
+        if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
+        put(states + kept_at(layer, 1), y);
+        put_part(parts + at + blockIdx.x * 2 * H, y, p + H, norm, nodes, {V, N}, STRIDE);
+        return;
+      }
+      if (SPLIT) y = get(states + kept_at(layer, 1));
+      statistics_of(norm, statistics + (SPLIT ? (size_t)r * layers + layer : k) * 2 * H, SPLIT ? parts + at : nullptr,
+                    {V, N});
+      product(z, split(normalised(standardised(y, norm, nodes, {V, N}), norm, nodes, {V, N})), mix);
     } else {
       y = updated(given, p, nodes, factors, T, biases);
       product(z, split(y), mix);
@@ -97,8 +118,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       z.v[i] = GAT ? (y.v[i] > 0 ? y.v[i] : expm1f(y.v[i])) : z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     }
     if (KEEP) {
-      if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
-      if (!GCN) put(states + kept_at(layer, 1), y);
+      if (GRU && layer > 0 && !SPLIT) put(states + kept_at(layer, 0), state);
+      if (!GCN && !SPLIT) put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
     if (GRU) {

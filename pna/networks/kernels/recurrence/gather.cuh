@@ -1,4 +1,4 @@
-// Neighbourhoods: what the nodes of a tile gather from each other (section 2.1, equations 1 to 4), and the scalers.
+// Neighbourhoods: what nodes of a tile gather from each other (section 2.1, equations 1 to 4 and 10), and the scalers.
 
 struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
   int node[2], start[2], degree[2];
@@ -22,6 +22,7 @@ INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
+  Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
   Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
 };
 
@@ -46,6 +47,39 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
   for (int n = 0; n < POWERS; n++)
 #pragma unroll
     for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] / fmaxf(degree, 1);
+}
+
+// Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), and with the opposite sign in the exponents softmin; no exponent is
+// positive once the largest is known.
+template <int STRIDE>
+INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *list, int degree) {
+  float top[2][F], total[2][F] = {}, sum[2][F] = {};
+#pragma unroll
+  for (int c = 0; c < 2 * F; c++) top[c / F][c % F] = -INF;
+#pragma unroll
+  for (int pass = 0; pass < 2; pass++)
+    for (int k = 0; k < degree; k++) {
+      float m[F];
+      get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+#pragma unroll
+      for (int c = 0; c < 2 * F; c++) {
+        const int n = c / F, f = c % F;
+        if (soft(n) < 0) continue;
+        float exponent = n == 0 ? m[f] : -m[f];
+        if (pass == 0) top[n][f] = fmaxf(top[n][f], exponent);
+        else {
+          float weight = expf(exponent - top[n][f]);
+          total[n][f] += weight;
+          sum[n][f] += weight * m[f];
+        }
+      }
+    }
+#pragma unroll
+  for (int c = 0; c < 2 * F; c++) {
+    const int n = c / F, f = c % F;
+    all.softs[n].v[F * i + f] = degree > 0 ? sum[n][f] / total[n][f] : 0.0f;
+    all.logs[n].v[F * i + f] = degree > 0 ? top[n][f] + logf(total[n][f]) : 0.0f;
+  }
 }
 
 // Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
@@ -105,6 +139,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
     }
   }
   if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first, away, inverse_unit);
+  if (SOFT) gather_soft<STRIDE>(all, i, p, list, degree);
 }
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.
@@ -165,12 +200,16 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
   return rows;
 }
 
-// GCN's n (Σ_j n_j a_j + n a) with n = 1/√(d + 1): symmetric, and so its own gradient. n a goes to `plane`.
+// n (Σ_j n_j a_j + w n a) with n = 1/√(d + 1), w = 1 in GCN, and n = 1, w = 1 + ε in GIN: symmetric, and so its own
+// gradient. n a goes to `plane`.
 template <int STRIDE>
-INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
-  float norms[2] = {rsqrtf(nodes.degree[0] + 1.0f), rsqrtf(nodes.degree[1] + 1.0f)};
+INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float own = 1.0f) {
+  float norms[2], owns[2] = {own, own};
+#pragma unroll
+  for (int i = 0; i < 2; i++) norms[i] = GIN ? 1.0f : rsqrtf(nodes.degree[i] + 1.0f);
   Rows total = scaled(a, norms);
   put(plane, total, STRIDE);
+  total = scaled(total, owns);
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < 2; i++)
@@ -187,4 +226,9 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes) {
 // Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
 INLINE size_t kept_at(int layer, int which) {
   return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
+}
+
+// What the convolution of a later layer was given: the state before it, or the output of the layer below.
+INLINE Rows given_of(const float *states, int layer) {
+  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
 }

@@ -1,7 +1,8 @@
 // All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
-// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11) or GAT with four heads (equation
-// 12); and in the recurrent architecture the GRU. forward.cu and backward.cu follow on this, which they have in common,
-// and are compiled at run time, one configuration at a time.
+// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11), GAT with four heads (equation 12),
+// or GIN (equation 13), whose training takes a launch for every layer (gin.cuh); and in the recurrent architecture the
+// GRU. forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one
+// configuration at a time.
 //
 // A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
 // neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
@@ -19,25 +20,27 @@ constexpr bool EVERY = PNA_EVERY;                    // layer has an output: the
 constexpr bool DEPTHS = PNA_DEPTHS;                  // each graph has a number of layers of its own
 constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
 constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
-constexpr bool GCN = PNA_GCN, GAT = PNA_GAT;  // or PNA
+constexpr bool GCN = PNA_GCN, GAT = PNA_GAT, GIN = PNA_GIN;  // or PNA
+constexpr bool SPLIT = PNA_SPLIT;                            // into launches, at the sums over all nodes
 constexpr int F = PNA_F, H = 4 * F, HH = H * H;
-constexpr float SLOPE = 0.01f;  // of LeakyReLU
+constexpr float SLOPE = GIN ? 0.0f : 0.01f;  // of ReLU, or of LeakyReLU
 constexpr float INF = 3.4e38f;
 
 // PNA's aggregators, by their places, -1 if there is none, and scalers; D5.
 constexpr int A = PNA_A, S = PNA_S;
 constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;
+constexpr int SOFTMAX = PNA_SOFTMAX, SOFTMIN = PNA_SOFTMIN;
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
 constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
-constexpr bool SWAP = PNA_SWAP;
+constexpr bool SOFT = SOFTMAX >= 0 || SOFTMIN >= 0, SWAP = PNA_SWAP;
 constexpr float EPS = PNA_EPS;
 
-// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of PNA those of M, U
-// and the mixing layer), and the towers' matrices, of four blocks each.
+// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of GIN 1 + ε, b₁ and
+// b₂, of PNA those of M, U and the mixing layer), and the towers' matrices, of four blocks each, or GIN's W₁.
 constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
-constexpr int SENDER = 0, RECEIVER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
-constexpr int TOWERS = GCN || GAT ? 0 : COUNT * BLOCK;
+constexpr int RECEIVER = 0, SENDER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
+constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
 
 #ifndef EMULATED
 extern __shared__ float4 shared_memory[];
@@ -46,6 +49,8 @@ INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0]
 #endif
 
 INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
+
+INLINE int soft(int k) { return k == 0 ? SOFTMAX : SOFTMIN; }  // its place, or -1
 
 INLINE int moment(int n) { return n == 3 ? PNA_MOMENT3 : n == 4 ? PNA_MOMENT4 : PNA_MOMENT5; }  // its place, or -1
 
@@ -119,7 +124,7 @@ INLINE Input input_of(const float *x, const int *node) {
   input.convolution = of_nodes(x, node, H, 0);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) input.state.v[i] = thread_t() == 0 ? input.convolution.v[i] : 0.0f;
-  if (GCN || GAT) input.convolution = input.state;
+  if (GCN || GAT || GIN) input.convolution = input.state;
   return input;
 }
 

@@ -8,11 +8,6 @@ INLINE void prefetch_kept(const float *states, int layer) {
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
 
-// What the convolution of a later layer was given: the state before it, or the output of the layer below.
-INLINE Rows given_of(const float *states, int layer) {
-  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
-}
-
 // The mixing layer: the gradient of z, before LeakyReLU -> that of y at D_Y.
 INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const float *mix) {
   Rows d_y = zeros();
@@ -32,6 +27,9 @@ INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
   for (int s = 0; s < S; s++) towers_back(sum, grads[s], T + (COMBINED + s * A + a) * BLOCK);
   return sum;
 }
+
+// Where the gradient of softmax or softmin and the logarithm lie.
+INLINE int soft_at(int k) { return SOFTS + (k == 1 && SOFTMAX >= 0 ? 2 * H : 0); }
 
 // From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
 // level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
@@ -96,6 +94,16 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
     }
     put(tile + CURVES + (n - 3) * H, curve, STRIDE);
   }
+#pragma unroll
+  for (int k = 0; k < 2; k++) {  // ∂softmax/∂m = w (1 + m - softmax), w = exp(m - log): a neighbourhood's w sum to 1
+    if (soft(k) < 0) continue;
+    Rows g = scaled(of_aggregate(grads, T, soft(k)), once);
+#pragma unroll
+    for (int i = 0; i < 2 * F; i++) received.level.v[i] += g.v[i];
+    put(tile + soft(k) * H, all.softs[k], STRIDE);
+    put(tile + soft_at(k), g, STRIDE);
+    put(tile + soft_at(k) + H, all.logs[k], STRIDE);
+  }
   if (ORDER > 0) put(tile + CENTRE, all.mean, STRIDE);
   if (OTHERS) put(tile + LEVEL, level, STRIDE);
 #pragma unroll
@@ -116,9 +124,9 @@ struct Sent {  // the gradients of p and q of a node as a sender
   float p[F], q[F];
 };
 
-// Adds what one receiver, whose coefficients are in `row`, asks of its sender with p (less the tile's centre, but not
-// with moments) and e = p or q.
-INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[F], const float (&e)[F]) {
+// Adds what one receiver, whose coefficients are in `row`, asks of its sender with m = p, p less the tile's centre (but
+// not with moments), and e = p or q.
+INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], const float (&p)[F], const float (&e)[F]) {
   float level[F], steep[F], centre[F], curves[POWERS][F], top[F], low[F], is_top[F], is_low[F];
   if (OTHERS) get_n<F>(level, row + LEVEL);
   if (STD >= 0) get_n<F>(steep, row + STEEP);
@@ -138,23 +146,34 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&p)[F], cons
     if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
     if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
   }
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    if (soft(k) < 0) continue;
+    float value[F], g[F], log[F];
+    get_n<F>(value, row + soft(k) * H), get_n<F>(g, row + soft_at(k)), get_n<F>(log, row + soft_at(k) + H);
+#pragma unroll
+    for (int c = 0; c < F; c++) {
+      float sign = k == 0 ? 1.0f : -1.0f;
+      sent.p[c] += g[c] * expf(sign * m[c] - log[c]) * (1.0f + sign * (m[c] - value[c]));
+    }
+  }
 }
 
 // One pass over the receivers of the thread's node i.
 INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
   Sent sent = {};
   const float *own = tile + (warp_row() + 8 * i) * STRIDE + F * thread_t();
-  float p[F], e[F], centre[F];
-  get_n<F>(p, own + P);
+  float m[F], p[F], e[F], centre[F];
+  get_n<F>(m, own + P);
   get_n<F>(e, own + (SWAP ? Q : P));
   get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
-  for (int c = 0; c < F; c++) p[c] -= ORDER > 0 ? 0.0f : centre[c];
+  for (int c = 0; c < F; c++) p[c] = m[c] - (ORDER > 0 ? 0.0f : centre[c]);
   for (int k = 0; k < nodes.degree[i]; k += 4) {
     unsigned four = nodes.list[i][k >> 2];
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), p, e);
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), m, p, e);
   }
   return sent;
 }

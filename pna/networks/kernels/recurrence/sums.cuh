@@ -5,7 +5,8 @@ constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5
 // then the aggregates, at a · H, and behind them the coefficients that there are,
 constexpr int LEVEL = A * H, STEEP = LEVEL + OTHERS * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H;
 constexpr int CENTRE = LOW + (MIN >= 0) * H, CURVES = CENTRE + (ORDER > 0) * H;
-constexpr int END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
+constexpr int SOFTS = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
+constexpr int END = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H;
 constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
 constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
 constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
@@ -75,17 +76,18 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
       [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
 }
 
+// A plane with ones.
+INLINE void sum_bias(float (*c)[4], const float *tile, int plane) {
+  outer<DENSE_M, 1>(
+      c, [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
+      [](int, int) { return 1.0f; });
+}
+
 INLINE void sum_dense(Sums &s, const float *tile) {
   if ((GCN || GAT) && role() == 3) {  // the gradient of h with what the convolution was given, and the bias(es)
     sum_dense_of<ONE_N, false>(s.dense, tile, D_Y, X);
 #pragma unroll
-    for (int k = 0; k < BIASES; k++) {
-      const int plane = GCN ? D_Z : k == 0 ? Y : Q;
-      outer<DENSE_M, 1>(
-          s.dense + DENSE_M * (ONE_N + k),
-          [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
-          [](int, int) { return 1.0f; });
-    }
+    for (int k = 0; k < BIASES; k++) sum_bias(s.dense + DENSE_M * (ONE_N + k), tile, GCN ? D_Z : k == 0 ? Y : Q);
   } else if (GRU && role() < 2) {
     sum_dense_of<BOTH_N, true>(s.dense, tile, role() == 0 ? D_R : D_U, X, Z);
   } else if (GRU || role() == 3) {
@@ -95,7 +97,8 @@ INLINE void sum_dense(Sums &s, const float *tile) {
 }
 
 // Rows a F + f of A: feature f of aggregate a; columns s F + o of B: output o of scaler s. The receiver's part of the
-// messages, which shifts mean and extremes, is added here; the factors of a node without neighbours are zero.
+// messages, which shifts mean, extremes and their soft forms, is added here; the factors of a node without neighbours
+// are zero.
 INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
   const float *base = tile + F * role();
   int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
@@ -107,7 +110,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
     at[j] = (a < A ? a : 0) * H + f;
     shift[j] = (extreme && SWAP ? P : Q) + f;
     of_M[j] = bias[F * role() + f];
-    shifting[j] = extreme || a == MEAN ? 1.0f : 0.0f;
+    shifting[j] = extreme || a == MEAN || a == SOFTMAX || a == SOFTMIN ? 1.0f : 0.0f;
   }
 #pragma unroll
   for (int n = 0; n < COMBINED_N; n++) {
@@ -125,7 +128,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
       });
 }
 
-// Rows of A: the gradients of the sender's and the receiver's part, of y, and of the messages, F features each;
+// Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
 // columns of B: the F features that the tower is given, and a one.
 INLINE void sum_projections(Sums &s, const float *tile) {
   const float *base = tile + F * role();
@@ -133,7 +136,7 @@ INLINE void sum_projections(Sums &s, const float *tile) {
 #pragma unroll
   for (int j = 0; j < 2 * PROJECTIONS_M; j++) {
     int which = (8 * j + thread_g()) / F, f = (8 * j + thread_g()) % F;
-    at[j] = (which == 0 ? SENT_P : which == 1 ? SENT_Q : which == 2 ? D_Y : MESSAGE) + f;
+    at[j] = (which == RECEIVER ? SENT_Q : which == SENDER ? SENT_P : which == 2 ? D_Y : MESSAGE) + f;
   }
   outer<PROJECTIONS_M, PROJECTIONS_N>(
       s.projections, [=](int row, int j) { return base[row * STRIDE + at[j]]; },
@@ -157,17 +160,26 @@ INLINE void each(const float (*c)[4], Put put) {
       put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
 }
 
+// A launch of many adds to what those before it have summed.
+INLINE void put_sum(float *to, float value) { *to = SPLIT ? *to + value : value; }
+
 // What sum_dense_of has summed: one or two matrices [H, H], and a bias.
 template <int N, bool BOTH>
 INLINE void put_dense(const float (*c)[4], float *one, float *bias, float *two = nullptr, float *same_bias = nullptr) {
   each<DENSE_M, N>(c, [=](int row, int column, float value) {
     if (row >= H) return;
-    if (column < H) one[row * H + column] = value;
-    else if (BOTH && column < 2 * H) two[row * H + column - H] = value;
+    if (column < H) put_sum(one + row * H + column, value);
+    else if (BOTH && column < 2 * H) put_sum(two + row * H + column - H, value);
     else if (column == (BOTH ? 2 * H : H)) {
-      bias[row] = value;
-      if (BOTH) same_bias[row] = value;
+      put_sum(bias + row, value);
+      if (BOTH) put_sum(same_bias + row, value);
     }
+  });
+}
+
+INLINE void put_bias(float *to, const float (*c)[4]) {
+  each<DENSE_M, 1>(c, [=](int row, int column, float value) {
+    if (row < H && column == 0) put_sum(to + row, value);
   });
 }
 
@@ -184,9 +196,14 @@ INLINE void put_gru(float *to, const Sums &s) {
   }
 }
 
+// Where the numbers of convolution k begin.
+INLINE float *convolution_of(float *to, int k) {
+  return to + (place() * CONVOLUTIONS + (k < CONVOLUTIONS ? k : CONVOLUTIONS - 1)) * (HH + BIASES * H + TOWERS);
+}
+
 // to: of each convolution the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
 INLINE void put_convolution(float *to, int k, const Sums &s) {
-  to += (place() * CONVOLUTIONS + k) * (HH + BIASES * H + TOWERS);
+  to = convolution_of(to, k);
   float *bias = to + HH, *T = bias + BIASES * H + F * role();
   if (GCN || GAT) {
     if (role() != 3) return;
@@ -194,10 +211,7 @@ INLINE void put_convolution(float *to, int k, const Sums &s) {
       if (row < H && column < H) to[row * H + column] = value;
     });
 #pragma unroll
-    for (int k = 0; k < BIASES; k++)
-      each<DENSE_M, 1>(s.dense + DENSE_M * (ONE_N + k), [=](int row, int column, float value) {
-        if (row < H && column == 0) bias[k * H + row] = value;
-      });
+    for (int k = 0; k < BIASES; k++) put_bias(bias + k * H, s.dense + DENSE_M * (ONE_N + k));
     return;
   }
   if (role() == 3) put_dense<ONE_N, false>(s.dense, to, bias + 2 * H);

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
-from torch.nn import functional
 
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.gru import width
+from pna.networks.kernels.gru import padded, width
 from pna.networks.kernels.replicas import replicated
 from pna.networks.kernels.set2set import cuda, triton
 
@@ -30,7 +29,7 @@ def set2set(x: Tensor, gates: torch.nn.Module) -> Tensor:
     """The nodes of G graphs of one size, [G, N, F] -> [G, 2F]: the state after N steps and what it reads last."""
     F = x.shape[-1]
     H = width(F)
-    lifted = (t.unsqueeze(0) for t in (_padded(x, H, 1), *_lstm_weights(gates, F, H)))  # one replica
+    lifted = (t.unsqueeze(0) for t in (padded(x, H), *_lstm_weights(gates, F, H)))  # one replica
     out, _ = _Set2Set.apply(*lifted, torch.is_grad_enabled())
     return out.squeeze(0)[..., :F].flatten(-2)  # [G, 2, F] -> [G, 2F]
 
@@ -40,13 +39,7 @@ def _lstm_weights(gates: torch.nn.Module, F: int, H: int) -> tuple[Tensor, Tenso
     of_state, of_read = gates.input.weight.view(4, F, 2, F).unbind(2)  # [4, F, F] each: the input is [state, read]
     of_state = of_state + gates.state.weight.view(4, F, F)
     bias = (gates.input.bias + gates.state.bias).view(4, F)
-    return _padded(torch.cat([of_state, of_read]), H, 2), _padded(bias, H, 1)
-
-
-def _padded(t: Tensor, H: int, axes: int) -> Tensor:
-    """With zeros to H in the last axes."""
-    padding = H - t.shape[-1]
-    return functional.pad(t, (0, padding) * axes) if padding else t
+    return padded(torch.cat([of_state, of_read]), H, 2), padded(bias, H)
 
 
 class _Set2Set(Function):

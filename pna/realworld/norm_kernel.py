@@ -1,0 +1,210 @@
+"""Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
+
+The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
+these sums together for itself. The plain-torch twin is in layers.py; what it gives a node of the padding, here is zero.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+
+from pna.kernels.choice import on_its_device
+from pna.networks.kernels.replicas import replicated
+
+__all__ = ["normalise", "takes"]
+
+BLOCK = 64
+PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
+EPS = tl.constexpr(1e-5)
+
+
+def takes(x: Tensor, *_: Tensor) -> bool:
+    """Whether the kernels serve: for any number of features that fits into the registers of a program."""
+    return x.shape[-1] <= 256
+
+
+@on_its_device
+def normalise(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalises factor · x over its first rows: x [V, F], factor [V, 1], count [], weight and bias [F].
+
+    Returns [V, F], and the mean and the unbiased variance, [F] each.
+    """
+    y, mean, _, unbiased = _Normalise.apply(*(t.unsqueeze(0) for t in (x, factor, count, weight, bias)))
+    return y.squeeze(0), mean.squeeze(0), unbiased.squeeze(0)
+
+
+@triton.jit
+def _rows(x, factor, r, block, live, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """factor · x of a block of rows, 0 beyond the last real one; with the places, and which of them are real."""
+    row = block * BLOCK + tl.arange(0, BLOCK)
+    c = tl.arange(0, WIDTH)[None, :]
+    real = (row[:, None] < live) & (c < F)
+    place = (r * V + row)[:, None] * F + c
+    scale = tl.load(factor + r * V + row, mask=row < live, other=0.0)[:, None]
+    return tl.load(x + place, mask=real, other=0.0) * scale, scale, place, real
+
+
+@triton.jit
+def _of_features(at, r, F, WIDTH: tl.constexpr):
+    c = tl.arange(0, WIDTH)
+    return tl.load(at + r * F + c, mask=c < F, other=0.0)[None, :]
+
+
+@triton.jit
+def _of_programs(at, r, P, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
+    """What each program of a replica has stored, [PROGRAMS, WIDTH], and zeros."""
+    p = tl.arange(0, PROGRAMS)[:, None]
+    return tl.load(at + (r * P + p) * WIDTH + tl.arange(0, WIDTH)[None, :], mask=p < P, other=0.0)
+
+
+@triton.jit
+def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """The number of rows of each program, their mean and their squared distance to it, merged block by block."""
+    r = tl.program_id(1).to(tl.int64)
+    me = r * tl.num_programs(0) + tl.program_id(0)
+    live = tl.load(count + r).to(tl.int32)
+    n = 0.0
+    mu = tl.zeros([WIDTH], tl.float32)
+    squares = tl.zeros([WIDTH], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
+        values, _, _, real = _rows(x, factor, r, block, live, V, F, WIDTH, BLOCK)
+        m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
+        centre = tl.sum(values, 0) / m
+        away = tl.where(real, values - centre[None, :], 0.0)
+        step = centre - mu
+        squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
+        mu += step * (m / (n + m))
+        n += m
+    c = me * WIDTH + tl.arange(0, WIDTH)
+    tl.store(rows + me, n)
+    tl.store(mean + c, mu)
+    tl.store(spread + c, squares)
+
+
+@triton.jit
+def norm_apply(
+    x, factor, count, weight, bias, rows, means, spreads, y, mean, var, unbiased, V, F, P,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """weight · (factor · x - mean) / √(var + ε) + bias."""
+    r = tl.program_id(1).to(tl.int64)
+    live = tl.load(count + r).to(tl.int32)
+    n = tl.maximum(live.to(tl.float32), 1.0)
+    p = tl.arange(0, PROGRAMS)[:, None]
+    each = tl.load(rows + r * P + p, mask=p < P, other=0.0)
+    centres = _of_programs(means, r, P, WIDTH, PROGRAMS)
+    mu = tl.sum(each * centres, 0)[None, :] / n
+    away = centres - mu
+    squares = tl.sum(_of_programs(spreads, r, P, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
+    values, _, place, real = _rows(x, factor, r, tl.program_id(0), live, V, F, WIDTH, BLOCK)
+    normalised = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.arange(0, WIDTH)[None, :]
+    tl.store(y + place, tl.where(real, normalised, 0.0), mask=(row[:, None] < V) & (c < F))
+    if tl.program_id(0) == 0:
+        tl.store(mean + r * F + c, mu, mask=c < F)
+        tl.store(var + r * F + c, squares / n, mask=c < F)
+        tl.store(unbiased + r * F + c, squares / tl.maximum(n - 1, 1.0), mask=c < F)
+
+
+@triton.jit
+def norm_sums(x, factor, count, grad, mean, total, product, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """The sums of the gradient, and of the gradient times the distance to the mean, of each program."""
+    r = tl.program_id(1).to(tl.int64)
+    me = r * tl.num_programs(0) + tl.program_id(0)
+    live = tl.load(count + r).to(tl.int32)
+    mu = _of_features(mean, r, F, WIDTH)
+    first = tl.zeros([WIDTH], tl.float32)
+    second = tl.zeros([WIDTH], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
+        values, _, place, real = _rows(x, factor, r, block, live, V, F, WIDTH, BLOCK)
+        g = tl.load(grad + place, mask=real, other=0.0)
+        first += tl.sum(g, 0)
+        second += tl.sum(g * (values - mu), 0)
+    c = me * WIDTH + tl.arange(0, WIDTH)
+    tl.store(total + c, first)
+    tl.store(product + c, second)
+
+
+@triton.jit
+def norm_back(
+    x, factor, count, grad, weight, mean, var, totals, products, grad_x, grad_weight, grad_bias, V, F, P,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
+):  # fmt: skip
+    """The gradients of x, of the weight and of the bias."""
+    r = tl.program_id(1).to(tl.int64)
+    live = tl.load(count + r).to(tl.int32)
+    n = tl.maximum(live.to(tl.float32), 1.0)
+    total = tl.sum(_of_programs(totals, r, P, WIDTH, PROGRAMS), 0)[None, :]
+    product = tl.sum(_of_programs(products, r, P, WIDTH, PROGRAMS), 0)[None, :]
+    inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
+    slope = inverse * _of_features(weight, r, F, WIDTH)
+    values, scale, place, real = _rows(x, factor, r, tl.program_id(0), live, V, F, WIDTH, BLOCK)
+    away = values - _of_features(mean, r, F, WIDTH)
+    g = tl.load(grad + place, mask=real, other=0.0)
+    value = scale * slope * (g - (total + away * inverse * inverse * product) / n)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    c = tl.arange(0, WIDTH)[None, :]
+    tl.store(grad_x + place, tl.where(real, value, 0.0), mask=(row[:, None] < V) & (c < F))
+    if tl.program_id(0) == 0:
+        tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
+        tl.store(grad_bias + r * F + c, total, mask=c < F)
+
+
+class _Normalise(Function):
+    """x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F] -> y [R, V, F], three of [R, F]."""
+
+    @staticmethod
+    def forward(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        x, factor, count, weight, bias = (t.contiguous() for t in (x, factor, count, weight, bias))
+        R, V, F = x.shape
+        P, sizes = _programs(V), _sizes(F)
+        rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
+        norm_statistics[(P, R)](x, factor, count, rows, means, spreads, V, F, **sizes)
+        y = torch.empty_like(x)
+        mean, var, unbiased = x.new_empty(3, R, F).unbind()
+        given, made = (x, factor, count, weight, bias, rows, means, spreads), (y, mean, var, unbiased)
+        norm_apply[(-(-V // BLOCK), R)](*given, *made, V, F, P, **sizes, PROGRAMS=PROGRAMS)
+        return made
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+        x, factor, count, weight, _ = inputs
+        _, mean, var, unbiased = output
+        ctx.mark_non_differentiable(mean, var, unbiased)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, factor, count, weight, mean, var)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+        x, factor, count, weight, mean, var = (t.contiguous() for t in ctx.saved_tensors)
+        grad = grad.contiguous()
+        R, V, F = x.shape
+        P, sizes = _programs(V), _sizes(F)
+        totals, products = x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
+        norm_sums[(P, R)](x, factor, count, grad, mean, totals, products, V, F, **sizes)
+        grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
+        given = (x, factor, count, grad, weight, mean, var, totals, products)
+        norm_back[(-(-V // BLOCK), R)](*given, grad_x, grad_weight, grad_bias, V, F, P, **sizes, PROGRAMS=PROGRAMS)
+        return grad_x, None, None, grad_weight, grad_bias
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        R = info.batch_size
+        lifted = (replicated(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
+        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(*lifted)), (0, 0, 0, 0)
+
+
+def _programs(V: int) -> int:
+    return min(-(-V // BLOCK), PROGRAMS)
+
+
+def _sizes(F: int) -> dict[str, int]:
+    width = triton.next_power_of_2(F)
+    return {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width <= 128 else 8, "num_stages": 1}
