@@ -167,7 +167,9 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 def _missing(plan: Plan, options: argparse.Namespace) -> list[str]:
     """The cells that are not recorded, though their data are here."""
     wanted = [EXPERIMENTS[name] for name in _wanted(options) if name in EXPERIMENTS]
-    cells = dict.fromkeys(cell for experiment in wanted for spec in SPECS for cell in experiment.cells(spec))
+    cells = dict.fromkeys(
+        cell for experiment in wanted for spec in SPECS for cell in experiment.cells(spec, plan.profile)
+    )
     runs = (run_of(cell, profile_of(cell, plan.profile)) for cell in cells)
     return [str(run.cell) for run in runs if run.ready and not run.result.exists()]
 

@@ -120,7 +120,12 @@ def _train_several(options: argparse.Namespace) -> int:
 def _missing(options: argparse.Namespace) -> list[Cell]:
     """What is not recorded; a cell without its data is left out, and counted."""
     specs = (options.spec,) if options.spec else SPECS
-    chosen = (cell for e in options.experiment or EXPERIMENTS for spec in specs for cell in EXPERIMENTS[e].cells(spec))
+    chosen = (
+        cell
+        for e in options.experiment or EXPERIMENTS
+        for spec in specs
+        for cell in EXPERIMENTS[e].cells(spec, options.profile)
+    )
     runs = {cell: _run_of(cell, options) for cell in chosen}
     missing = [cell for cell, run in runs.items() if not run.result.exists()]
     ready = [cell for cell in missing if runs[cell].ready]

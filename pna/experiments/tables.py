@@ -80,16 +80,16 @@ class Experiment:
     where: str
     parts: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
     specs: tuple[str, ...] = SPECS
-    only_described: tuple[str, ...] = ()  # of its trainings
+    beyond: tuple[str, ...] = ()  # trainings that the paper does not have: as described and at its budget alone
 
-    def cells(self, spec: str) -> tuple[Cell, ...]:
-        """The cells that it needs under one specification."""
+    def cells(self, spec: str, profile: str = "paper") -> tuple[Cell, ...]:
+        """The cells that it needs under one specification and budget."""
         if spec not in self.specs:
             return ()
         return tuple(
             Cell(training, spec, model, variant).trained
             for training, models, variants in self.parts
-            if spec == "described" or training not in self.only_described
+            if training not in self.beyond or (spec == "described" and profile.startswith("paper"))
             for model in models
             for variant in variants
         )
@@ -141,7 +141,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("extrapolation", _SIX, ("16",)),
             *((training, ("pna", "mpnn-max", "gin", "mpnn-sum"), ("16",)) for training in _DEPTHS),
         ),
-        only_described=_DEPTHS,
+        beyond=_DEPTHS,
     ),
 }
 """All that the paper says of trainings, though it shows no figure of softmax and ablations; and beyond it, depth."""

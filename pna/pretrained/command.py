@@ -27,6 +27,9 @@ def predict(arguments: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the trained networks that are here")
     parser.add_argument("--source", metavar="NODE", help="where shortest paths start (default: the file's first node)")
     parser.add_argument("--seed", type=int, help="of the network (default: the best on validation)")
+    parser.add_argument(
+        "--depth", metavar="RULE", help="layers: cap (default: no more than in training), N/2, N, diameter or a number"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     options = parser.parse_args(arguments)
     if options.list:
@@ -39,7 +42,7 @@ def predict(arguments: Sequence[str]) -> int:
 
 def _predict(options: argparse.Namespace) -> None:
     graph = read_graph(options.graph)
-    network = load(options.cell, options.seed)
+    network = load(options.cell, options.seed, options.depth)
     if not isinstance(network, MultiTaskNetwork):
         raise ValueError(f"cell must be of the multi-task benchmark, as {CELL}; got {options.cell!r}")
     source = None if options.source is None else _node(graph, options.source)

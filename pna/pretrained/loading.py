@@ -10,6 +10,7 @@ from pna.command_line import MissingData
 from pna.experiments import Cell, Figure6Run, MultiTaskRun, Profile, budgets, run_of
 from pna.files import read_tensors
 from pna.networks import build
+from pna.networks.depths import depth_named
 from pna.places import weights_folders
 from pna.pretrained.multitask import EachItsTask, MultiTaskNetwork
 from pna.pretrained.realworld import RealWorldNetwork
@@ -28,8 +29,9 @@ def load(name: str, seed: int | None = None, depth: str | None = None) -> MultiT
     """The trained network of a cell, as multitask/released/pna/16, in evaluation mode on the CPU.
 
     It is the seed with the least validation error, of the fullest budget whose weights are here; `seed` asks for
-    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is a rule
-    of pna/networks/depths.py, for a recurrent network; without it, N/2 layers as in training.
+    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is the rule for the number of
+    layers of a recurrent network (pna/networks/depths.py): N/2 is the paper's. Without it, it is "cap": as in training,
+    and on larger graphs no deeper than in training, which figure "depth" of the report shows to be better there.
     """
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
@@ -112,14 +114,19 @@ def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> W
 
 
 def _multitask(run: MultiTaskRun, weights: Weights, depth: str | None) -> MultiTaskNetwork:
+    rule = None if run.training.architecture == "standard" else depth or "cap"
+
     def fresh() -> nn.Module:
         cell, architecture = run.cell, run.training.architecture
-        return build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture, depth or run.training.depth)
+        network = build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture)
+        if rule is not None:
+            network.depth = run.depth("cap") if rule == "cap" else depth_named(rule)
+        return network
 
     networks = [_filled(fresh(), weights, row) for row in range(len(weights[1]["rows"]))]
     tasks = [run.replica_tasks[row] for row in weights[1]["rows"]]
     network = EachItsTask(networks, tasks) if run.training.single_task else networks[0]
-    return MultiTaskNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
+    return MultiTaskNetwork(network, run, weights[1]["seeds"], weights[0]["validation"], rule).eval()
 
 
 def _real_world(run: Figure6Run, weights: Weights) -> RealWorldNetwork:

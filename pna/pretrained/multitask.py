@@ -19,6 +19,7 @@ from pna.networks import GraphBatch
 from pna.pretrained.graphs import one_graph
 from pna.pretrained.prediction import Prediction
 from pna.pretrained.trained import Trained
+from pna.training.run import Run
 
 __all__ = ["EachItsTask", "MultiTaskNetwork"]
 
@@ -38,7 +39,16 @@ class EachItsTask(nn.Module):
 
 
 class MultiTaskNetwork(Trained):
-    """The six properties of a graph, from a network that was trained on random graphs of a few sizes."""
+    """The six properties of a graph, from a network that was trained on random graphs of a few sizes.
+
+    `depth` is its rule for the number of layers, None where there is none to choose.
+    """
+
+    def __init__(
+        self, network: nn.Module, run: Run, seeds: Sequence[int], validation: Tensor, depth: str | None = None
+    ) -> None:
+        super().__init__(network, run, seeds, validation)
+        self.depth = depth
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -49,6 +59,11 @@ class MultiTaskNetwork(Trained):
     def maxima(self) -> NDArray[np.float32]:
         """The largest training labels, [6]: the units that the network itself answers in."""
         return _maxima(self.run.cell.data_spec, self._train)
+
+    @property
+    def _deepest(self) -> int | None:
+        """The most layers that it makes, where they are capped at those of the training."""
+        return self.run.training.deepest if self.depth == "cap" else None
 
     @property
     def _train(self) -> Split:
@@ -95,7 +110,7 @@ class MultiTaskNetwork(Trained):
             yield (
                 f"the graph has {N} nodes, and {self.cell} was trained on graphs of {trained}: "
                 "errors grow outside that range, and quickly for larger graphs"
-            )
+            ) + (f"; its layers stay at most {self._deepest}, as in training" if N > high and self._deepest else "")
         if isolated := int((~graphs.adjacency[0].any(axis=1)).sum()):
             yield f"the graph has {isolated} isolated node{'s' * (isolated > 1)}, and no training graph had any"
         if not ((graphs.x >= 0) & (graphs.x <= 1)).all():

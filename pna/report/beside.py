@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pna import published
 from pna.multitask import TASKS
 from pna.networks import MODELS
+from pna.report import depth
 from pna.report.comparisons import SHOWN, against_published, extrapolation_against_published
 from pna.report.markup import Raw, estimate, soft, table
 from pna.report.realworld import COLUMNS, Score, budgets, published_score, scores
@@ -28,6 +29,7 @@ _RANGE = (
 def beside(name: str, sides: Sequence[Runs], profile: str) -> str:
     """What stands below a figure; empty if there is nothing to compare with."""
     tables = {"figure4": _figure4, "figure5": _figure5, "figure6": _figure6, "parameters": _parameters}
+    tables |= {"depth": lambda sides, profile: depth.section(profile)}
     shown = tables[name](sides, profile) if name in tables else ""
     return shown + (soft(_UNPUBLISHED) if name in _PICTURES_ONLY else "")
 

@@ -40,8 +40,9 @@ whose weights are kept, the best on validation. Numbers of different budgets or 
 _MULTITASK_LIMITS = """\
 - They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted there only; nor on a graph of
   that size that none of the ten families would give.
-- On a graph of N nodes a recurrent network makes N/2 rounds of message passing: from 26 nodes on, more than it made in
-  training.
+- On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
+  training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
+  `depth="N/2"` is the paper's rule, by which the errors below were measured.
 - For all six properties there are algorithms that give the exact answer. The networks are there to measure what an
   architecture can learn, not to replace them."""
 

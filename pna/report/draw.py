@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pna.experiments import SPECS
 from pna.places import figures_folder, results_folder
-from pna.report.figures import appendix, benchmark, extrapolation, multitask, realworld, schematics, theory
+from pna.report.figures import appendix, benchmark, depth, extrapolation, multitask, realworld, schematics, theory
 from pna.report.realworld import budgets, missing, scores
 from pna.report.runs import RECORDED, Runs, runs_of, specs_of
 from pna.report.style import STYLE, WARN, WIDTH, budget_text, save, stamp
@@ -83,6 +83,13 @@ def _realworld(profile: str) -> Iterator[Picture]:
     yield "figure6", figure, made_from | {"numbers": numbers}
 
 
+def _depth(profile: str) -> Iterator[Picture]:
+    yield from _panels("figure5", {"depth": depth.by_rule}, profile, SPECS)
+    yield from _panels("depth", {"depth_trained": depth.trained}, profile, ("described",))
+    figure, numbers = depth.growth()
+    yield "depth_growth", figure, {"cells": [], "numbers": numbers}
+
+
 FIGURES: dict[str, Entry] = {
     "figure4": Entry(
         "Multi-task benchmark", "figure 4", {"figure4a": multitask.figure4a, "figure4b": multitask.figure4b}
@@ -126,6 +133,16 @@ FIGURES: dict[str, Entry] = {
             "benchmark_departures": "What D1 to D4 change: connected graphs, their labels, sizes",
             "families_described": "One graph of each of the ten families after toggling, as described",
             "families_released": "One graph of each of the ten families after toggling, as released",
+        },
+    ),
+    "depth": Entry(
+        "How deep?",
+        "beyond the paper: what section 3 leaves open",
+        pictures=_depth,
+        files={
+            **{f"depth_{one}": f"Error against size for each rule of depth, six models, as {one}" for one in SPECS},
+            "depth_trained_described": "Error against size of networks trained with other rules of depth, as described",
+            "depth_growth": "How features grow from layer to layer, by aggregators and scalers and by degree",
         },
     ),
     "theory": Entry(
@@ -197,7 +214,8 @@ def draw(
         _train_missing(name, profile, specs, device)
     facts = {"figure": name, "title": entry.title, "where": entry.where}
     with matplotlib.rc_context(STYLE):
-        for file, drawn, more in entry.pictures(profile) if entry.pictures else _panels(name, profile, specs):
+        drawings = entry.pictures(profile) if entry.pictures else _panels(name, entry.panels, profile, specs)
+        for file, drawn, more in drawings:
             save(drawn, file, facts | more, folder)
     return Drawing({file: folder / f"{file}.png" for file in files_of(name, spec)})
 
@@ -220,10 +238,12 @@ def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device
                 raise RuntimeError(f"{cell} was not trained: see the message above")
 
 
-def _panels(name: str, profile: str, specs: tuple[str, ...]) -> Iterator[Picture]:
-    """The panels of an experiment, under each specification."""
+def _panels(
+    name: str, panels: dict[str, Callable[[Runs], Drawn]], profile: str, specs: tuple[str, ...]
+) -> Iterator[Picture]:
+    """Panels of an experiment, under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
-        for panel, function in FIGURES[name].panels.items():
+        for panel, function in panels.items():
             figure, numbers = function(runs) if runs.found else _nothing()
             stamp(figure, runs)
             yield f"{panel}_{runs.spec}", figure, _provenance(runs) | {"numbers": numbers}

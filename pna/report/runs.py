@@ -148,9 +148,9 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
     """
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}; got {experiment!r}")
-    cells = EXPERIMENTS[experiment].cells(spec)
     candidates = budgets(results_folder()) or [PROFILES["paper"]] if profile == RECORDED else [profile_named(profile)]
-    tries = [_runs(experiment, spec, cells, candidate) for candidate in candidates]
+    cells = EXPERIMENTS[experiment].cells
+    tries = [_runs(experiment, spec, cells(spec, candidate.name), candidate) for candidate in candidates]
     return max(tries, key=lambda runs: len(runs.found))  # the first of equals, and the fullest come first
 
 

@@ -110,7 +110,7 @@ def budget_text(runs: Runs) -> str:
 def stamp(figure: Figure, runs: Runs) -> None:
     """Writes under a figure what it was made from, and in colour if that is not the paper's full budget."""
     lines = [budget_text(runs)]
-    if not runs.full:
+    if runs.profile != PROFILES["paper"]:
         lines[0] = f"NOT THE PAPER'S BUDGET ({lines[0]})"
     if runs.missing:
         names = [f"{MODELS[c.model].title} ({c.training}, {c.hidden})" for c in runs.missing]

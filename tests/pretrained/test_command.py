@@ -89,6 +89,21 @@ def test_a_graph_outside_the_training_is_said(tmp_path, capsys):
     assert json.loads(out)["source"] == 9
 
 
+def test_another_depth(tmp_path, capsys):
+    """The same up to the size of training; on a larger graph what is said depends on it."""
+    nx.write_graph6(nx.path_graph(40), tmp_path / "path.g6")
+    said = {}
+    for depth in ([], ["--depth", "cap"], ["--depth", "12"], ["--depth", "N/2"]):
+        assert main(["predict", str(tmp_path / "path.g6"), "--json", *depth]) == 0
+        out, err = capsys.readouterr()
+        said[" ".join(depth)] = json.loads(out)["predicted"]
+        assert ("its layers stay at most 12" in err) == (depth in ([], ["--depth", "cap"]))
+    usual, capped, twelve, papers = said.values()
+    assert usual == capped == twelve != papers
+    assert main(["predict", str(tmp_path / "path.g6"), "--depth", "deep"]) == 2
+    assert "depth must be one of N/2, " in capsys.readouterr().err
+
+
 def test_list(capsys):
     assert main(["predict", "--list"]) == 0
     assert capsys.readouterr().out.split() == names()

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from pna.experiments import Cell, profile_named, run_of
 from pna.experiments.multitask import task_errors
 from pna.multitask import make
 from pna.networks import GraphBatch
-from pna.networks.depths import DEPTHS
+from pna.networks.depths import DEPTHS, Until
 from pna.pretrained import names
 from pna.training.store import load as read_result
 
@@ -141,9 +142,23 @@ def test_loading_draws_no_random_number_of_the_callers(shelf):
 
 
 def test_another_depth_is_the_same_network_with_other_rounds():
-    usual, other = (pna.load("multitask/released/pna/16", depth=depth) for depth in (None, "diameter"))
+    usual, other = (pna.load("multitask/released/pna/16", depth=depth) for depth in ("N/2", "diameter"))
     assert same_weights(usual, other)
     assert (usual.network.depth, other.network.depth) == (DEPTHS["N/2"], DEPTHS["diameter"])
+
+
+@pytest.mark.parametrize(("N", "layers"), [(15, 7), (24, 12), (26, 12), (97, 12)])
+def test_without_a_depth_it_is_no_deeper_than_in_training(N, layers):
+    network = pna.load("multitask/released/pna/16")
+    assert network.depth == "cap"
+    assert network.network.depth(SimpleNamespace(N=N)) == layers
+
+
+def test_a_network_that_was_trained_with_another_depth_has_it_as_deep_as_in_training(shelf):
+    run = shelf.run("depth-convergence/described/mpnn-max/16")
+    shelf.put(run, run.shipped, [0])
+    found = [pna.load(str(run.cell), depth=depth).network.depth(SimpleNamespace(N=60)) for depth in (None, "N/2")]
+    assert found == [Until(0.1, 24), 30]
 
 
 def test_a_real_world_network_loads_and_has_no_depth_to_choose(shelf):

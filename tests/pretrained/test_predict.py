@@ -192,6 +192,7 @@ def test_other_sizes_than_those_of_the_training_are_warned_of(released, N, warne
     assert [str(w.message)[: len(words)] for w in heard] == [words] * warned
     assert all(w.filename == __file__ for w in heard)
     assert list(found.outside) == [str(w.message) for w in heard]
+    assert [str(w.message).endswith("; its layers stay at most 12, as in training") for w in heard] == [N > 24] * warned
 
 
 def test_the_quick_networks_know_one_size():
@@ -210,7 +211,7 @@ def test_isolated_nodes_and_large_features_are_warned_of(released):
 
 
 def test_a_prediction_that_overflows_is_shown_as_it_is_and_null_in_json():
-    found = quietly(pna.load("multitask/released/mpnn-sum/16"), nx.complete_graph(80))
+    found = quietly(pna.load("multitask/released/mpnn-sum/16", depth="N/2"), nx.complete_graph(80))
     assert found.predicted["sssp"].shape == (80,)
     assert not np.isfinite(found.predicted["diameter"])
     assert found.facts["predicted"]["diameter"] is None

@@ -1,0 +1,193 @@
+"""Beyond the paper: what the rule for the number of layers does to the error on larger graphs.
+
+Section 3 leaves the number of layers to future work: by the diameter or by convergence, instead of ⌊N/2⌋. Networks that
+were trained with ⌊N/2⌋ are tested with other rules, and others are trained with them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pna.networks import MODELS
+from pna.report.comparisons import SHOWN, sizes_of
+from pna.report.markup import Raw, estimate, soft, table
+from pna.report.runs import Run, Runs, runs_of
+from pna.report.scores import by_seed, mean_score, score
+from pna.report.statistics import Estimate
+from pna.report.style import budget_text
+from pna.report.verdicts import HOLDS, Comparison, less, rule
+
+__all__ = ["RULES", "TRAINED", "gain", "has_rule", "leads", "scores_by_rule", "section"]
+
+RULES: dict[str, str] = {
+    "": "⌊N/2⌋, the paper's",
+    "cap": "⌊N/2⌋, at most 12",
+    "diameter": "diameter",
+    "convergence": "convergence",
+    "N": "N",
+}
+"""The rules that are shown: the test sets are extrapolation@RULE. Always 12 is the cap from 24 nodes on."""
+
+TRAINED: dict[str, str] = {
+    "extrapolation": "⌊N/2⌋",
+    "depth-varied": "⌊N/2⌋ ± ⌊N/4⌋ at random",
+    "depth-diameter": "diameter",
+    "depth-convergence": "convergence",
+}
+"""How networks are trained, and how their depth is then chosen, at most as deep as in training."""
+
+PRACTICE = (
+    "On graphs larger than those of the training, do not let the number of layers grow with the graph: stop at the "
+    "deepest of the training, here 12 layers.",
+    "That is the default of pna.load and of pna predict; beyond about three times the training sizes no rule makes any "
+    "of these networks good, and MPNN (max) is then as good as PNA or better.",
+)
+LIMITS = (
+    "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",
+    "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
+    "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "
+    "the depth is then at most N.",
+    "Errors above ten times the baseline's count as ten times, as everywhere in the comparisons.",
+)
+
+
+def has_rule(run: Run, name: str) -> bool:
+    """Whether a network has been tested with a rule."""
+    return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
+
+
+def _collection(name: str) -> str:
+    return f"extrapolation@{name}" if name else "extrapolation"
+
+
+def _split(name: str, split: str) -> str:
+    """A test set of another depth, by the name that it has with the network's own."""
+    return split.replace("extrapolation/", f"{_collection(name)}/")
+
+
+def scores_by_rule(run: Run) -> dict[str, dict[str, Estimate]]:
+    """Mean log10 MSE over the six tasks, five best seeds, for each rule by the graphs' sizes."""
+    found = sizes_of(run)
+    return {
+        name: {size: score(run, _split(name, split)) for size, split in found.items()}
+        for name in RULES
+        if has_rule(run, name)
+    }
+
+
+def baseline(run: Run) -> list[float]:
+    """Mean log10 MSE over the tasks of predicting the training mean, size by size."""
+    return [float(np.log10(run.baseline(split)).mean()) for split in sizes_of(run).values()]
+
+
+def gain(run: Run) -> Estimate:
+    """The cap minus ⌊N/2⌋, seed by seed, averaged over all sizes beyond 30 nodes: below zero the cap is better."""
+    splits = list(sizes_of(run).values())[2:]
+    differences = [by_seed(run, _split("cap", split)) - by_seed(run, split) for split in splits]
+    return mean_score(run, np.mean(differences, axis=0))
+
+
+def leads(found: dict[str, Run], name: str) -> list[tuple[str, str, Estimate]]:
+    """PNA minus the best other model under a rule: size, that model, difference."""
+    rows = []
+    for size, split in sizes_of(found["pna"]).items():
+        scores = {model: score(run, _split(name, split)) for model, run in found.items() if has_rule(run, name)}
+        other = min((model for model in scores if model != "pna"), key=lambda model: scores[model].value)
+        rows.append((size, other, scores["pna"] - scores[other]))
+    return rows
+
+
+# ---- the section of the page ----
+
+
+def section(profile: str) -> str:
+    """What stands below the pictures: the table, the answers, two sentences, limits."""
+    parts = [_list("For a practitioner", PRACTICE)]
+    for spec in ("released", "described"):
+        runs = runs_of("depth", spec, profile)
+        found = {name: run for name, run in runs.of("extrapolation").items() if has_rule(run, "cap")}
+        if not found:
+            parts.append(soft(f"{spec}: no network is tested with other depths under {runs.profile.name}."))
+            continue
+        parts += [_table(found, runs), _gains(found, runs)]
+        if "pna" in found and len(found) > 1:
+            parts += [_leads(found, runs)]
+    return "".join([*parts, _trained(profile), _list("Limits", LIMITS)])
+
+
+def _list(title: str, sentences: Sequence[str]) -> str:
+    items = "".join(f"<li>{Raw(sentence)}</li>" for sentence in sentences)
+    return f"<h4>{title}</h4><ul>{items}</ul>"
+
+
+def _table(found: dict[str, Run], runs: Runs) -> str:
+    """PNA and MPNN (max), size by size under each rule."""
+    columns = {
+        (model, name): row
+        for model in ("pna", "mpnn-max")
+        if model in found
+        for name, row in scores_by_rule(found[model]).items()
+    }
+    header = ("nodes", *(f"{MODELS[model].title}: {RULES[name]}" for model, name in columns))
+    sizes = list(next(iter(columns.values()))) if columns else []
+    rows = [(size, *(estimate(row[size]) for row in columns.values())) for size in sizes]
+    caption = f"Mean log10 MSE over the six tasks, by rule of depth; lower is better. {budget_text(runs)}"
+    return table(header, rows, caption) if rows else ""
+
+
+def _gains(found: dict[str, Run], runs: Runs) -> str:
+    """What the cap gains, one comparison for each model."""
+    rows = rule([less(MODELS[model].title, gain(run)) for model, run in found.items()]).rows
+    body = [(row.comparison.name, estimate(row.comparison.found), _p(row.p), row.outcome) for row in rows]
+    header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
+    caption = f"Average over the test sets from 30 to 100 nodes, seed by seed. {budget_text(runs)}"
+    return table(header, body, caption, {1: "number", 2: "number"})
+
+
+def _p(p: float) -> str:
+    return "–" if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _leads(found: dict[str, Run], runs: Runs) -> str:
+    """Whether PNA is the best at every size, rule by rule."""
+    rows, words = [], []
+    for name, title in RULES.items():
+        if not all(has_rule(run, name) for run in found.values()):
+            continue
+        row = leads(found, name)
+        rows.append((title, *(_lead(*one) for one in row)))
+        ahead = sum(difference.value < 0 for *_, difference in row)
+        sure = sum(one.outcome == HOLDS for one in rule(_comparisons(row)).rows)
+        words.append(f"{title}: PNA has the least error at {ahead} of {len(row)} sizes, significantly at {sure}")
+    caption = (
+        f"PNA minus the best other model, mean log10 MSE; below zero PNA is best. The paper's sizes are the first "
+        f"{SHOWN}. {budget_text(runs)}"
+    )
+    header = ("rule", *sizes_of(found["pna"]))
+    return table(header, rows, caption) + soft("; ".join(words) + " (Holm over the sizes).")
+
+
+def _comparisons(row: Sequence[tuple[str, str, Estimate]]) -> list[Comparison]:
+    return [less(f"{size} nodes", difference) for size, _, difference in row]
+
+
+def _lead(size: str, other: str, difference: Estimate) -> Raw:
+    return Raw(f"{estimate(difference)}<br><small>{MODELS[other].title}</small>")
+
+
+def _trained(profile: str) -> str:
+    """Networks that were trained with another rule, each with its own at test, at most as deep as in training."""
+    runs = runs_of("depth", "described", profile)
+    rows = []
+    for training, title in TRAINED.items():
+        for model, run in runs.of(training).items():
+            if has_rule(run, "cap") and (training != "extrapolation" or model in runs.of("depth-varied")):
+                row = scores_by_rule(run)["cap"]
+                rows.append((f"{MODELS[model].title}, {title}", *map(estimate, row.values())))
+                header = ("model, trained with", *row)
+    missing = [f"{MODELS[cell.model].title} ({TRAINED[cell.training]})" for cell in runs.missing]
+    left = soft(f"Trained with other rules, not recorded yet: {', '.join(missing)}.") if missing else ""
+    if not any(training != "extrapolation" and runs.of(training) for training in TRAINED):
+        return left
+    caption = f"Networks trained with other rules, mean log10 MSE. {budget_text(runs)}"
+    return table(header, rows, caption) + left

@@ -1,0 +1,144 @@
+"""Beyond the paper: errors by rule of depth, and how features grow."""
+
+import json
+import re
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from pna import DegreeStatistics
+from pna.multitask import DESCRIBED
+from pna.neighbourhoods import Neighbourhoods
+from pna.networks import build
+from pna.report import draw, growth
+from pna.report.depth import gain, has_rule, leads, scores_by_rule, section
+from pna.report.runs import runs_of
+from tests.report.conftest import SIZES, write_result
+
+FILES = ("depth_described", "depth_released", "depth_trained_described", "depth_growth")
+
+
+def levels(rule, value):
+    """Errors on all sizes under a rule."""
+    return {f"extrapolation@{rule}/test_{start}_{start + 5}": [value] * 6 for start in SIZES}
+
+
+def write_six(better="mpnn-max"):
+    """PNA the best with N/2, another with the cap, which gains three tenths for all."""
+    for place, model in enumerate(("pna", "mpnn-max", "gat", "gcn", "gin", "mpnn-sum")):
+        level = -2.0 + 0.1 * place
+        capped = level - 0.3 - (1.0 if model == better else 0.0)
+        write_result(f"extrapolation/described/{model}/16", level=level, levels=levels("cap", capped))
+
+
+def text_of(html):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+
+
+def test_scores_gain_and_lead(results):
+    write_six()
+    found = runs_of("figure5", "described").of("extrapolation")
+    pna = scores_by_rule(found["pna"])
+    assert list(pna) == ["", "cap", "diameter", "convergence", "N"]
+    assert pna["cap"]["95-100"].value == pytest.approx(pna[""]["95-100"].value - 0.3)
+    assert gain(found["pna"]).value == pytest.approx(-0.3)
+    assert gain(found["mpnn-max"]).value == pytest.approx(-1.3)
+    assert {(other, round(difference.value, 3)) for _, other, difference in leads(found, "")} == {("mpnn-max", -0.1)}
+    assert {(other, round(difference.value, 3)) for _, other, difference in leads(found, "cap")} == {("mpnn-max", 0.9)}
+
+
+def test_the_section_has_the_answers_and_what_is_missing(results):
+    write_six()
+    write_result("depth-varied/described/pna/16")
+    text = text_of(section("recorded"))
+    assert "⌊N/2⌋, the paper&#x27;s: PNA has the least error at 9 of 9 sizes" in text
+    assert "⌊N/2⌋, at most 12: PNA has the least error at 0 of 9 sizes" in text
+    assert "released: no network is tested with other depths" in text
+    assert "PNA, ⌊N/2⌋ ± ⌊N/4⌋ at random" in text
+    missing = text[text.index("not recorded yet:") :]
+    assert "MPNN (max) (⌊N/2⌋ ± ⌊N/4⌋ at random)" in missing
+    assert "PNA (⌊N/2⌋ ± ⌊N/4⌋ at random)" not in missing
+
+
+def test_drawn_with_what_is_recorded(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+    write_six()
+    write_result("depth-diameter/described/gin/16")
+    for png in draw("depth", folder=tmp_path).values():
+        assert png.stat().st_size > 3_000
+    numbers, trained, nothing = (
+        json.loads((tmp_path / f"{file}.json").read_text())
+        for file in ("depth_described", "depth_trained_described", "depth_released")
+    )
+    assert numbers["missing"] == []
+    assert numbers["numbers"]["pna"]["⌊N/2⌋, at most 12"]["20-25"][0] == pytest.approx(-2.28)
+    assert set(trained["numbers"]["gin"]) == {"⌊N/2⌋", "diameter"}
+    assert len(trained["missing"]) == 11
+    assert nothing["numbers"] == {}
+    assert {path.stem for path in tmp_path.glob("depth*.png")} == set(FILES)
+
+
+def test_a_smaller_budget_has_its_own_depth_alone(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+    write_result("extrapolation/described/pna/16", "quick")
+    draw("depth", "quick", folder=tmp_path)
+    run = runs_of("depth", "described", "quick").of("extrapolation")["pna"]
+    assert has_rule(run, "")
+    assert not has_rule(run, "cap")
+    assert "no network is tested with other depths under quick" in section("quick")
+
+
+# ---- growth ----
+
+
+def network_of(model, delta=1.3):
+    torch.manual_seed(0)
+    return build(model, 8, degrees=DegreeStatistics(delta, 3.0)).double().eval()
+
+
+@torch.no_grad()
+def test_without_amplification_its_factor_is_one():
+    """Where log(d + 1) is δ of all nodes, it is one anyway, and nothing changes; elsewhere it does."""
+    ring = ring_like(growth.graphs(DESCRIBED, 24, torch.float64))
+    for delta, same in ((float(np.log(3)), True), (2.0, False)):
+        network = network_of("pna", delta)
+        cut = growth.without_amplification(network)
+        x = torch.rand(24, 8, dtype=torch.double)
+        assert torch.allclose(network.GC_m(x, ring), cut.GC_m(x, ring)) == same
+
+
+def ring_like(batch):
+    """A cycle of 24 nodes in the form of a batch."""
+    edges = torch.tensor(list(nx.cycle_graph(24).edges)).T
+    graph = Neighbourhoods.of(torch.cat([edges, edges.flip(0)], dim=1), 24)
+    return type(batch)(1, 24, batch.x[:24], graph, batch.reverse[:48], batch.y_node[:24], batch.y_graph[:1])
+
+
+class Doubling(torch.nn.Module):
+    """A network whose layers double the features."""
+
+    hidden = 8
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones((), dtype=torch.double))
+
+    def GC_1(self, x, batch):
+        return torch.nn.functional.pad(x, (0, 6)) + 1
+
+    def GC_m(self, x, batch):
+        return 2 * x
+
+    def _gated(self, x, new):
+        return new
+
+
+def test_growth_of_a_map_that_is_known():
+    """Norm and change grow by two, on every graph."""
+    found = growth.growth_of(Doubling(), DESCRIBED, 24, with_change=True)
+    assert found.norm.shape == (growth.LAYERS, growth.GRAPHS)
+    assert found.degree.max() <= 23
+    np.testing.assert_allclose(found.per_layer, 2, rtol=1e-6)
+    np.testing.assert_allclose(found.change_per_layer, 2, rtol=1e-6)
