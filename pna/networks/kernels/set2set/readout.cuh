@@ -2,8 +2,8 @@
 // forward.cu or backward.cu follows on this, which they have in common, compiled at run time, one configuration at a
 // time.
 //
-// A block of H / 4 warps has 16 graphs of one replica, and does a step in two turns. The attention: H / 2 threads have a
-// graph, each eight features of every fourth node, which stay in its registers from the first step to the last. The
+// A block of H / 4 warps has 16 graphs of one replica, and does a step in two turns. The attention: H / 2 threads have
+// a graph, each eight features of every fourth node, which stay in its registers from the first step to the last. The
 // LSTM: a warp has four features of all 16 graphs, so that its thread (g, t) has all gates of feature 4 warp + t of
 // graphs g and g + 8. Between the turns, vectors are exchanged through shared memory.
 
