@@ -1,6 +1,5 @@
 """Beyond the paper: errors by rule of depth, and how features grow."""
 
-import json
 import re
 
 import networkx as nx
@@ -12,12 +11,12 @@ from pna import DegreeStatistics
 from pna.multitask import DESCRIBED
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks import build
-from pna.report import draw, growth
+from pna.report import growth
 from pna.report.depth import gain, has_rule, leads, scores_by_rule, section
+from pna.report.draw import files_of
+from pna.report.figures import depth
 from pna.report.runs import runs_of
 from tests.report.conftest import SIZES, write_result
-
-FILES = ("depth_described", "depth_released", "depth_trained_described", "depth_growth")
 
 
 def levels(rule, value):
@@ -62,32 +61,33 @@ def test_the_section_has_the_answers_and_what_is_missing(results):
     assert "PNA (⌊N/2⌋ ± ⌊N/4⌋ at random)" not in missing
 
 
-def test_drawn_with_what_is_recorded(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+def test_drawn_with_what_is_recorded(results):
     write_six()
     write_result("depth-diameter/described/gin/16")
-    for png in draw("depth", folder=tmp_path).values():
-        assert png.stat().st_size > 3_000
-    numbers, trained, nothing = (
-        json.loads((tmp_path / f"{file}.json").read_text())
-        for file in ("depth_described", "depth_trained_described", "depth_released")
-    )
-    assert numbers["missing"] == []
-    assert numbers["numbers"]["pna"]["⌊N/2⌋, at most 12"]["20-25"][0] == pytest.approx(-2.28)
-    assert set(trained["numbers"]["gin"]) == {"⌊N/2⌋", "diameter"}
-    assert len(trained["missing"]) == 11
-    assert nothing["numbers"] == {}
-    assert {path.stem for path in tmp_path.glob("depth*.png")} == set(FILES)
+    _, numbers = depth.by_rule(runs_of("figure5", "described"))
+    assert numbers["pna"]["⌊N/2⌋, at most 12"]["20-25"][0] == pytest.approx(-2.28)
+    assert set(numbers) == {"pna", "mpnn-max", "gat", "gcn", "gin", "mpnn-sum"}
+    runs = runs_of("depth", "described")
+    _, numbers = depth.trained(runs)
+    assert set(numbers["gin"]) == {"⌊N/2⌋", "diameter"}
+    assert len(runs.missing) == 11
+    assert files_of("depth") == ["depth_described", "depth_released", "depth_trained_described", "depth_growth"]
 
 
-def test_a_smaller_budget_has_its_own_depth_alone(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+def test_a_smaller_budget_has_its_own_depth_alone(results):
     write_result("extrapolation/described/pna/16", "quick")
-    draw("depth", "quick", folder=tmp_path)
-    run = runs_of("depth", "described", "quick").of("extrapolation")["pna"]
-    assert has_rule(run, "")
-    assert not has_rule(run, "cap")
+    runs = runs_of("depth", "described", "quick")
+    assert not any(cell.training.startswith("depth-") for cell in runs.missing)
+    _, numbers = depth.by_rule(runs)
+    assert list(numbers["pna"]) == ["⌊N/2⌋, the paper's"]
+    assert depth.trained(runs)[1] == {}
+    assert not has_rule(runs.of("extrapolation")["pna"], "cap")
     assert "no network is tested with other depths under quick" in section("quick")
+
+
+def test_growth_is_drawn_without_any_network(monkeypatch):
+    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+    assert depth.growth()[1] == {"90 % of the graphs are below": {}}
 
 
 # ---- growth ----
