@@ -39,6 +39,8 @@ TRAININGS: dict[str, Training] = {
     "mean-readout": Training("multitask", "mean-readout", False, ("multitask", "multitask-15-24")),
 }
 
+MOST_SEEDS = 10_000
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -56,6 +58,10 @@ class Profile:
     def changed(self, seeds: int | None = None, epochs: int | None = None) -> Self:
         """With other seeds or epochs, and a name that says so: its results are never taken for the profile's."""
         profile = self
+        if seeds is not None and seeds > MOST_SEEDS:
+            raise ValueError(
+                f"seeds must be at most {MOST_SEEDS:,}, got {seeds:,}: all are trained together, in memory"
+            )
         if seeds is not None and seeds != self.seeds:
             profile = replace(profile, name=f"{profile.name}-{seeds}-seeds", seeds=seeds)
         if epochs is not None and epochs != self.epochs:
