@@ -17,7 +17,7 @@ Trains what is not recorded yet, executes the notebooks, draws the figures and w
                    Without it: paper on a machine with a GPU; on one without, quick, and each figure is drawn from the
                    fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/ and not to figures/.
   --only FIGURE    only this one and what it needs: figure1 to figure6, benchmark, moments, graph-types, standard,
-                   single-task, parameters, theory, introduction,
+                   single-task, parameters, theory, depth, introduction,
                    pna-from-scratch, collide-yourself, explore; several with commas
   --slurm          each training as a job of a Slurm cluster, in slices (--slice-minutes N, default 240)
   --from-results   draw from recorded runs, train nothing
