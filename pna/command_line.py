@@ -105,8 +105,10 @@ class Interrupts:
 
 def positive(text: str) -> int:
     """The type of an option that counts something."""
-    if not text.isdecimal() or not 1 <= int(text) < 2**31:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    if int(text) >= 2**31:
+        raise argparse.ArgumentTypeError(f"must be less than 2,147,483,648, got {text!r}")
     return int(text)
 
 

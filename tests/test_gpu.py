@@ -70,6 +70,24 @@ def test_layer_is_recorded_and_replayed():
     assert not torch.allclose(out, expected)
 
 
+@pytest.mark.parametrize("edge_dim", [None, 3])
+def test_kernels_launch_where_the_tensors_are(edge_dim):
+    """Whatever the current device is, forwards and backwards, on its current stream."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    edge_index, N = graph()
+    conv = PNAConv(16, 16, ["mean", "std", "max", "moment3"], ["identity"], edge_dim=edge_dim)
+    x, edge = torch.randn(N, 16), () if edge_dim is None else (torch.randn(edge_index.shape[1], edge_dim),)
+    found = []
+    for device in ("cpu", "cuda:1"):
+        conv, there = conv.to(device), x.detach().to(device).requires_grad_()
+        with torch.cuda.device(0):
+            out = conv(there, edge_index.to(device), *(e.to(device) for e in edge))
+            found.append((out.detach().cpu(), torch.autograd.grad(out.square().sum(), there)[0].cpu()))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
+
+
 def test_tensors_on_two_devices_are_named():
     edge_index, N = graph()
     with pytest.raises(ValueError, match="x and the layer's weights must be on one device, got cpu and cuda"):

@@ -61,6 +61,8 @@ is over all nodes of a batch, those of graphs that have stopped count on; so the
 # As released, but trained on every second graph, from this one on: two draws of a training set, with none in common.
 HALVES: dict[str, int] = {"even-rows": 0, "odd-rows": 1}
 
+MOST_SEEDS = 10_000
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -78,6 +80,10 @@ class Profile:
     def changed(self, seeds: int | None = None, epochs: int | None = None) -> Self:
         """With other seeds or epochs, and a name that says so: its results are never taken for the profile's."""
         profile = self
+        if seeds is not None and seeds > MOST_SEEDS:
+            raise ValueError(
+                f"seeds must be at most {MOST_SEEDS:,}, got {seeds:,}: all are trained together, in memory"
+            )
         if seeds is not None and seeds != self.seeds:
             profile = replace(profile, name=f"{profile.name}-{seeds}-seeds", seeds=seeds)
         if epochs is not None and epochs != self.epochs:

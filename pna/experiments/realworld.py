@@ -127,9 +127,9 @@ class _Session:
         number, position = int(r.epoch[0]), int(r.position[0])
         orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
         batches = np.stack(orders, axis=1)  # [batches, R, size]
-        rows = torch.from_numpy(batches).to(self.device)
+        rows, fits = torch.from_numpy(batches).to(self.device), trainer.train.fits(batches, trainer.usual).all(1)
         for k in range(position, len(batches)):
-            self._step(batches[k], rows[k], number, k)
+            self._step(rows[k], trainer.usual if fits[k] else trainer.largest, number, k)
             whole = k + 1 == len(batches)
             if whole:
                 self._end_epoch()
@@ -142,10 +142,7 @@ class _Session:
         numbers = (measure(*of) for measure in (criterion, metric))
         trainer.end_epoch(self.replicas, len(trainer.train), *numbers)
 
-    def _step(self, batch: NDArray[np.int64], row: Tensor, epoch: int, position: int) -> None:
-        trainer = self.trainer
-        fits = all(trainer.train.fits(own, trainer.usual) for own in batch)
-        shape = trainer.usual if fits else trainer.largest
+    def _step(self, row: Tensor, shape: Shape, epoch: int, position: int) -> None:
         self.index.copy_(row)
         if shape not in self.recorded:
             self.recorded[shape] = self._training(shape)

@@ -136,7 +136,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "depth": Experiment(
         "How deep",
-        "beyond the paper (section 3)",
+        "beyond the paper, section 3",
         (
             ("extrapolation", _SIX, ("16",)),
             *((training, ("pna", "mpnn-max", "gin", "mpnn-sum"), ("16",)) for training in _DEPTHS),

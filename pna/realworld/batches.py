@@ -121,10 +121,12 @@ class Resident:
         shape = _shape(graphs, nodes, messages)
         return Shape(graphs, min(shape.nodes, most.nodes), min(shape.messages, most.messages))
 
-    def fits(self, index: NDArray[np.int64], shape: Shape) -> bool:
-        """Whether a batch has room in a shape."""
-        index = index[index != NO_GRAPH]
-        return self.nodes[index].sum() < shape.nodes and self.messages[index].sum() <= shape.messages
+    def fits(self, index: NDArray[np.int64], shape: Shape) -> NDArray[np.bool_]:
+        """Whether batches, [..., B], have room in a shape, [...]."""
+        nodes, messages = (
+            np.where(index == NO_GRAPH, 0, sizes[index]).sum(-1) for sizes in (self.nodes, self.messages)
+        )
+        return (nodes < shape.nodes) & (messages <= shape.messages)
 
     def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> PaddedBatch:
         """The graphs of the list `index`, [B], NO_GRAPH for none; without edge features if the network has no use."""

@@ -18,7 +18,7 @@ from pna.networks.kernels.replicas import replicated
 
 __all__ = ["normalise", "takes"]
 
-BLOCK = 64
+BLOCK = 32
 PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
 EPS = tl.constexpr(1e-5)
 
@@ -39,14 +39,18 @@ def normalise(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Te
 
 
 @triton.jit
-def _rows(x, factor, r, block, live, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """factor · x of a block of rows, 0 beyond the last real one; with the places, and which of them are real."""
-    row = block * BLOCK + tl.arange(0, BLOCK)
+def _block(block, live, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Where the numbers of a block of rows lie in a replica, and which of them are of real nodes."""
+    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
-    real = (row[:, None] < live) & (c < F)
-    place = (r * V + row)[:, None] * F + c
-    scale = tl.load(factor + r * V + row, mask=row < live, other=0.0)[:, None]
-    return tl.load(x + place, mask=real, other=0.0) * scale, scale, place, real
+    return row * F + c, (row < live) & (c < F)
+
+
+@triton.jit
+def _factors(factor, r, block, live, V, BLOCK: tl.constexpr):
+    """Those of a block of rows, [BLOCK, 1]; 0 for padding."""
+    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+    return tl.load(factor + r * V + row, mask=row < live, other=0.0)
 
 
 @triton.jit
@@ -72,7 +76,8 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
     mu = tl.zeros([WIDTH], tl.float32)
     squares = tl.zeros([WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
-        values, _, _, real = _rows(x, factor, r, block, live, V, F, WIDTH, BLOCK)
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
         centre = tl.sum(values, 0) / m
         away = tl.where(real, values - centre[None, :], 0.0)
@@ -102,12 +107,14 @@ def norm_apply(
     away = centres - mu
     squares = tl.sum(_of_programs(spreads, r, P, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
     slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
-    values, _, place, real = _rows(x, factor, r, tl.program_id(0), live, V, F, WIDTH, BLOCK)
+    block = tl.program_id(0)
+    place, real = _block(block, live, F, WIDTH, BLOCK)
+    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
     normalised = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
-    tl.store(y + place, tl.where(real, normalised, 0.0), mask=(row[:, None] < V) & (c < F))
-    if tl.program_id(0) == 0:
+    tl.store(y + r * V * F + place, tl.where(real, normalised, 0.0), mask=(row < V) & (c < F))
+    if block == 0:
         tl.store(mean + r * F + c, mu, mask=c < F)
         tl.store(var + r * F + c, squares / n, mask=c < F)
         tl.store(unbiased + r * F + c, squares / tl.maximum(n - 1, 1.0), mask=c < F)
@@ -123,8 +130,9 @@ def norm_sums(x, factor, count, grad, mean, total, product, V, F, WIDTH: tl.cons
     first = tl.zeros([WIDTH], tl.float32)
     second = tl.zeros([WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
-        values, _, place, real = _rows(x, factor, r, block, live, V, F, WIDTH, BLOCK)
-        g = tl.load(grad + place, mask=real, other=0.0)
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+        g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
         first += tl.sum(g, 0)
         second += tl.sum(g * (values - mu), 0)
     c = me * WIDTH + tl.arange(0, WIDTH)
@@ -145,14 +153,16 @@ def norm_back(
     product = tl.sum(_of_programs(products, r, P, WIDTH, PROGRAMS), 0)[None, :]
     inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
     slope = inverse * _of_features(weight, r, F, WIDTH)
-    values, scale, place, real = _rows(x, factor, r, tl.program_id(0), live, V, F, WIDTH, BLOCK)
-    away = values - _of_features(mean, r, F, WIDTH)
-    g = tl.load(grad + place, mask=real, other=0.0)
+    block = tl.program_id(0)
+    place, real = _block(block, live, F, WIDTH, BLOCK)
+    scale = _factors(factor, r, block, live, V, BLOCK)
+    away = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale - _of_features(mean, r, F, WIDTH)
+    g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
     value = scale * slope * (g - (total + away * inverse * inverse * product) / n)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
-    tl.store(grad_x + place, tl.where(real, value, 0.0), mask=(row[:, None] < V) & (c < F))
-    if tl.program_id(0) == 0:
+    tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=(row < V) & (c < F))
+    if block == 0:
         tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
         tl.store(grad_bias + r * F + c, total, mask=c < F)
 

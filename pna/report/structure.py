@@ -1,6 +1,7 @@
 """The tests behind the claims about networks and data: facts that need no training."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -65,6 +66,7 @@ def baseline() -> list[Comparison]:
     return found
 
 
+@cache
 def _baseline_row(seed: int) -> list[float]:
     sizes = tuple(range(15, 25))
     data = make(RELEASED, [Split("train", "train", sizes, 256), Split("test", "test", sizes, 128)], seed)

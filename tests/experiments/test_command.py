@@ -288,6 +288,7 @@ def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
         ([NAME, "--epochs", "-1"], "must be a positive integer, got '-1'"),
         ([NAME, "--epochs", "1.5"], "must be a positive integer, got '1.5'"),
         ([NAME, "--seeds", "ten"], "must be a positive integer, got 'ten'"),
+        ([NAME, "--seeds", "99999999999999"], "must be less than 2,147,483,648, got '99999999999999'"),
         ([NAME, "--profile", "huge"], "invalid choice: 'huge'"),
         ([NAME, "--time-budget", "soon"], "must be a number of seconds, not negative, got 'soon'"),
         ([NAME, "--time-budget", "nan"], "must be a number of seconds, not negative, got 'nan'"),
@@ -299,6 +300,11 @@ def test_wrong_arguments_are_told(capsys, arguments, message):
         train(arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_more_seeds_than_memory_holds_are_refused_before_any_is_taken(capsys):
+    assert train([NAME, "--seeds", "2000000000"]) == BAD_VALUE
+    assert "seeds must be at most 10,000, got 2,000,000,000: all are trained together" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("device", ["nonsense", "meta", *["cuda"] * (not torch.cuda.is_available())])

@@ -9,7 +9,7 @@ from pna.experiments.multitask import task_errors
 from pna.multitask import TASKS
 from pna.networks import MODELS
 
-EPOCHS = 5
+EPOCHS = 3
 
 
 def assert_near(out, expected):

@@ -227,6 +227,8 @@ def test_the_longest_come_first():
     place = {str(cell): k for k, cell in enumerate(order)}
     for longer, shorter in (
         ("cifar10/released/pna/edges", "zinc/released/pna/edges"),
+        ("zinc/released/mpnn-sum/edges", "zinc/released/pna/no-edges"),
+        ("zinc/released/gcn/no-edges", "zinc/released/mlp/no-edges"),
         ("standard/released/pna/16", "multitask/released/pna/16"),
         ("multitask/described/moments-4/16", "multitask/described/moments-1/16"),
         ("multitask/released/gat/20", "multitask/released/gat/16"),

@@ -16,11 +16,10 @@ CELLS += [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("zinc", 
 CELLS += [("molhiv", model, "edges") for model in ("gcn", "gin")]
 
 
-def training(toys, cell, device, dropout=0.0, epochs=3):
-    """In float64."""
+def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):
     model = toys.model(*cell, dropout=dropout)
-    networks = [toys.network(*cell, seed=seed, dropout=dropout) for seed in (0, 1)]
-    sets = [Resident(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, torch.double) for G in (12, 6)]
+    networks = [toys.network(*cell, seed=seed, dropout=dropout).to(dtype) for seed in (0, 1)]
+    sets = [Resident(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, dtype) for G in (12, 6)]
     trainer = Figure6Trainer(networks[0], model, *sets, epochs)
     theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
     return trainer, Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
@@ -37,6 +36,17 @@ def test_training_follows_the_cpus(toys, cell):
     on_cpu, on_gpu = (finished(*training(toys, cell, device)) for device in ("cpu", "cuda"))
     for name, t in on_cpu.items():
         torch.testing.assert_close(on_gpu[name].cpu(), t, rtol=1e-6, atol=1e-8, msg=name)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids="/".join)
+def test_the_gradients_in_float32_are_the_cpus(toys, cell):
+    """By the kernels, some of which take float32 alone."""
+    found = []
+    for device, dtype in (("cpu", torch.double), ("cuda", torch.float32)):
+        trainer, replicas = training(toys, cell, device, dtype=dtype)
+        next(trainer.steps(replicas))
+        found.append(torch.cat([replicas.m, replicas.state], dim=1).cpu().double())
+    assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5])

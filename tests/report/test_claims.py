@@ -175,10 +175,12 @@ def test_an_unknown_profile_is_named(capsys):
 
 
 def test_every_checked_claim_is_the_topic_of_some_statement():
+    pytest.importorskip("flint")
     assert {claim.id for claim in CLAIMS if claim.checked} <= {row.topic for row in outcomes()}
 
 
 def test_all_claims_are_judged_without_any_result(results):
+    pytest.importorskip("flint")
     findings = judge("paper")
     assert {finding.kind for finding in findings} <= set(WORDS)
     waiting = {finding.kind for finding in findings if finding.claim.test or finding.claim.realworld}

@@ -89,9 +89,9 @@ def test_opened_by_hand_with_its_defaults_from_any_folder(tmp_path):
         "nbclient.NotebookClient(notebook, timeout=300, kernel_name='python3').execute(cwd=sys.argv[2])\n"
         "print(sum('image' in str(o) for c in notebook.cells if c.cell_type == 'code' for o in c.outputs))\n"
     )
-    words = [sys.executable, "-c", script, str(ROOT / "notebooks" / "figure4.ipynb"), str(tmp_path)]
+    words = [sys.executable, "-c", script, str(ROOT / "notebooks" / "parameters.ipynb"), str(tmp_path)]
     own = environment(PNA_FIGURES=str(tmp_path / "figures"))
     run = subprocess.run(words, capture_output=True, text=True, env=own, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == 2  # the figure, and the reader's own comparison
-    assert (tmp_path / "figures" / "figure4b_released.pdf").exists()
+    assert (tmp_path / "figures" / "parameters_released.pdf").exists()

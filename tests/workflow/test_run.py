@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -50,20 +51,34 @@ def test_the_default_on_a_cpu_trains_what_is_not_recorded(workflow):
     assert "14 x train" in output
 
 
-def test_trains_what_is_missing_draws_and_then_has_nothing_to_do(prepared):
+def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_it(prepared, two_missing, tmp_path):
+    """PNA_KILLS kills; two by default."""
     workflow, cells = prepared
+    start = time.monotonic()
     code, output = workflow.run(*MOMENTS)
+    takes = time.monotonic() - start
     assert code == 0, output
     assert "[2/2] done: notebook moments" in output
     assert "All steps succeeded." in output
     facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
     assert facts["missing"] == []
     assert {str(cell) for cell in cells} <= {cell["cell"] for cell in facts["cells"]}
-    before = numbers(workflow.folder)
+    undisturbed = numbers(workflow.folder)
     code, output = workflow.run(*MOMENTS)
     assert code == 0, output
     assert "done:" not in output
-    assert numbers(workflow.folder) == before
+    assert numbers(workflow.folder) == undisturbed
+
+    other = Workflow(tmp_path / "killed")
+    shutil.copytree(two_missing[0], other.folder / "results")
+    rng = random.Random(0)
+    for _ in range(int(os.environ.get("PNA_KILLS", "2"))):
+        process = other.start(*MOMENTS)
+        time.sleep(rng.uniform(0.1, 0.9) * takes)
+        other.kill(process)
+    code, output = other.run(*MOMENTS)
+    assert code == 0, output
+    assert numbers(other.folder) == undisturbed
 
 
 def test_a_failed_training_stops_no_other_and_is_named(prepared):
@@ -83,27 +98,6 @@ def test_a_failed_training_stops_no_other_and_is_named(prepared):
     assert code == 0, output
     facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
     assert facts["missing"] == []
-
-
-def test_random_kills_change_nothing(prepared, tmp_path_factory, two_missing):
-    """PNA_KILLS of them; three by default."""
-    import shutil
-
-    workflow, _ = prepared
-    undisturbed = Workflow(tmp_path_factory.mktemp("undisturbed"))
-    shutil.copytree(two_missing[0], undisturbed.folder / "results")
-    start = time.monotonic()
-    code, output = undisturbed.run(*MOMENTS)
-    assert code == 0, output
-    takes = time.monotonic() - start
-    rng, kills = random.Random(0), int(os.environ.get("PNA_KILLS", "3"))
-    for _ in range(kills):
-        process = workflow.start(*MOMENTS)
-        time.sleep(rng.uniform(0.1, 0.9) * takes)
-        workflow.kill(process)
-    code, output = workflow.run(*MOMENTS)
-    assert code == 0, output
-    assert numbers(workflow.folder) == numbers(undisturbed.folder)
 
 
 def test_two_at_once_are_refused(workflow):

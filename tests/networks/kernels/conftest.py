@@ -22,7 +22,7 @@ def cuda(monkeypatch):
     for module in (recurrence, set2set.cuda):
         monkeypatch.setattr(module, "available", lambda x: True)
         monkeypatch.setattr(module, "compiled", emulation.compiled)
-    monkeypatch.setattr(recurrence, "shared_memory", lambda device: H200)
+        monkeypatch.setattr(module, "shared_memory", lambda device: H200)
 
 
 @pytest.fixture

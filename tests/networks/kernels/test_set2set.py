@@ -9,10 +9,10 @@ from pna.networks.layers import Set2Set
 
 pytestmark = pytest.mark.usefixtures("cuda")
 
-R, G, H = 2, 21, 16  # two blocks for each replica, of which the second has graphs that are not there
+R, G = 2, 21  # two blocks for each replica, of which the second has graphs that are not there
 
 
-def replicas(dtype, device):
+def replicas(dtype, device, H):
     torch.manual_seed(0)
     modules = [Set2Set(H) for _ in range(R)]
     for parameter in (p for module in modules for p in module.parameters()):
@@ -32,7 +32,7 @@ class Fused(torch.nn.Module):
 
 def results(x, g, fused):
     """The output and the gradients of x and of all weights, for R replicas."""
-    module, weights = replicas(x.dtype, x.device)
+    module, weights = replicas(x.dtype, x.device, x.shape[-1])
     weights = {name: w.requires_grad_() for name, w in weights.items()}
     x = x.clone().requires_grad_()
     called = Fused(module) if fused else module
@@ -41,8 +41,8 @@ def results(x, g, fused):
     return [t.detach().cpu().double() for t in (out, *grads)]
 
 
-@pytest.mark.parametrize("N", [1, 15, 24, 32])
-def test_same_as_the_plain_module(N, device):
+@pytest.mark.parametrize(("N", "H"), [(1, 16), (15, 16), (24, 16), (32, 16), (1, 20), (24, 20), (13, 32), (7, 8)])
+def test_same_as_the_plain_module(N, H, device):
     torch.manual_seed(1)
     x, g = torch.randn(R, G, N, H), torch.randn(R, G, 2 * H)
     expected = results(x.double(), g.double(), fused=False)
@@ -50,7 +50,8 @@ def test_same_as_the_plain_module(N, device):
         assert (b - a).norm() <= (1e-5 if k == 0 else 1e-4) * a.norm()
 
 
-def test_same_bits_every_time(device):
+@pytest.mark.parametrize("H", [16, 20])
+def test_same_bits_every_time(H, device):
     torch.manual_seed(1)
     x, g = torch.randn(R, G, 7, H, device=device), torch.randn(R, G, 2 * H, device=device)
     assert all(torch.equal(a, b) for a, b in zip(*(results(x, g, fused=True) for _ in range(2)), strict=True))
@@ -59,8 +60,8 @@ def test_same_bits_every_time(device):
 def test_large_features(device):
     """Attention is all on one node, and the exponentials of the others' logits are zeros."""
     torch.manual_seed(1)
-    x = 100 * torch.randn(R, G, 20, H, device=device)
-    module, weights = replicas(torch.float32, device)
+    x = 100 * torch.randn(R, G, 20, 16, device=device)
+    module, weights = replicas(torch.float32, device, 16)
     with torch.no_grad():
         out = vmap(lambda w, x: functional_call(Fused(module), w, (x,)))(weights, x)
     assert out.isfinite().all()

@@ -1,28 +1,29 @@
 // All steps of Set2Set backward, and the gradients of the weights: see readout.cuh.
 
 struct Shared {
-  alignas(16) float forward[2][2][4 * THREADS];  // what each thread wants of the matrices
-  float backward[2][2][4 * THREADS];
+  alignas(16) float forward[2][CHUNKS][2][4 * THREADS];  // what each thread wants of the matrices
+  float backward[2][CHUNKS][2][4 * THREADS];
   float bias[4 * THREADS];
   float inputs[2][2][TILE];        // state and read of a step and of the one before it
   float others[2][KEPT - MEMORY];  // their memories and factors
-  float d_gates[WARPS][TILE];
+  float d_gates[WARPS][GRAPHS * 16];
   float parts[WARPS][2][TILE];  // of the gradients of state and read, by the features of the gates
   float d_state[TILE], d_read[TILE];
 };
 
 // What `product` wants for the gradient of the state (half 0) or the read (half 1), of two features of each four.
-INLINE float4 backward_weights(const float *weights, int half, int pair) {
-  int in = 4 * (thread_g() >> 1) + 2 * pair + (thread_g() & 1);
+INLINE float4 backward_weights(const float *weights, int half, int pair, int chunk) {
+  int in = 16 * chunk + 4 * (thread_g() >> 1) + 2 * pair + (thread_g() & 1);
   const float *place = weights + 4 * half * HH + thread_feature() * H + in;
   return make_float4(place[0], place[HH], place[2 * HH], place[3 * HH]);
 }
 
 INLINE void load_weights(Shared &shared, const float *weights, const float *bias) {
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    *(float4 *)(shared.forward[i >> 1][i & 1] + 4 * threadIdx.x) = forward_weights(weights, i >> 1, i & 1);
-    *(float4 *)(shared.backward[i >> 1][i & 1] + 4 * threadIdx.x) = backward_weights(weights, i >> 1, i & 1);
+  for (int i = 0; i < 4 * CHUNKS; i++) {
+    const int half = i & 1, pair = i >> 1 & 1, chunk = i >> 2;
+    *(float4 *)(shared.forward[half][chunk][pair] + 4 * threadIdx.x) = forward_weights(weights, half, pair, chunk);
+    *(float4 *)(shared.backward[half][chunk][pair] + 4 * threadIdx.x) = backward_weights(weights, half, pair, chunk);
   }
   *(float4 *)(shared.bias + 4 * threadIdx.x) = bias_of(bias);
 }
@@ -30,7 +31,9 @@ INLINE void load_weights(Shared &shared, const float *weights, const float *bias
 // What is kept of a step comes to shared memory, by all threads, while they do something else. Even steps have one
 // place, odd steps the other. Before the first step all are zeros.
 INLINE void load_step(Shared &shared, const float *kept, int step) {
-  float *input = shared.inputs[step & 1][threadIdx.x / 64] + at(threadIdx.x / 4 % GRAPHS, 4 * thread_t());
+  const int quarters = H / 4;
+  float *input = shared.inputs[step & 1][threadIdx.x / (GRAPHS * quarters)];
+  input += at(threadIdx.x / quarters % GRAPHS, threadIdx.x % quarters * 4);
   float *other = shared.others[step & 1] + 4 * threadIdx.x;
   const bool two = threadIdx.x < (KEPT - MEMORY) / 4;
   if (step < 0) {
@@ -46,10 +49,11 @@ INLINE void load_step(Shared &shared, const float *kept, int step) {
 INLINE Gates gates_of(const Shared &shared, const float (&inputs)[2][TILE]) {
   Gates gates = gates_of(get4(shared.bias + 4 * threadIdx.x));
 #pragma unroll 1  // registers are dear
-  for (int half = 0; half < 2; half++) {
-    Split<8> rows = rows_of(inputs[half]);
+  for (int k = 0; k < 2 * CHUNKS; k++) {
+    Split<8> rows = rows_of(inputs[k / CHUNKS], k % CHUNKS);
 #pragma unroll
-    for (int i = 0; i < 2; i++) product(gates.v[i], rows, get4(shared.forward[half][i] + 4 * threadIdx.x));
+    for (int i = 0; i < 2; i++)
+      product(gates.v[i], rows, get4(shared.forward[k / CHUNKS][k % CHUNKS][i] + 4 * threadIdx.x));
   }
   return gates;
 }
@@ -91,14 +95,15 @@ INLINE void lstm_backward(
 // This warp's part of the gradients of state and read.
 INLINE void inputs_backward(Shared &shared, const Split<8> &d) {
 #pragma unroll 1  // registers are dear
-  for (int half = 0; half < 2; half++) {
+  for (int n = 0; n < 2 * CHUNKS; n++) {
+    const int half = n / CHUNKS, chunk = n % CHUNKS;
     float c[2][4] = {};
 #pragma unroll
-    for (int i = 0; i < 2; i++) product(c[i], d, get4(shared.backward[half][i] + 4 * threadIdx.x));
+    for (int i = 0; i < 2; i++) product(c[i], d, get4(shared.backward[half][chunk][i] + 4 * threadIdx.x));
 #pragma unroll
     for (int k = 0; k < 2; k++) {
       float row[4] = {c[0][2 * k], c[0][2 * k + 1], c[1][2 * k], c[1][2 * k + 1]};
-      put4(shared.parts[thread_warp()][half] + at(thread_g(), 4 * thread_t()) + k * EIGHT, row);
+      put4(shared.parts[thread_warp()][half] + at(thread_g(), 16 * chunk + 4 * thread_t()) + k * EIGHT, row);
     }
   }
 }
@@ -127,16 +132,17 @@ INLINE Pair sum_of_parts(const Shared &shared, int half) {
   return sum;
 }
 
-// Rows are this warp's four features of each gate, columns half the features of the state or of the read.
-INLINE void weights_backward(float (&sums)[2][2][4], const float *d_gates, const float (&inputs)[2][TILE]) {
+// Rows are this warp's four features of each gate, columns eight features of the state or of the read.
+INLINE void weights_backward(float (&sums)[2][2 * CHUNKS][4], const float *d_gates, const float (&inputs)[2][TILE]) {
   float columns[8];
-  columns_of(columns, d_gates);
+  columns_of<16>(columns, d_gates, 0);
   Split<8> d = split(columns);
 #pragma unroll
-  for (int half = 0; half < 2; half++) {
-    columns_of(columns, inputs[half]);
-    product(sums[half][0], d, make_float4(columns[0], columns[1], columns[2], columns[3]));
-    product(sums[half][1], d, make_float4(columns[4], columns[5], columns[6], columns[7]));
+  for (int k = 0; k < 2 * CHUNKS; k++) {
+    float(*sum)[4] = sums[k / CHUNKS] + 2 * (k % CHUNKS);
+    columns_of(columns, inputs[k / CHUNKS], k % CHUNKS);
+    product(sum[0], d, make_float4(columns[0], columns[1], columns[2], columns[3]));
+    product(sum[1], d, make_float4(columns[4], columns[5], columns[6], columns[7]));
   }
 }
 
@@ -150,10 +156,10 @@ INLINE void put_nodes(float *grad_x, const Vector (&d_nodes)[NODES], int first, 
   }
 }
 
-INLINE void put_weights(float *place, const float (&sums)[2][2][4]) {
+INLINE void put_weights(float *place, const float (&sums)[2][2 * CHUNKS][4]) {
 #pragma unroll
-  for (int i = 0; i < 8; i++) {
-    int half = i >> 2, columns = i >> 1 & 1, row = thread_g() + 8 * (i & 1), out = 4 * thread_warp() + (row >> 2);
+  for (int i = 0; i < 8 * CHUNKS; i++) {
+    int half = i >> 1 & 1, columns = i >> 2, row = thread_g() + 8 * (i & 1), out = 4 * thread_warp() + (row >> 2);
     const float *sum = sums[half][columns] + 2 * (i & 1);
     put2(place + (4 * half + (row & 3)) * HH + out * H + 8 * columns + 2 * thread_t(), {sum[0], sum[1]});
   }
@@ -180,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_backward
   load_step(shared, kept, N - 1);
   load_step(shared, kept, N - 2);
   load_grad(shared, grad + (size_t)r * G * 2 * H, first, G);
-  float d_memory[2] = {}, of_weights[2][2][4] = {}, of_bias[4] = {};
+  float d_memory[2] = {}, of_weights[2][2 * CHUNKS][4] = {}, of_bias[4] = {};
   await_copies();
   __syncthreads();
 #pragma unroll 1
@@ -190,8 +196,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_backward
     Pair d_read = sum_of_parts(shared, 1);
     put2(shared.d_read + own_place, d_read);
     Pair read = get2(shared.inputs[now][1] + own_place);
-    float mean = sum_of_nodes(read.x * d_read.x + read.y * d_read.y);
-    mean += from_lane(mean, 4);
+    float mean = sum_of_features(sum_of_nodes(read.x * d_read.x + read.y * d_read.y));
     warp_barrier();
     Pair more = attention_backward(
         d_nodes, nodes, get_vector(shared.inputs[now][0]), get_vector(shared.d_read),
@@ -207,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_backward
     load_step(shared, kept, step - 2);
 #pragma unroll
     for (int i = 0; i < 2; i++)
-      put4(shared.d_gates[thread_warp()] + at(thread_g(), 4 * thread_t()) + i * EIGHT, d + 4 * i);
+      put4(shared.d_gates[thread_warp()] + at<16>(thread_g(), 4 * thread_t()) + i * 8 * 16, d + 4 * i);
 #pragma unroll
     for (int i = 0; i < 8; i++) of_bias[i & 3] += d[i];
     inputs_backward(shared, split(d));

@@ -4,15 +4,25 @@ struct Shared {
   alignas(16) float state[TILE], read[TILE];
 };
 
+INLINE void add_products(Gates &gates, const float *tile, const float4 (&w)[CHUNKS][2]) {
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    Split<8> rows = rows_of(tile, chunk);
+#pragma unroll
+    for (int i = 0; i < 2; i++) product(gates.v[i], rows, w[chunk][i]);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_forward(
     const float *x, const float *weights, const float *bias, float *out, float *steps, int G, int N) {
   const int r = blockIdx.y, first = blockIdx.x * GRAPHS;
   Shared &shared = shared_as<Shared>();
   Vector nodes[NODES];
   load_nodes(nodes, x + (size_t)r * G * N * H, first, G, N);
-  float4 w[2][2];
+  float4 w[2][CHUNKS][2];
 #pragma unroll
-  for (int i = 0; i < 4; i++) w[i >> 1][i & 1] = forward_weights(weights + r * 8 * HH, i >> 1, i & 1);
+  for (int i = 0; i < 4 * CHUNKS; i++)
+    w[i & 1][i >> 2][i >> 1 & 1] = forward_weights(weights + r * 8 * HH, i & 1, i >> 1 & 1, i >> 2);
   const float4 biases = bias_of(bias + r * 4 * H);
   Gates gates = gates_of(biases);  // before the first step, state and read are zeros
   float memory[2] = {};
@@ -26,10 +36,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_forward(
       shared.state[at(thread_g(), thread_feature()) + i * EIGHT] = activated(gates, 3, i) * tanh_of(memory[i]);
     }
     __syncthreads();
-    Split<8> state_rows = rows_of(shared.state);  // of the next step's gates: they need not wait for the read
     gates = gates_of(biases);
-#pragma unroll
-    for (int i = 0; i < 2; i++) product(gates.v[i], state_rows, w[0][i]);
+    add_products(gates, shared.state, w[0]);  // of the next step's gates: they need not wait for the read
     Vector state = get_vector(shared.state);
     float attention[NODES];
     Pair factors = attend(attention, nodes, state, N);
@@ -46,9 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_forward(
       steps += gridDim.x * KEPT;
     }
     __syncthreads();
-    Split<8> read_rows = rows_of(shared.read);
-#pragma unroll
-    for (int i = 0; i < 2; i++) product(gates.v[i], read_rows, w[1][i]);
+    add_products(gates, shared.read, w[1]);
   }
   if (graph < G) {
     out += ((size_t)r * G + graph) * 2 * H + 2 * thread_j();

@@ -1,16 +1,16 @@
-// The readout Set2Set for H = 16: triton.py has the same in Triton, says what it computes, and names the tensors.
+// The readout Set2Set for H = 16 or 32: triton.py has the same in Triton, says what it computes, and names the tensors.
 // forward.cu or backward.cu follows on this, which they have in common, compiled at run time, one configuration at a
 // time.
 //
-// A block of four warps has 16 graphs of one replica, and does a step in two turns. The attention: eight threads have a
-// graph, each half the features of every fourth node, which stay in its registers from the first step to the last. The
+// A block of H / 4 warps has 16 graphs of one replica, and does a step in two turns. The attention: H / 2 threads have
+// a graph, each eight features of every fourth node, which stay in its registers from the first step to the last. The
 // LSTM: a warp has four features of all 16 graphs, so that its thread (g, t) has all gates of feature 4 warp + t of
 // graphs g and g + 8. Between the turns, vectors are exchanged through shared memory.
 
 constexpr int NODES = PNA_NODES;        // of a thread: a graph has more than 4 (NODES - 1), and 4 NODES at most
 constexpr int RESIDENT = PNA_RESIDENT;  // blocks that a multiprocessor shall hold
-constexpr int H = 16, HH = H * H;
-constexpr int GRAPHS = 16, WARPS = 4, THREADS = 32 * WARPS, TILE = GRAPHS * H;
+constexpr int H = PNA_H, HH = H * H, CHUNKS = H / 16;  // 16 or 32 features
+constexpr int GRAPHS = 16, WARPS = H / 4, THREADS = 32 * WARPS, TILE = GRAPHS * H;
 
 // What is kept of a step for a tile: its states, reads and memories (these as the threads have them), and of each graph
 // the greatest logit and the exponentials' factor, so that backward knows the attention from the logits alone.
@@ -28,10 +28,11 @@ INLINE void copy_later(float *shared, const float *global) {  // four numbers
 
 INLINE void await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+extern __shared__ float4 shared_memory[];
+
 template <class Shared>
 INLINE Shared &shared_as() {
-  __shared__ Shared shared;
-  return shared;
+  return *(Shared *)shared_memory;
 }
 #endif
 
@@ -41,22 +42,25 @@ INLINE void put2(float *place, Pair a) { *(Pair *)place = a; }
 
 // Where a graph's feature is in a tile in shared memory. Each graph has another order of its four quarters, so that
 // threads meet in no bank: neither those of one feature or quarter of many graphs, nor those of a whole graph.
-INLINE int at(int graph, int feature) { return graph * H + (feature ^ (graph & 2) << 2 ^ (graph & 4)); }
+template <int W = H>
+INLINE int at(int graph, int feature) {
+  return graph * W + (feature ^ (W == 32 ? (graph & 1) << 4 : 0) ^ (graph & 2) << 2 ^ (graph & 4));
+}
 
 constexpr int EIGHT = 8 * H;  // graphs further on, the order is the same
 
-// ---- The attention: thread j of the eight that have a graph ---------------------------------------------------------
+// ---- The attention: thread j of those that have a graph -------------------------------------------------------------
 
-INLINE int thread_graph() { return threadIdx.x >> 3; }
-INLINE int thread_j() { return threadIdx.x & 7; }
+INLINE int thread_graph() { return threadIdx.x / (H / 2); }
+INLINE int thread_j() { return threadIdx.x % (H / 2); }
 
-// Half the features of a node or graph: 0 … 7 or 8 … 15. The four with the thread's own, 2j and 2j + 1, are first: so
+// Eight features of a node or graph, from 8 ⌊j / 4⌋ on. The four with the thread's own, 2j and 2j + 1, are first: so
 // `scattered` need not ask which it shall send.
 struct Vector {
   float v[8];
 };
 
-INLINE int quarter(int k) { return (thread_j() & 4) * 2 + ((thread_j() & 2) * 2 ^ 4 * k); }
+INLINE int quarter(int k) { return (thread_j() >> 2) * 8 + ((thread_j() & 2) * 2 ^ 4 * k); }
 
 INLINE Vector get_vector(const float *tile) {
   Vector a;
@@ -86,6 +90,13 @@ INLINE float sum_of_nodes(float a) {
   return a + from_lane(a, 2);
 }
 
+// Over the threads that have different features of them.
+INLINE float sum_of_features(float a) {
+#pragma unroll
+  for (int apart = 4; apart < H / 2; apart *= 2) a += from_lane(a, apart);
+  return a;
+}
+
 INLINE float max_of_nodes(float a) {
   a = fmaxf(a, from_lane(a, 1));
   return fmaxf(a, from_lane(a, 2));
@@ -112,7 +123,7 @@ INLINE float dot(const Vector &a, const Vector &b) {
   float sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < 8; i++) sum += a.v[i] * b.v[i];
-  return sum + from_lane(sum, 4);  // the other features
+  return sum_of_features(sum);
 }
 
 INLINE void add(Vector &sum, float factor, const Vector &a) {
@@ -166,20 +177,21 @@ INLINE void product(float (&c)[4], const Split<8> &a, float4 b) {
   }
 }
 
-// Features 4t … 4t + 3 of graphs g and g + 8.
-INLINE Split<8> rows_of(const float *tile) {
+// Features 4t … 4t + 3 of a chunk of 16, of graphs g and g + 8.
+INLINE Split<8> rows_of(const float *tile, int chunk) {
   float rows[8];
 #pragma unroll
-  for (int i = 0; i < 2; i++) set4(rows + 4 * i, get4(tile + at(thread_g(), 4 * thread_t()) + i * EIGHT));
+  for (int i = 0; i < 2; i++) set4(rows + 4 * i, get4(tile + at(thread_g(), 16 * chunk + 4 * thread_t()) + i * EIGHT));
   return split(rows);
 }
 
-// Features g and g + 8 of graphs t, t + 4, t + 8 and t + 12: for sums over graphs.
-INLINE void columns_of(float (&columns)[8], const float *tile) {
+// Features g and g + 8 of a chunk, of graphs t, t + 4, t + 8 and t + 12: for sums over graphs.
+template <int W = H>
+INLINE void columns_of(float (&columns)[8], const float *tile, int chunk) {
 #pragma unroll
   for (int i = 0; i < 8; i++) {
     int feature = 8 * (i >> 2), graph = 4 * (i & 1);  // as `at` mixes them
-    columns[i] = tile[(at(thread_t(), thread_g()) ^ feature ^ graph) + (i & 3) * 4 * H];
+    columns[i] = tile[(at<W>(thread_t(), 16 * chunk + thread_g()) ^ feature ^ graph) + (i & 3) * 4 * W];
   }
 }
 
@@ -195,9 +207,9 @@ INLINE float4 bias_of(const float *bias) {
 INLINE Gates gates_of(float4 bias) { return {{{bias.x, bias.y, bias.x, bias.y}, {bias.z, bias.w, bias.z, bias.w}}}; }
 
 // What `product` wants of the matrices of the state (half 0) or of the read (half 1), for gates i, f or g, o.
-INLINE float4 forward_weights(const float *weights, int half, int pair) {
+INLINE float4 forward_weights(const float *weights, int half, int pair, int chunk) {
   int gate = 2 * pair + (thread_g() & 1), out = 4 * thread_warp() + (thread_g() >> 1);
-  return get4(weights + (4 * half + gate) * HH + out * H + 4 * thread_t());
+  return get4(weights + (4 * half + gate) * HH + out * H + 16 * chunk + 4 * thread_t());
 }
 
 INLINE float activated(const Gates &gates, int gate, int row) {
