@@ -20,6 +20,7 @@ __all__ = ["figure4a", "figure4b", "tested_on"]
 _SHORT = {
     "sssp": "SSSP",
     "connected": "Conn.",
+    "diameter": "Diam.",
     "spectral_radius": "Spec. rad.",
     "laplacian": "Laplacian",
     "eccentricity": "Eccentr.",

@@ -52,7 +52,7 @@ def _heading(axis: Axes, x: float, column: realworld.Column) -> None:
     text = "\n".join(
         [
             *column.title.replace("no edge features", "no edges").replace("edge features", "edges").split(", "),
-            column.metric,
+            column.metric.replace("accuracy", "acc."),
         ]
     )
     axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=SMALL)
