@@ -283,7 +283,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
-    _print_table({name: mean_log_errors(e, validation, tasks) for name, e in found.items()})
+    rows = {name: mean_log_errors(e, validation, tasks) for name, e in found.items()}
+    _print_table(rows, "five best" if len(seeds) > 1 else "one seed")
     return 0
 
 
@@ -298,9 +299,9 @@ def _print_seeds(run: Figure6Run, values: list[float]) -> None:
     print(table(("seed", "now", "recorded"), rows))
 
 
-def _print_table(rows: dict[str, list[float]]) -> None:
-    """Test sets by tasks: mean log10 MSE of the five best replicas by validation error."""
-    header = ("log10 MSE, five best", *(task.name for task in TASKS), "average")
+def _print_table(rows: dict[str, list[float]], of: str = "five best") -> None:
+    """Test sets by tasks: mean log10 MSE, as a rule of the five best replicas by validation error."""
+    header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
     print(table(header, lines))
 
