@@ -22,9 +22,13 @@ def kinds(tmp_path_factory):
 @pytest.mark.parametrize(("name", "kills"), [("training", 3), ("sweep", 2), ("data", 3)])
 def test_nothing_is_lost_different_or_left_over(kinds, tmp_path, name, kills):
     expected, takes = rounds.undisturbed(kinds[name], tmp_path / "undisturbed")
-    found = rounds.killed(kinds[name], tmp_path / "killed", random.Random(0), kills, expected, takes)
+    for sooner in range(20):  # on a busy machine a call may end before it is killed: then sooner
+        folder = tmp_path / f"killed-{sooner}"
+        found = rounds.killed(kinds[name], folder, random.Random(0), kills, expected, takes / 2**sooner)
+        assert (found["lost"], found["different"], found["left over"]) == (0, 0, 0)
+        if found["kills"]:
+            break
     assert 0 < found["kills"] <= kills
-    assert (found["lost"], found["different"], found["left over"]) == (0, 0, 0)
 
 
 @forks
