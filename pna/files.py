@@ -56,14 +56,19 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
-    """What write_tensors wrote; a file that is cut off, altered or something else raises a ValueError that names it."""
-    from safetensors import SafetensorError, safe_open
+    """What write_tensors wrote; a file that is cut off, altered or something else raises a ValueError that names it.
 
+    It is read at once: safetensors' own reader opens it twice, and another process may replace it in between.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = path.read_bytes()
     try:
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["pna"])
-            stated = facts.pop("sha256", None)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        facts = json.loads(header.get("__metadata__", {})["pna"])
+        stated = facts.pop("sha256", None)
     except (SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
             f"{path} is not a file that this package wrote whole ({error}); remove it to start anew"

@@ -5,6 +5,8 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -197,3 +199,27 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*a\.json"):
         write_json(tmp_path / "a.json", {})
+
+
+SWAP = """
+import os, sys
+first, second, path = sys.argv[1:]
+while True:
+    for other in (first, second):
+        os.link(other, path + ".new")
+        os.replace(path + ".new", path)
+"""
+
+
+def test_a_file_is_read_whole_while_another_process_replaces_it(tmp_path):
+    first, second, path = (tmp_path / name for name in "abx")
+    for k, one in enumerate((first, second)):
+        write_tensors(one, {name: torch.full((50,), float(k)) for name in "abcd"}, {"k": k})
+    path.write_bytes(first.read_bytes())
+    with subprocess.Popen([sys.executable, "-c", SWAP, first, second, path]) as swap:
+        try:
+            for _ in range(3000):
+                tensors, facts = read_tensors(path)
+                assert all((t == facts["k"]).all() for t in tensors.values())
+        finally:
+            swap.kill()
