@@ -14,6 +14,7 @@ import pytest
 
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
+    "report/test_collisions.py": "jupyter_client",
     "report/test_notebooks.py": "jupytext",
     "test_hosted.py": "flint",
     "test_package.py": "hatchling",
