@@ -12,7 +12,7 @@ from pna.multitask import DESCRIBED
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks import build
 from pna.report import growth
-from pna.report.depth import gain, has_rule, leads, scores_by_rule, section
+from pna.report.depth import FIVE, SIX, gain, has_rule, leads, scores_by_rule, section, trained_gain
 from pna.report.draw import files_of
 from pna.report.figures import depth
 from pna.report.runs import runs_of
@@ -59,6 +59,19 @@ def test_the_section_has_the_answers_and_what_is_missing(results):
     missing = text[text.index("not recorded yet:") :]
     assert "MPNN (max) (⌊N/2⌋ ± ⌊N/4⌋ at random)" in missing
     assert "PNA (⌊N/2⌋ ± ⌊N/4⌋ at random)" not in missing
+
+
+def test_what_another_rule_gains_in_training(results):
+    write_six()  # under the cap PNA's errors are at 10^-2.3
+    told = {name: [-2.3] * 4 + [-3.5, -2.3] for name in levels("cap", 0)}  # the diameter alone is better
+    write_result("depth-diameter/described/pna/16", levels=told)
+    runs = runs_of("depth", "described")
+    pair = runs.of("depth-diameter")["pna"], runs.of("extrapolation")["pna"]
+    assert [one.value for one in trained_gain(*pair, SIX)] == pytest.approx([-0.2] * 9)
+    assert [one.value for one in trained_gain(*pair, FIVE)] == pytest.approx([0.0] * 9)
+    text = text_of(section("recorded"))
+    assert re.search(r"PNA, diameter six tasks (−0.20 \S+ … \S+ ){9}9 of 9", text)
+    assert re.search(r"PNA, diameter without the diameter .* 0 of 9", text)
 
 
 def test_drawn_with_what_is_recorded(results):
