@@ -192,6 +192,8 @@ def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys
     assert evaluate(SMOKE) == 0
     run = Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
     expected = [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
-    assert numbers(capsys.readouterr().out)[-2:] == expected
+    out = capsys.readouterr().out
+    assert numbers(out)[-2:] == expected
+    assert float(re.search(r"as recorded, to (\S+) of an error", out)[1]) < 1e-4
     assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err
