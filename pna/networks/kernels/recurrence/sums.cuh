@@ -54,7 +54,11 @@ struct Sums {
   float dense[DENSE][4], combined[COMBINED_M * COMBINED_N][4], projections[PROJECTIONS_M * PROJECTIONS_N][4];
 };
 
-INLINE int role() { return threadIdx.x / 32 % 4; }
+// Warps whose numbers are equal modulo four share a scheduler: that of the most work is another one in the second half.
+INLINE int role() {
+  int warp = threadIdx.x / 32;
+  return warp % 4 ^ (warp / 4 & warp / 2 & 1);
+}
 
 template <int COUNT>
 INLINE void clear(float (&c)[COUNT][4]) {
