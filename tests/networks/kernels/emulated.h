@@ -69,10 +69,11 @@ struct Warp {
   Barrier barrier;
 };
 
-static Barrier block_barrier;
+static Barrier block_barrier, half_barriers[8];
 static std::vector<Warp> warps;
 
 static void __syncthreads() { block_barrier.wait(fibers.size()); }
+static void sync_half() { half_barriers[threadIdx.x / 128].wait(128); }
 static void __syncwarp() {}
 static void prefetch(const float *) {}
 

@@ -191,7 +191,7 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   __syncthreads();
   sum_dense(sums, tile);
   Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
-  __syncthreads();
+  sync_half();
   if (layer > 0) prefetch_kept(states, layer - 1);
   Received received = coefficients(all, tile, T, bias, factors, nodes);
   __syncthreads();
@@ -218,6 +218,6 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
   towers_back(down, sent_p, T + SENDER * BLOCK);
   towers_back(down, sent_q, T + RECEIVER * BLOCK);
-  __syncthreads();
+  sync_half();
   sum_projections(sums, tile);
 }

@@ -12,6 +12,12 @@ constexpr int STRIDE = PNA_PLANES * H;                                         /
 constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
 static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
 
+// The rows of a half, 64, are written and summed by its own four warps: where no others read them, these wait for each
+// other alone.
+#ifndef EMULATED
+INLINE void sync_half() { asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x / 128) : "memory"); }
+#endif
+
 INLINE constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
 
 // c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
