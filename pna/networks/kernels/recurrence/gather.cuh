@@ -34,7 +34,7 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
   float sums[POWERS][F] = {};
   for (int k = 0; k < degree; k++) {
     float m[F];
-    get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+    get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
 #pragma unroll
     for (int c = 0; c < F; c++) {
       float mean = first[c] + away[c], deviation = PNA_ROUNDED ? m[c] - mean : m[c] - first[c] - away[c];
@@ -60,7 +60,7 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   for (int pass = 0; pass < 2; pass++)
     for (int k = 0; k < degree; k++) {
       float m[F];
-      get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+      get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
 #pragma unroll
       for (int c = 0; c < 2 * F; c++) {
         const int n = c / F, f = c % F;
@@ -94,7 +94,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
     float m[2][F], e[2][F];
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-      int j = neighbour(two, n) * STRIDE + F * thread_t();
+      int j = at_row(neighbour(two, n), STRIDE);
       if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
       if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
     }
@@ -215,7 +215,7 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < nodes.degree[i]; k++) {
       float m[F];
-      get_n<F>(m, plane + neighbour(nodes.list[i][k >> 2], k & 3) * STRIDE + F * thread_t());
+      get_n<F>(m, plane + at_row(neighbour(nodes.list[i][k >> 2], k & 3), STRIDE));
 #pragma unroll
       for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
     }

@@ -62,17 +62,26 @@ struct Rows {
 
 INLINE Rows zeros() { return {}; }
 
-// The thread's part of an array with `stride` numbers for each row of the tile.
+// Where the thread's tower of a row begins, in an array with `stride` numbers for each row of the tile. PNA's backward
+// pass turns the towers of 16 features, by as many as the row's number has modulo four: so the sums over nodes, for which
+// a warp reads four rows at a time, find each in other banks.
+constexpr bool TURNED = F == 4 && !GCN && !GAT && !GIN;
+
+INLINE int at_row(int row, int stride) {
+  return row * stride + F * (TURNED && stride == PNA_PLANES * H ? thread_t() ^ (row & 3) : thread_t());
+}
+
+// The thread's part of such an array.
 INLINE Rows get(const float *base, int stride = H) {
   Rows rows;
-  base += warp_row() * stride + F * thread_t();
+  base += at_row(warp_row(), stride);
   get_n<F>(rows.v, base);
   get_n<F>(rows.v + F, base + 8 * stride);
   return rows;
 }
 
 INLINE void put(float *base, const Rows &rows, int stride = H) {
-  base += warp_row() * stride + F * thread_t();
+  base += at_row(warp_row(), stride);
   put_n<F>(base, rows.v);
   put_n<F>(base + 8 * stride, rows.v + F);
 }

@@ -162,7 +162,7 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
 // One pass over the receivers of the thread's node i.
 INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
   Sent sent = {};
-  const float *own = tile + (warp_row() + 8 * i) * STRIDE + F * thread_t();
+  const float *own = tile + at_row(warp_row() + 8 * i, STRIDE);
   float m[F], p[F], e[F], centre[F];
   get_n<F>(m, own + P);
   get_n<F>(e, own + (SWAP ? Q : P));
@@ -173,7 +173,7 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
     unsigned four = nodes.list[i][k >> 2];
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), m, p, e);
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + at_row(neighbour(four, n), STRIDE), m, p, e);
   }
   return sent;
 }

@@ -20,6 +20,11 @@ INLINE void sync_half() { asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x
 
 INLINE constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
 
+// Where column c of the plane of a row lies, or tower t of it, as the thread's rows below are turned (layer.cuh).
+INLINE int turned(int c) { return TURNED ? c ^ F * thread_t() : c; }
+
+INLINE int turned_tower(int t) { return F * (TURNED ? t ^ thread_t() : t); }
+
 // c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
 // left(row, j) is number 8j + g of A's row, j < 2M, and right(row, n) number 8n + g of B's.
 template <int M, int N, class Left, class Right>
@@ -79,10 +84,10 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
 #pragma unroll
   for (int n = 0; n < N; n++) {
     int column = 8 * n + thread_g();
-    columns[n] = column < H ? one + column : BOTH && column < 2 * H ? two + column - H : -1;
+    columns[n] = column < H ? one + turned(column) : BOTH && column < 2 * H ? two + turned(column - H) : -1;
   }
   outer<DENSE_M, N>(
-      c, [=](int row, int j) { return tile[row * STRIDE + of + 8 * j + thread_g()]; },
+      c, [=](int row, int j) { return tile[row * STRIDE + of + turned(8 * j + thread_g())]; },
       [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
 }
 
@@ -110,7 +115,7 @@ INLINE void sum_dense(Sums &s, const float *tile) {
 // messages, which shifts mean, extremes and their soft forms, is added here; the factors of a node without neighbours
 // are zero.
 INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
-  const float *base = tile + F * role();
+  const float *base = tile + turned_tower(role());
   int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
   float of_M[2 * COMBINED_M], shifting[2 * COMBINED_M];
 #pragma unroll
@@ -141,7 +146,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
 // Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
 // columns of B: the F features that the tower is given, and a one.
 INLINE void sum_projections(Sums &s, const float *tile) {
-  const float *base = tile + F * role();
+  const float *base = tile + turned_tower(role());
   int at[2 * PROJECTIONS_M];
 #pragma unroll
   for (int j = 0; j < 2 * PROJECTIONS_M; j++) {
