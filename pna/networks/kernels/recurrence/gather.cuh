@@ -89,6 +89,8 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
   float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
+  if (OTHERS && degree > 0) get_n<F>(first, p + at_row(neighbour(list[0], 0), STRIDE));
+#pragma unroll 1
   for (int k = 0; k < degree; k += 2) {
     unsigned two = list[k >> 2] >> 8 * (k & 2);
     float m[2][F], e[2][F];
@@ -98,25 +100,25 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
       if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
       if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
     }
-    if (k == 0 && OTHERS)
-#pragma unroll
-      for (int c = 0; c < F; c++) first[c] = m[0][c];
-    bool second = k + 1 < degree;
+    const float second = k + 1 < degree ? 1.0f : 0.0f;  // a factor: the compiler would make it two ways through the loop
 #pragma unroll
     for (int c = 0; c < F; c++) {
       if (OTHERS) {
-        float difference = m[0][c] - first[c], other = second ? m[1][c] - first[c] : 0.0f;
-        total[c] += difference + other;
-        squares[c] += difference * difference + other * other;
+        float difference = m[0][c] - first[c], other = m[1][c] - first[c], counted = second * other;
+        total[c] += difference + counted;
+        squares[c] += difference * difference;
+        squares[c] += counted * other;
         if (ORDER > 0) far[c] = fmaxf(far[c], fmaxf(fabsf(difference), fabsf(other)));
       }
       if (EXTREMES) {
         float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
         float larger = fmaxf(one, two), smaller = fminf(one, two);
         if (COUNTS) {
-          float many = second && one == two ? 2.0f : 1.0f;
-          tops[c] = larger > top[c] ? many : tops[c] + (larger == top[c] ? many : 0.0f);
-          lows[c] = smaller < low[c] ? many : lows[c] + (smaller == low[c] ? many : 0.0f);
+          float many = one == two ? 1.0f + second : 1.0f;
+          if (larger > top[c]) tops[c] = 0.0f;
+          if (larger >= top[c]) tops[c] += many;
+          if (smaller < low[c]) lows[c] = 0.0f;
+          if (smaller <= low[c]) lows[c] += many;
         }
         top[c] = fmaxf(top[c], larger);
         low[c] = fminf(low[c], smaller);

@@ -143,8 +143,8 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
     for (int n = ORDER - 3; n >= 0; n--) sum = (sum + curves[n][c]) * away;
     if (ORDER > 0) sent.p[c] += sum * away;
     if (STD >= 0) sent.p[c] += steep[c] * away;
-    if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
-    if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
+    if (MAX >= 0 && is_top[c] == e[c]) extreme[c] += top[c];
+    if (MIN >= 0 && is_low[c] == e[c]) extreme[c] += low[c];
   }
 #pragma unroll
   for (int k = 0; k < 2; k++) {
