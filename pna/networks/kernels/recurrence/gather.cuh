@@ -125,12 +125,13 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
       }
     }
   }
-  float share = 1.0f / fmaxf(degree, 1), away[F], inverse_unit[F];
+  float share = inverse(fmaxf(degree, 1)), away[F], inverse_unit[F];
 #pragma unroll
   for (int c = 0; c < F; c++) {
     away[c] = total[c] * share;
     all.mean.v[F * i + c] = first[c] + away[c];
-    all.deviation.v[F * i + c] = degree > 0 ? sqrtf(fmaxf(squares[c] * share - away[c] * away[c], 0.0f) + EPS) : 0.0f;
+    float variance = fmaxf(squares[c] * share - away[c] * away[c], 0.0f) + EPS;
+    all.deviation.v[F * i + c] = degree > 0 ? square_root(variance) : 0.0f;
     all.top.v[F * i + c] = degree > 0 ? top[c] : 0.0f;
     all.low.v[F * i + c] = degree > 0 ? low[c] : 0.0f;
     all.tops.v[F * i + c] = tops[c];

@@ -54,7 +54,7 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   for (int i = 0; i < 2; i++) {
     degree[i] = nodes.degree[i];
     once[i] = nodes.degree[i] > 0 ? 1.0f : 0.0f;
-    share[i] = once[i] / fmaxf(degree[i], 1.0f);
+    share[i] = once[i] * inverse(fmaxf(degree[i], 1.0f));
   }
   if (MEAN >= 0) {
     Rows g = of_aggregate(grads, T, MEAN);
