@@ -258,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
                 nodes, {V, N}, sums, to);
       break;
     } else {
-      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
+      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, nodes, sums, x, states, layer);
     }
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) grad.v[i] = down.v[i] + ended.v[i];

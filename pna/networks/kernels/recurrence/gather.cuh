@@ -20,6 +20,12 @@ INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) 
 
 INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
+struct Words {  // the first of each list, asked for long before they are needed
+  unsigned first[2];
+};
+
+INLINE Words first_words(const Nodes &nodes) { return {{ask(nodes.list[0]), ask(nodes.list[1])}}; }
+
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
   Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
@@ -85,14 +91,16 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
 // Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
 // neighbour to the end of the word: only sums and counts would notice.
 template <bool COUNTS, int STRIDE>
-INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree) {
+INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree,
+                        unsigned word) {
   float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
-  if (OTHERS && degree > 0) get_n<F>(first, p + at_row(neighbour(list[0], 0), STRIDE));
+  if (OTHERS && degree > 0) get_n<F>(first, p + at_row(neighbour(word, 0), STRIDE));
 #pragma unroll 1
   for (int k = 0; k < degree; k += 2) {
-    unsigned two = list[k >> 2] >> 8 * (k & 2);
+    unsigned two = word >> 8 * (k & 2);
+    word = list[(k + 2) >> 2];  // of the next two; behind the last list there is one more
     float m[2][F], e[2][F];
 #pragma unroll
     for (int n = 0; n < 2; n++) {
@@ -147,10 +155,11 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.
 template <bool COUNTS, int STRIDE>
-INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes) {
+INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const Words &words) {
   Gathered all;
 #pragma unroll
-  for (int i = 0; i < 2; i++) gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i]);
+  for (int i = 0; i < 2; i++)
+    gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i], words.first[i]);
   __syncwarp();
   return all;
 }

@@ -46,6 +46,12 @@ constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
 extern __shared__ float4 shared_memory[];
 
 INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
+
+INLINE unsigned ask(const unsigned *place) {  // here, and not where it is first needed
+  unsigned word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(place));
+  return word;
+}
 #endif
 
 INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
@@ -68,7 +74,8 @@ INLINE Rows zeros() { return {}; }
 constexpr bool TURNED = F == 4 && !GCN && !GAT && !GIN;
 
 INLINE int at_row(int row, int stride) {
-  return row * stride + F * (TURNED && stride == PNA_PLANES * H ? thread_t() ^ (row & 3) : thread_t());
+  const int place = row * stride + F * thread_t();
+  return TURNED && stride == PNA_PLANES * H ? place ^ F * (row & 3) : place;
 }
 
 // The thread's part of such an array.
