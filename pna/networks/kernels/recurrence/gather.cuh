@@ -108,7 +108,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
       if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
       if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
     }
-    const float second = k + 1 < degree ? 1.0f : 0.0f;  // a factor: the compiler would make it two ways through the loop
+    const float second = k + 1 < degree ? 1.0f : 0.0f;  // of a condition the compiler makes two ways through the loop
 #pragma unroll
     for (int c = 0; c < F; c++) {
       if (OTHERS) {

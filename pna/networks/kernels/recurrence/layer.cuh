@@ -69,8 +69,8 @@ struct Rows {
 INLINE Rows zeros() { return {}; }
 
 // Where the thread's tower of a row begins, in an array with `stride` numbers for each row of the tile. PNA's backward
-// pass turns the towers of 16 features, by as many as the row's number has modulo four: so the sums over nodes, for which
-// a warp reads four rows at a time, find each in other banks.
+// pass has the four towers of a row in an order that its number, modulo four, decides: the sums over nodes read four
+// rows at a time, and find each in other banks.
 constexpr bool TURNED = F == 4 && !GCN && !GAT && !GIN;
 
 INLINE int at_row(int row, int stride) {

@@ -129,7 +129,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
   }
 #pragma unroll
   for (int n = 0; n < COMBINED_N; n++) {
-    scaler[n] = (8 * n + thread_g()) / F;
+    scaler[n] = (8 * n + thread_g()) / F < S ? (8 * n + thread_g()) / F : S - 1;  // the columns behind are not put
     output[n] = D_Y + (8 * n + thread_g()) % F;
   }
   outer<COMBINED_M, COMBINED_N>(
@@ -138,13 +138,11 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
         const float *here = base + row * STRIDE;
         return here[at[j]] + shifting[j] * (here[shift[j]] + of_M[j]);
       },
-      [=](int row, int n) {
-        return scaler[n] < S ? factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]] : 0.0f;
-      });
+      [=](int row, int n) { return factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]]; });
 }
 
 // Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
-// columns of B: the F features that the tower is given, and a one.
+// columns of B: the F features that the tower is given, and ones, of which the first is put.
 INLINE void sum_projections(Sums &s, const float *tile) {
   const float *base = tile + turned_tower(role());
   int at[2 * PROJECTIONS_M];
@@ -157,7 +155,7 @@ INLINE void sum_projections(Sums &s, const float *tile) {
       s.projections, [=](int row, int j) { return base[row * STRIDE + at[j]]; },
       [=](int row, int n) {
         int column = 8 * n + thread_g();
-        return column < F ? base[row * STRIDE + GIVEN + column] : column == F ? 1.0f : 0.0f;
+        return column < F ? base[row * STRIDE + GIVEN + column] : 1.0f;
       });
 }
 
