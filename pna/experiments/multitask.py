@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from pna.training.trainer import Settings, Trainer
 __all__ = ["PROFILES", "MultiTaskRun", "MultiTaskTrainer", "five_best", "mean_log_errors", "table_of", "task_errors"]
 
 GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
+PARTS = 2  # parts of the replicas on a GPU: while one is at its small kernels, another has the multiprocessors
 WEIGHT_DECAY = 1e-6  # the released code's: the paper gives none
 
 # The quick profile was found by trying, with an eye on the test errors, so that PNA as described learns all six tasks
@@ -61,7 +62,8 @@ class MultiTaskTrainer(Trainer):
             raise ValueError(
                 "this training was stopped within an epoch on a CPU: go on there, to the epoch's end at least"
             )
-        epoch = Recording(lambda: self._train_epoch(replicas), replicas.tensors().values())
+        works = [partial(self._train_epoch, part) for part in replicas.parts(PARTS)]
+        epoch = Recording(works, replicas.tensors().values())
         return lambda: epoch() or True
 
     def errors(self, theta: Tensor, state: Tensor, batch: GraphBatch, training: bool = False) -> Tensor:

@@ -172,7 +172,7 @@ class _Session:
 
 def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: torch.device) -> Callable[[], object]:
     """On a GPU a recording of `work`, elsewhere `work` itself."""
-    return Recording(work, changed) if device.type == "cuda" else work
+    return Recording([work], changed) if device.type == "cuda" else work
 
 
 def _mix(*numbers: int) -> int:

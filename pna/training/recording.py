@@ -1,7 +1,7 @@
 """Work on a GPU recorded once as a CUDA graph, and replayed: the host then launches one thing instead of thousands."""
 
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -10,23 +10,31 @@ __all__ = ["Recording"]
 
 
 class Recording:
-    """`work` recorded: a call replays it. What it changes while it is recorded, `changed`, is set back.
+    """`works` recorded: a call replays them, side by side. What they change meanwhile, `changed`, is set back.
 
-    The recording reads where tensors were: it holds `work`, so that none of them is freed.
+    None may read what another changes. The recording reads where tensors were: it holds `works`, so that none of them
+    is freed.
     """
 
-    def __init__(self, work: Callable[[], object], changed: Iterable[Tensor] = ()) -> None:
-        self.work, self.graph = work, torch.cuda.CUDAGraph()
+    def __init__(self, works: Sequence[Callable[[], object]], changed: Iterable[Tensor] = ()) -> None:
+        self.works, self.graph = works, torch.cuda.CUDAGraph()
         changed = list(changed)
         before = [t.clone() for t in changed]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # a first run outside the recording, so that libraries set themselves up
-            work()
+            for work in works:
+                work()
         torch.cuda.current_stream().wait_stream(stream)
         gc.collect()  # an older recording that is freed during this one would spoil it
+        streams = [torch.cuda.Stream() for _ in works]
         with torch.cuda.graph(self.graph):
-            work()
+            for work, stream in zip(works, streams, strict=True):
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    work()
+            for stream in streams:
+                torch.cuda.current_stream().wait_stream(stream)
         for t, old in zip(changed, before, strict=True):
             t.copy_(old)
 

@@ -80,6 +80,12 @@ class Replicas:
         """Some of the replicas, copied."""
         return type(self)(**{name: t[index] for name, t in self.tensors().items()})
 
+    def parts(self, count: int) -> list[Self]:
+        """The replicas in `count` parts, or as many as there are, which share their memory."""
+        count = min(count, len(self))
+        views = {name: t.tensor_split(count) for name, t in self.tensors().items()}
+        return [type(self)(**{name: t[k] for name, t in views.items()}) for k in range(count)]
+
     def put(self, index: Tensor, other: Self) -> None:
         """Overwrites some of the replicas."""
         for name, t in self.tensors().items():

@@ -52,6 +52,16 @@ def test_the_order_of_replicas_does_not_matter(small):
     assert_near(curves(small, "gin", order), curves(small, "gin", range(4))[:, order])
 
 
+def test_parts_trained_one_after_the_other_are_the_whole(small):
+    trainer, whole, replicas = small.trainer("gcn", epochs=EPOCHS), *(small.replicas("gcn", range(3)) for _ in range(2))
+    small.run(trainer, whole)
+    for part in replicas.parts(2):
+        small.run(trainer, part)
+    assert_near(replicas.best_theta, whole.best_theta)
+    assert replicas.epoch.tolist() == [EPOCHS] * 3
+    assert [len(part) for part in replicas.parts(5)] == [1, 1, 1]
+
+
 def test_replicas_of_one_task_beside_others_equal_those_among_their_like(small):
     mixed = curves(small, "gcn", [5] * 6, tasks=one_hot(range(6)))
     for task in (0, 4):

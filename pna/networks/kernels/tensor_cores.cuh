@@ -17,6 +17,19 @@ INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   return b;
 }
+
+INLINE float square_root(float a) {  // of a number that is not tiny
+  float b;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+  return b;
+}
+
+// Off by some 1e-7 of itself for each unit of a, which an activation, flat where a is large, reduces to its last bit.
+INLINE float exponential(float a) {
+  float b;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a * 1.4426950408889634f));
+  return b;
+}
 #endif
 
 INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
@@ -75,9 +88,9 @@ INLINE Split<N> split(const float (&a)[N]) {
   return s;
 }
 
-INLINE float sigmoid(float a) { return inverse(1.0f + expf(-fmaxf(a, -80.0f))); }
+INLINE float sigmoid(float a) { return inverse(1.0f + exponential(-fmaxf(a, -80.0f))); }
 
 INLINE float tanh_of(float a) {  // by the exponential of a negative number, so that it never overflows
-  float e = expf(-2 * fabsf(a));
+  float e = exponential(-2 * fabsf(a));
   return copysignf((1 - e) * inverse(1 + e), a);
 }

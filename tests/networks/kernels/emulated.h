@@ -26,6 +26,8 @@ static float4 *shared_memory;
 
 static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 static float inverse(float a) { return 1 / a; }
+static float square_root(float a) { return sqrtf(a); }
+static float exponential(float a) { return expf(a); }
 static float rsqrtf(float a) { return 1 / sqrtf(a); }
 static float __fdividef(float a, float b) { return a / b; }
 static int __float_as_int(float a) { int b; memcpy(&b, &a, 4); return b; }
@@ -69,12 +71,14 @@ struct Warp {
   Barrier barrier;
 };
 
-static Barrier block_barrier;
+static Barrier block_barrier, half_barriers[8];
 static std::vector<Warp> warps;
 
 static void __syncthreads() { block_barrier.wait(fibers.size()); }
+static void sync_half() { half_barriers[threadIdx.x / 128].wait(128); }
 static void __syncwarp() {}
 static void prefetch(const float *) {}
+static unsigned ask(const unsigned *place) { return *place; }
 
 static float tf32(float a) { return __int_as_float(__float_as_int(a) & -8192); }
 

@@ -207,6 +207,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   for (int layer = start; layer >= 0; layer--) {
     if (layer == start || layer < CONVOLUTIONS - 1) {
       const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
+      __syncthreads();
       if (GIN) load_transposed(T, tower_weights + k * HH, 1);
       else load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
       if (GIN) load(norm + SHIFT, norm_weights + k * 2 * H, 2 * H);
@@ -257,11 +258,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
                 nodes, {V, N}, sums, to);
       break;
     } else {
-      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, factors, nodes, sums, x, states, layer);
+      pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, nodes, sums, x, states, layer);
     }
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) grad.v[i] = down.v[i] + ended.v[i];
-    __syncthreads();
+    sync_half();
     if (layer < CONVOLUTIONS) {
       put_convolution(grad_convolutions, layer, sums);
       clear(sums.combined);

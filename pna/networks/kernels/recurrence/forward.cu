@@ -13,13 +13,14 @@ INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int 
 INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&factors)[S][2], const float *T,
                     const float *bias) {
   float *q = p + H;
+  Words words = first_words(nodes);
   Rows sender = zeros(), receiver = zeros();
   towers(sender, x, T + SENDER * BLOCK);
   towers(receiver, x, T + RECEIVER * BLOCK);
   put(p, sender, STRIDE);
   put(q, receiver, STRIDE);
   __syncthreads();
-  Gathered all = gather<false, STRIDE>(p, q, nodes);
+  Gathered all = gather<false, STRIDE>(p, q, nodes, words);
   Rows own_p = get(p, STRIDE), own_q = get(q, STRIDE), of_M = bias_rows(bias);
   Rows sums[S];
 #pragma unroll

@@ -20,6 +20,12 @@ INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) 
 
 INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
+struct Words {  // the first of each list, asked for long before they are needed
+  unsigned first[2];
+};
+
+INLINE Words first_words(const Nodes &nodes) { return {{ask(nodes.list[0]), ask(nodes.list[1])}}; }
+
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
   Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
@@ -34,7 +40,7 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
   float sums[POWERS][F] = {};
   for (int k = 0; k < degree; k++) {
     float m[F];
-    get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+    get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
 #pragma unroll
     for (int c = 0; c < F; c++) {
       float mean = first[c] + away[c], deviation = PNA_ROUNDED ? m[c] - mean : m[c] - first[c] - away[c];
@@ -60,7 +66,7 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   for (int pass = 0; pass < 2; pass++)
     for (int k = 0; k < degree; k++) {
       float m[F];
-      get_n<F>(m, p + neighbour(list[k >> 2], k & 3) * STRIDE + F * thread_t());
+      get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
 #pragma unroll
       for (int c = 0; c < 2 * F; c++) {
         const int n = c / F, f = c % F;
@@ -85,50 +91,55 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
 // Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
 // neighbour to the end of the word: only sums and counts would notice.
 template <bool COUNTS, int STRIDE>
-INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree) {
+INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree,
+                        unsigned word) {
   float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
+  if (OTHERS && degree > 0) get_n<F>(first, p + at_row(neighbour(word, 0), STRIDE));
+#pragma unroll 1
   for (int k = 0; k < degree; k += 2) {
-    unsigned two = list[k >> 2] >> 8 * (k & 2);
+    unsigned two = word >> 8 * (k & 2);
+    word = list[(k + 2) >> 2];  // of the next two; behind the last list there is one more
     float m[2][F], e[2][F];
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-      int j = neighbour(two, n) * STRIDE + F * thread_t();
+      int j = at_row(neighbour(two, n), STRIDE);
       if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
       if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
     }
-    if (k == 0 && OTHERS)
-#pragma unroll
-      for (int c = 0; c < F; c++) first[c] = m[0][c];
-    bool second = k + 1 < degree;
+    const float second = k + 1 < degree ? 1.0f : 0.0f;  // of a condition the compiler makes two ways through the loop
 #pragma unroll
     for (int c = 0; c < F; c++) {
       if (OTHERS) {
-        float difference = m[0][c] - first[c], other = second ? m[1][c] - first[c] : 0.0f;
-        total[c] += difference + other;
-        squares[c] += difference * difference + other * other;
+        float difference = m[0][c] - first[c], other = m[1][c] - first[c], counted = second * other;
+        total[c] += difference + counted;
+        squares[c] += difference * difference;
+        squares[c] += counted * other;
         if (ORDER > 0) far[c] = fmaxf(far[c], fmaxf(fabsf(difference), fabsf(other)));
       }
       if (EXTREMES) {
         float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
         float larger = fmaxf(one, two), smaller = fminf(one, two);
         if (COUNTS) {
-          float many = second && one == two ? 2.0f : 1.0f;
-          tops[c] = larger > top[c] ? many : tops[c] + (larger == top[c] ? many : 0.0f);
-          lows[c] = smaller < low[c] ? many : lows[c] + (smaller == low[c] ? many : 0.0f);
+          float many = one == two ? 1.0f + second : 1.0f;
+          if (larger > top[c]) tops[c] = 0.0f;
+          if (larger >= top[c]) tops[c] += many;
+          if (smaller < low[c]) lows[c] = 0.0f;
+          if (smaller <= low[c]) lows[c] += many;
         }
         top[c] = fmaxf(top[c], larger);
         low[c] = fminf(low[c], smaller);
       }
     }
   }
-  float share = 1.0f / fmaxf(degree, 1), away[F], inverse_unit[F];
+  float share = inverse(fmaxf(degree, 1)), away[F], inverse_unit[F];
 #pragma unroll
   for (int c = 0; c < F; c++) {
     away[c] = total[c] * share;
     all.mean.v[F * i + c] = first[c] + away[c];
-    all.deviation.v[F * i + c] = degree > 0 ? sqrtf(fmaxf(squares[c] * share - away[c] * away[c], 0.0f) + EPS) : 0.0f;
+    float variance = fmaxf(squares[c] * share - away[c] * away[c], 0.0f) + EPS;
+    all.deviation.v[F * i + c] = degree > 0 ? square_root(variance) : 0.0f;
     all.top.v[F * i + c] = degree > 0 ? top[c] : 0.0f;
     all.low.v[F * i + c] = degree > 0 ? low[c] : 0.0f;
     all.tops.v[F * i + c] = tops[c];
@@ -144,10 +155,11 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.
 template <bool COUNTS, int STRIDE>
-INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes) {
+INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const Words &words) {
   Gathered all;
 #pragma unroll
-  for (int i = 0; i < 2; i++) gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i]);
+  for (int i = 0; i < 2; i++)
+    gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i], words.first[i]);
   __syncwarp();
   return all;
 }
@@ -215,7 +227,7 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < nodes.degree[i]; k++) {
       float m[F];
-      get_n<F>(m, plane + neighbour(nodes.list[i][k >> 2], k & 3) * STRIDE + F * thread_t());
+      get_n<F>(m, plane + at_row(neighbour(nodes.list[i][k >> 2], k & 3), STRIDE));
 #pragma unroll
       for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
     }

@@ -46,6 +46,12 @@ constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
 extern __shared__ float4 shared_memory[];
 
 INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
+
+INLINE unsigned ask(const unsigned *place) {  // here, and not where it is first needed
+  unsigned word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(place));
+  return word;
+}
 #endif
 
 INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
@@ -62,17 +68,27 @@ struct Rows {
 
 INLINE Rows zeros() { return {}; }
 
-// The thread's part of an array with `stride` numbers for each row of the tile.
+// Where the thread's tower of a row begins, in an array with `stride` numbers for each row of the tile. PNA's backward
+// pass has the four towers of a row in an order that its number, modulo four, decides: the sums over nodes read four
+// rows at a time, and find each in other banks.
+constexpr bool TURNED = F == 4 && !GCN && !GAT && !GIN;
+
+INLINE int at_row(int row, int stride) {
+  const int place = row * stride + F * thread_t();
+  return TURNED && stride == PNA_PLANES * H ? place ^ F * (row & 3) : place;
+}
+
+// The thread's part of such an array.
 INLINE Rows get(const float *base, int stride = H) {
   Rows rows;
-  base += warp_row() * stride + F * thread_t();
+  base += at_row(warp_row(), stride);
   get_n<F>(rows.v, base);
   get_n<F>(rows.v + F, base + 8 * stride);
   return rows;
 }
 
 INLINE void put(float *base, const Rows &rows, int stride = H) {
-  base += warp_row() * stride + F * thread_t();
+  base += at_row(warp_row(), stride);
   put_n<F>(base, rows.v);
   put_n<F>(base + 8 * stride, rows.v + F);
 }

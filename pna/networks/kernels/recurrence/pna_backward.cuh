@@ -35,7 +35,7 @@ INLINE int soft_at(int k) { return SOFTS + (k == 1 && SOFTMAX >= 0 ? 2 * H : 0);
 // level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
 // the mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
 INLINE Received coefficients(const Gathered &all, float *tile, const float *T, const float *bias,
-                             const float (&factors)[S][2], const Nodes &nodes) {
+                             const float *of_rows, const Nodes &nodes) {
   if (MEAN >= 0) put(tile + MEAN * H, all.mean, STRIDE);
   if (STD >= 0) put(tile + STD * H, all.deviation, STRIDE);
   if (MAX >= 0) put(tile + MAX * H, all.top, STRIDE);
@@ -48,13 +48,16 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   Rows grads[S], level = zeros();
   Received received = {zeros(), zeros()};
 #pragma unroll
-  for (int s = 0; s < S; s++) grads[s] = scaled(get(tile + D_Y, STRIDE), factors[s]);
+  for (int s = 0; s < S; s++) {
+    const float *own = of_rows + s * ROWS + warp_row(), factors[2] = {own[0], own[8]};
+    grads[s] = scaled(get(tile + D_Y, STRIDE), factors);
+  }
   float degree[2], once[2], share[2];
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     degree[i] = nodes.degree[i];
     once[i] = nodes.degree[i] > 0 ? 1.0f : 0.0f;
-    share[i] = once[i] / fmaxf(degree[i], 1.0f);
+    share[i] = once[i] * inverse(fmaxf(degree[i], 1.0f));
   }
   if (MEAN >= 0) {
     Rows g = of_aggregate(grads, T, MEAN);
@@ -143,8 +146,8 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
     for (int n = ORDER - 3; n >= 0; n--) sum = (sum + curves[n][c]) * away;
     if (ORDER > 0) sent.p[c] += sum * away;
     if (STD >= 0) sent.p[c] += steep[c] * away;
-    if (MAX >= 0) extreme[c] += is_top[c] == e[c] ? top[c] : 0.0f;
-    if (MIN >= 0) extreme[c] += is_low[c] == e[c] ? low[c] : 0.0f;
+    if (MAX >= 0 && is_top[c] == e[c]) extreme[c] += top[c];
+    if (MIN >= 0 && is_low[c] == e[c]) extreme[c] += low[c];
   }
 #pragma unroll
   for (int k = 0; k < 2; k++) {
@@ -160,9 +163,9 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
 }
 
 // One pass over the receivers of the thread's node i.
-INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
+INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsigned word) {
   Sent sent = {};
-  const float *own = tile + (warp_row() + 8 * i) * STRIDE + F * thread_t();
+  const float *own = tile + at_row(warp_row() + 8 * i, STRIDE);
   float m[F], p[F], e[F], centre[F];
   get_n<F>(m, own + P);
   get_n<F>(e, own + (SWAP ? Q : P));
@@ -170,18 +173,19 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes) {
 #pragma unroll
   for (int c = 0; c < F; c++) p[c] = m[c] - (ORDER > 0 ? 0.0f : centre[c]);
   for (int k = 0; k < nodes.degree[i]; k += 4) {
-    unsigned four = nodes.list[i][k >> 2];
+    unsigned four = word;
+    word = nodes.list[i][(k >> 2) + 1];
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + neighbour(four, n) * STRIDE + F * thread_t(), m, p, e);
+      if (k + n < nodes.degree[i]) add_receiver(sent, tile + at_row(neighbour(four, n), STRIDE), m, p, e);
   }
   return sent;
 }
 
 // PNA's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
 INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix, const float *T,
-                         const float *bias, const float *of_rows, const float (&factors)[S][2], const Nodes &nodes,
-                         Sums &sums, const float *x, const float *states, int layer) {
+                         const float *bias, const float *of_rows, const Nodes &nodes, Sums &sums, const float *x,
+                         const float *states, int layer) {
   mixing_backward(d_z, states + kept_at(layer, 1), tile, mix);
   Rows p = zeros(), q = zeros();
   towers(p, given, T + SENDER * BLOCK);
@@ -189,21 +193,24 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   put(tile + P, p, STRIDE);
   put(tile + Q, q, STRIDE);
   __syncthreads();
+  Words words = first_words(nodes);
   sum_dense(sums, tile);
-  Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes);
-  __syncthreads();
+  Gathered all = gather<true, STRIDE>(tile + P, tile + Q, nodes, words);
+  sync_half();
   if (layer > 0) prefetch_kept(states, layer - 1);
-  Received received = coefficients(all, tile, T, bias, factors, nodes);
+  Received received = coefficients(all, tile, T, bias, of_rows, nodes);
   __syncthreads();
+  words = first_words(nodes);
   sum_combined(sums, tile, of_rows, bias);
   Rows sent_p, sent_q, message;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
-    Sent sent = gather_gradient(i, tile, nodes);
+    Sent sent = gather_gradient(i, tile, nodes, words.first[i]);
 #pragma unroll
     for (int c = 0; c < F; c++) sent_p.v[F * i + c] = sent.p[c], sent_q.v[F * i + c] = sent.q[c];
   }
   __syncwarp();
+  Rows again = layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer);
   towers_back(down, get(tile + D_Y, STRIDE), T + OWN * BLOCK);
   __syncthreads();
 #pragma unroll
@@ -215,9 +222,9 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   put(tile + SENT_P, sent_p, STRIDE);
   put(tile + SENT_Q, sent_q, STRIDE);
   put(tile + MESSAGE, message, STRIDE);
-  put(tile + GIVEN, layer == 0 ? input_of(x, nodes.node).convolution : given_of(states, layer), STRIDE);
+  put(tile + GIVEN, again, STRIDE);
   towers_back(down, sent_p, T + SENDER * BLOCK);
   towers_back(down, sent_q, T + RECEIVER * BLOCK);
-  __syncthreads();
+  sync_half();
   sum_projections(sums, tile);
 }

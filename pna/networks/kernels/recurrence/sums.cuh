@@ -12,7 +12,18 @@ constexpr int STRIDE = PNA_PLANES * H;                                         /
 constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
 static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
 
+// The rows of a half, 64, are written and summed by its own four warps: where no others read them, these wait for each
+// other alone.
+#ifndef EMULATED
+INLINE void sync_half() { asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x / 128) : "memory"); }
+#endif
+
 INLINE constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
+
+// Where column c of the plane of a row lies, or tower t of it, as the thread's rows below are turned (layer.cuh).
+INLINE int turned(int c) { return TURNED ? c ^ F * thread_t() : c; }
+
+INLINE int turned_tower(int t) { return F * (TURNED ? t ^ thread_t() : t); }
 
 // c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
 // left(row, j) is number 8j + g of A's row, j < 2M, and right(row, n) number 8n + g of B's.
@@ -54,7 +65,11 @@ struct Sums {
   float dense[DENSE][4], combined[COMBINED_M * COMBINED_N][4], projections[PROJECTIONS_M * PROJECTIONS_N][4];
 };
 
-INLINE int role() { return threadIdx.x / 32 % 4; }
+// Warps whose numbers are equal modulo four share a scheduler: that of the most work is another one in the second half.
+INLINE int role() {
+  int warp = threadIdx.x / 32;
+  return warp % 4 ^ (warp / 4 & warp / 2 & 1);
+}
 
 template <int COUNT>
 INLINE void clear(float (&c)[COUNT][4]) {
@@ -69,10 +84,10 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
 #pragma unroll
   for (int n = 0; n < N; n++) {
     int column = 8 * n + thread_g();
-    columns[n] = column < H ? one + column : BOTH && column < 2 * H ? two + column - H : -1;
+    columns[n] = column < H ? one + turned(column) : BOTH && column < 2 * H ? two + turned(column - H) : -1;
   }
   outer<DENSE_M, N>(
-      c, [=](int row, int j) { return tile[row * STRIDE + of + 8 * j + thread_g()]; },
+      c, [=](int row, int j) { return tile[row * STRIDE + of + turned(8 * j + thread_g())]; },
       [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
 }
 
@@ -100,7 +115,7 @@ INLINE void sum_dense(Sums &s, const float *tile) {
 // messages, which shifts mean, extremes and their soft forms, is added here; the factors of a node without neighbours
 // are zero.
 INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
-  const float *base = tile + F * role();
+  const float *base = tile + turned_tower(role());
   int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
   float of_M[2 * COMBINED_M], shifting[2 * COMBINED_M];
 #pragma unroll
@@ -114,7 +129,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
   }
 #pragma unroll
   for (int n = 0; n < COMBINED_N; n++) {
-    scaler[n] = (8 * n + thread_g()) / F;
+    scaler[n] = (8 * n + thread_g()) / F < S ? (8 * n + thread_g()) / F : S - 1;  // the columns behind are not put
     output[n] = D_Y + (8 * n + thread_g()) % F;
   }
   outer<COMBINED_M, COMBINED_N>(
@@ -123,15 +138,13 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
         const float *here = base + row * STRIDE;
         return here[at[j]] + shifting[j] * (here[shift[j]] + of_M[j]);
       },
-      [=](int row, int n) {
-        return scaler[n] < S ? factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]] : 0.0f;
-      });
+      [=](int row, int n) { return factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]]; });
 }
 
 // Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
-// columns of B: the F features that the tower is given, and a one.
+// columns of B: the F features that the tower is given, and ones, of which the first is put.
 INLINE void sum_projections(Sums &s, const float *tile) {
-  const float *base = tile + F * role();
+  const float *base = tile + turned_tower(role());
   int at[2 * PROJECTIONS_M];
 #pragma unroll
   for (int j = 0; j < 2 * PROJECTIONS_M; j++) {
@@ -142,7 +155,7 @@ INLINE void sum_projections(Sums &s, const float *tile) {
       s.projections, [=](int row, int j) { return base[row * STRIDE + at[j]]; },
       [=](int row, int n) {
         int column = 8 * n + thread_g();
-        return column < F ? base[row * STRIDE + GIVEN + column] : column == F ? 1.0f : 0.0f;
+        return column < F ? base[row * STRIDE + GIVEN + column] : 1.0f;
       });
 }
 
