@@ -17,6 +17,11 @@ INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   return b;
 }
+
+template <class T>
+INLINE T from_lane(T a, int apart) {
+  return __shfl_xor_sync(0xffffffffu, a, apart);
+}
 #endif
 
 INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }
