@@ -240,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
       d_z = grad;
     }
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) down.v[i] += ended.v[i];
+    for (int i = 0; DEPTHS && i < 2 * F; i++) down.v[i] += ended.v[i];
     if (EVERY) {
       Rows own = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
 #pragma unroll
