@@ -1,24 +1,16 @@
 """How many convolutions a graph gets, M = f(graph) of section 3: the paper has ⌊N/2⌋, and leaves the rest open."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pna.networks.batch import GraphBatch
-from pna.networks.kernels.tiles import Each
+from pna.networks.kernels.tiles import Each, Until
 
 __all__ = ["DEEPEST", "DEPTHS", "Depth", "Each", "Until", "capped", "depth_named", "varied"]
 
 DEEPEST = 12  # that ⌊N/2⌋ is in training, on graphs of 15 to 24 nodes
-
-
-class Until(NamedTuple):
-    """Each graph ends when no feature of its nodes has moved by `threshold` in a layer, at the latest after `most`."""
-
-    threshold: float
-    most: int
 
 
 Depth = Callable[[GraphBatch], int | Each | Until]

@@ -30,6 +30,11 @@ INLINE float exponential(float a) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a * 1.4426950408889634f));
   return b;
 }
+
+template <class T>
+INLINE T from_lane(T a, int apart) {
+  return __shfl_xor_sync(0xffffffffu, a, apart);
+}
 #endif
 
 INLINE int thread_g() { return (threadIdx.x & 31) >> 2; }

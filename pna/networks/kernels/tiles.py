@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pna.networks.kernels.routes import Routes
 
-__all__ = ["Each", "Tiles"]
+__all__ = ["Each", "Tiles", "Until"]
 
 GROUP = 8  # nodes: a warp has two groups
 
@@ -21,6 +21,13 @@ class Each(NamedTuple):
     """A number of layers for each graph, [G], none more than `most`."""
 
     layers: Tensor
+    most: int
+
+
+class Until(NamedTuple):
+    """Each graph ends when no feature of its nodes has moved by `threshold` in a layer, at the latest after `most`."""
+
+    threshold: float
     most: int
 
 

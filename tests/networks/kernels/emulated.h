@@ -76,6 +76,16 @@ static std::vector<Warp> warps;
 
 static void __syncthreads() { block_barrier.wait(fibers.size()); }
 static void sync_half() { half_barriers[threadIdx.x / 128].wait(128); }
+static int __syncthreads_or(int mine) {
+  static int any;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  any |= mine != 0;
+  __syncthreads();
+  return any;
+}
+static void atomicMax(int *place, int a) { *place = a > *place ? a : *place; }
 static void __syncwarp() {}
 static void prefetch(const float *) {}
 static unsigned ask(const unsigned *place) { return *place; }
@@ -97,11 +107,12 @@ static void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4],
 
 static void warp_barrier() { warps[threadIdx.x / 32].barrier.wait(32); }
 
-static float from_lane(float a, int apart) {
-  static float lanes[1024];
+template <class T>
+static T from_lane(T a, int apart) {
+  static T lanes[1024];
   lanes[threadIdx.x] = a;
   warp_barrier();
-  float theirs = lanes[threadIdx.x ^ apart];
+  T theirs = lanes[threadIdx.x ^ apart];
   warp_barrier();
   return theirs;
 }

@@ -2,6 +2,7 @@
 
 import copy
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -75,14 +76,18 @@ def states_and_gradients(networks, batch, layers, kernels):
     ]
 
 
-def assert_same(networks, batch_of, x, device, layers, layers_there=None):
+def moved_to(device, depth):
+    return depth._replace(layers=depth.layers.to(device)) if isinstance(depth, Each) else depth
+
+
+def assert_same(networks, batch_of, x, device, layers):
     """In norm: forward within 1e-5, the gradient within 1e-4, each weight's own part of it within 2e-4.
 
     A product by three TF32 ones rounds ten times as far as one in float32, which in eight layers of GIN is 1e-5 away.
     """
     expected = states_and_gradients([n.double() for n in networks], batch_of(x), layers, False)
     networks, batch = [n.float() for n in networks], batch_of(x, dtype=torch.float, device=device)
-    found = states_and_gradients(networks, batch, layers_there or layers, True)
+    found = states_and_gradients(networks, batch, moved_to(device, layers), True)
     whole = [torch.cat([t.flatten() for t in tensors[1:]]) for tensors in (expected, found)]
     assert (found[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
     assert (whole[1] - whole[0]).norm() <= 1e-4 * whole[0].norm()
@@ -118,42 +123,75 @@ def test_without_gru(model, layers, graphs, device, cuda):
     assert_same(networks, partial(graphs.batch, A), x, device, layers)
 
 
-@pytest.mark.parametrize(("model", "architecture"), [("pna", "recurrent"), ("gat", "recurrent"), ("pna", "no-gru")])
-def test_each_graph_has_its_own_depth(model, architecture, graphs, device, cuda):
-    """Seven graphs of 1 to 4 layers, two tiles of which the second ends before the first."""
+@torch.no_grad()
+def depth_of(rule, networks, batch):
+    """Seven graphs of 1 to 4 layers, two tiles of which the second ends before the first; or so many until they rest.
+
+    Then some graphs end with the third layer, and no change is so near the threshold that rounding decides.
+    """
+    if rule == "each":
+        return Each(torch.tensor([3, 1, 2, 4, 2, 1, 2]), 4)
+    networks = copy.deepcopy(networks)  # a batch normalisation would remember this
+    moved = batch.by_graph((States(networks[0], 3, False)(batch) - States(networks[0], 2, False)(batch)).abs())
+    moved = moved.amax(dim=(1, 2)).sort().values
+    for k in moved.diff().argsort(descending=True).tolist():
+        threshold = float(moved[k : k + 2].mean())
+        around = [Until(factor * threshold, 5) for factor in (0.998, 1.002)]
+        if all(torch.equal(*(States(network, depth, False)(batch) for depth in around)) for network in networks):
+            return Until(threshold, 5)
+    raise AssertionError("every threshold has a change that is near it")
+
+
+@pytest.mark.parametrize(
+    ("model", "architecture", "rule"),
+    [(model, "recurrent", rule) for model in ("pna", "gin") for rule in ("each", "until")]
+    + [("gat", "recurrent", "until"), ("pna", "no-gru", "each"), ("gin", "no-gru", "until")],
+)
+def test_each_graph_has_its_own_depth(model, architecture, rule, graphs, device, cuda):
     A = graphs_of(graphs)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
-    depth = Each(torch.tensor([3, 1, 2, 4, 2, 1, 2]), 4)
-    networks = networks_of(model, 16, DESCRIBED, architecture)
-    moved = Each(depth.layers.to(device), 4)
-    assert_same(networks, partial(graphs.batch, A), x, device, depth, moved)
+    networks = [network.double() for network in networks_of(model, 16, DESCRIBED, architecture)]
+    assert_same(networks, partial(graphs.batch, A), x, device, depth_of(rule, networks, graphs.batch(A, x)))
 
 
-def test_a_graph_with_its_own_depth_has_the_bits_that_it_has_alone(graphs, device, cuda):
-    A = graphs_of(graphs)
+@torch.no_grad()
+@pytest.mark.parametrize("rule", ["each", "until"])
+def test_a_graph_with_its_own_depth_has_the_bits_that_it_has_alone(rule, graphs, device, cuda):
+    """By convergence it ends with the first layer that moves no feature by the threshold, or one to no number."""
+    A, most, layers = graphs_of(graphs), 4, torch.tensor([3, 1, 2, 4, 2, 1, 2])
     batch = graphs.batch(A, dtype=torch.float, device=device)
-    layers = torch.tensor([3, 1, 2, 4, 2, 1, 2], device=device)
+    batch.x[N * 3 - 1] = torch.nan  # a node without neighbours, of the third graph
     network = networks_of("pna", 16, DESCRIBED)[0].float().to(device)
-    whole = States(network, Each(layers, 4), True)(batch)
-    for g in (0, 3, 6):
-        alone = graphs.batch(A[g : g + 1], batch.x[N * g : N * (g + 1)].cpu(), torch.float, device)
-        assert torch.equal(States(network, int(layers[g]), True)(alone), whole[N * g : N * (g + 1)])
+    ones = [graphs.batch(A[g : g + 1], batch.x[N * g : N * (g + 1)].cpu(), torch.float, device) for g in range(G)]
+    alone = [[States(network, m, True)(one) for m in range(1, most + 1)] for one in ones]
+    if rule == "until":
+        moved = torch.tensor([[(b - a).abs().max() for a, b in pairwise(states)] for states in alone])  # [G, most - 1]
+        threshold = moved[:, 1].nanmedian().item()  # a graph's own change, with which it goes on
+        layers = (2 + (moved >= threshold).int().cumprod(dim=1).sum(1)).clamp(max=most)
+        assert layers[2] == 2
+        assert len(layers[layers > 2].unique()) > 1
+    whole = States(network, Each(layers.to(device), most) if rule == "each" else Until(threshold, most), True)(batch)
+    for g, m in enumerate(layers.tolist()):
+        torch.testing.assert_close(whole[N * g : N * (g + 1)], alone[g][m - 1], rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("N", [16, 19])
-def test_batch_normalisation_within_a_layer(N, graphs, device, cuda):
+@pytest.mark.parametrize(("N", "rule"), [(16, "one"), (19, "one"), (19, "each"), (16, "until")])
+def test_batch_normalisation_within_a_layer(N, rule, graphs, device, cuda):
     """GIN: D7 where graphs have as many nodes as features; its running statistics; and its use of them afterwards."""
     A = graphs_of(graphs, N=N)
     x = torch.rand(G * N, 2, dtype=torch.double).float().double()
-    networks = networks_of("gin", 16, RELEASED)
-    assert_same(networks, partial(graphs.batch, A), x, device, layers=3)
+    networks = [network.double() for network in networks_of("gin", 16, RELEASED)]
+    if rule == "one":
+        assert_same(networks, partial(graphs.batch, A), x, device, layers=3)
     (one, batch), (two, there) = (
         (copy.deepcopy(networks[0]).to(where, dtype), graphs.batch(A, x, dtype, where))
         for dtype, where in ((torch.double, "cpu"), (torch.float, device))
     )
     for training in (True, False):
+        depth = 3 if rule == "one" else depth_of(rule, [one.train(training)], batch)
         with torch.no_grad():
-            expected, found = States(one.train(training), 3, False)(batch), States(two.train(training), 3, True)(there)
+            expected = States(one.train(training), depth, False)(batch)
+            found = States(two.train(training), moved_to(device, depth), True)(there)
         assert (found.cpu() - expected).norm() <= 1e-5 * expected.norm()
         for a, b in zip(one.buffers(), two.buffers(), strict=True):
             torch.testing.assert_close(b.cpu().double(), a, rtol=1e-5, atol=1e-6)
@@ -227,9 +265,9 @@ def test_which_networks_are_taken(cuda):
     assert not taken(build("gat"), N=100)  # with all their messages
     with torch.no_grad():
         assert taken(build("gat"), N=100)
-    assert taken(build("pna"), depth=Each(torch.tensor([3, 4]), 4))
-    assert not taken(build("pna"), depth=Until(0.1, 4))
-    assert not taken(build("gin"), depth=Each(torch.tensor([3, 4]), 4))
+    for model in ("pna", "gat", "gin"):
+        assert taken(build(model), depth=Each(torch.tensor([3, 4]), 4))
+        assert taken(build(model), depth=Until(0.1, 4))
     assert not taken(build("gin").eval())  # with a gradient
     with torch.no_grad():
         assert taken(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))

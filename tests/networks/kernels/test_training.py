@@ -31,14 +31,17 @@ def test_the_last_replica_trains_on(model, graphs, device, kernels):
     assert train(graphs, model, 8, "recurrent", (2, 6), 2, device) == [[0, 1], [1]]
 
 
-@pytest.mark.parametrize(("depth", "varied"), [("diameter", False), ("N/2", True)])
-def test_a_depth_for_each_graph(depth, varied, graphs, device, kernels):
-    assert train(graphs, "mpnn-max", 8, "recurrent", (3, 8), 2, device, depth, varied) == [[0, 1], [1]]
-
-
-@pytest.mark.parametrize("model", ["pna", "gin"])
-def test_convergence(model, graphs, device):
-    assert train(graphs, model, 8, "recurrent", (3, 8), 2, device, "convergence:0.1") == [[0, 1], [1]]
+@pytest.mark.parametrize(
+    ("model", "depth", "varied"),
+    [
+        ("mpnn-max", "convergence:0.1", False),
+        ("mpnn-max", "N/2", True),
+        ("gin", "convergence:0.1", False),
+        ("gin", "diameter", False),
+    ],
+)
+def test_a_depth_for_each_graph(model, depth, varied, graphs, device, kernels):
+    assert train(graphs, model, 8, "recurrent", (3, 8), 2, device, depth, varied) == [[0, 1], [1]]
 
 
 @pytest.mark.gpu

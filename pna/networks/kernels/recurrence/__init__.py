@@ -5,8 +5,8 @@ if there is one. Standard (appendix): every layer has a convolution of its own, 
 undirected. The matrices of PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of
 a convolution out so, and autograd takes the gradients back through it.
 
-GIN's batch normalisation wants sums over all nodes of the batch in every layer: in training its kernels are launched
-once for each layer and once more.
+GIN's batch normalisation wants sums over all nodes of the batch in every layer, also over those of graphs that have
+ended: in training its kernels are launched once for each layer and once more. Else a tile runs to its own depth.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from pna.kernels.choice import on_its_device
 from pna.networks.kernels.gru import gru_weights, padded
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated
-from pna.networks.kernels.tiles import Each, Tiles
+from pna.networks.kernels.tiles import Each, Tiles, Until
 
 __all__ = ["all_layers", "takes"]
 
@@ -32,16 +32,18 @@ AGGREGATORS = ("mean", "std", "max", "min", "sum", "softmax", "softmin", "moment
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
+Depth = int | Each | Until
+
 
 def takes(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: object, gates: nn.Module | None, every: bool
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gates: nn.Module | None, every: bool
 ) -> bool:
-    """Whether the kernels serve: linear PNA in four towers, GCN, GAT or GIN; 8 to 32 features; no depth by convergence.
+    """Whether the kernels serve: linear PNA in four towers, GCN, GAT or GIN, of 8 to 32 features, to any depth.
 
-    GIN's gradient is that of its training, and its graphs have one depth then: all share the batch normalisation.
+    GIN's gradient is that of its training.
     """
     models = [_model(convolution) for convolution in convolutions]
-    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8 and isinstance(depth, int | Each)
+    known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8
     return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None, every) is not None
 
 
@@ -81,7 +83,7 @@ def _model(convolution: nn.Module) -> Model | None:
 
 @on_its_device
 def all_layers(
-    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Each, gates: nn.Module | None, every: bool
+    x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gates: nn.Module | None, every: bool
 ) -> Tensor:
     """x [V, H], padded to the hidden size -> the nodes after `depth` layers, [V, H]; or after each, [V, depth · H].
 
@@ -95,8 +97,9 @@ def all_layers(
     norms = [convolution.U.norms[0] for convolution in convolutions] if shape.model.kind == "gin" else []
     weights += [_stacked(x, norms, "bias", "weight"), _stacked(x, norms, "running_mean", "running_var")]
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
-    depths = batch.to_nodes(depth.layers).int() if shape.depths else batch.compact[0]  # the latter is not read
-    out, _, found = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), depths, shape)
+    tiles = _tiles(batch, convolutions[-1], shape)
+    depths = batch.to_nodes(depth.layers).int() if isinstance(depth, Each) else x.new_empty(0, dtype=torch.int32)
+    out, _, found, _ = _AllLayers.apply(x, *lifted, *tiles, depths, shape)
     for norm, layers in zip(norms, found.squeeze(0).tensor_split(list(range(1, len(norms)))), strict=False):
         if len(layers):
             norm.remember(*norm.recent(layers), len(x), len(layers))
@@ -129,6 +132,7 @@ class Shape(NamedTuple):
     gru: bool
     every: bool  # layer has an output
     depths: bool  # of graphs, instead of one for all
+    until: float | None  # the threshold, where depths are found by convergence
     keep: bool  # what the backward pass needs
     split: bool  # into launches, at sums over the whole batch
     N: int  # nodes of a graph
@@ -136,15 +140,16 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(
-        cls, x: Tensor, batch, convolutions: Sequence[nn.Module], depth: int | Each, gru: bool, every: bool
+        cls, x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gru: bool, every: bool
     ) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large, or by GIN."""
-        layers, of_graphs = (depth, False) if isinstance(depth, int) else (depth.most, True)
+        layers = depth if isinstance(depth, int) else depth.most
+        of_graphs = (not isinstance(depth, int), getattr(depth, "threshold", None))
         model, counts, keep = _model(convolutions[-1]), (max(1, layers), len(convolutions)), torch.is_grad_enabled()
         split = model.kind == "gin" and convolutions[-1].training
-        if model.kind == "gin" and (of_graphs if split else keep):
+        if model.kind == "gin" and keep and not split:
             return None
-        shape = cls(model, *counts, gru, every, of_graphs, keep or split, split, batch.N)
+        shape = cls(model, *counts, gru, every, *of_graphs, keep or split, split, batch.N)
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         kernel = "backward" if shape.keep else "forward"
@@ -159,6 +164,11 @@ class Shape(NamedTuple):
     def blocks(self) -> int:
         """The towers' matrices: W1 of the receiver, W2 of the sender, U's of x_i and of each scaler and aggregator."""
         return 3 + self.model.scalers * len(self.model.names) if self.model.kind == "pna" else 0
+
+    @property
+    def threshold(self) -> int:
+        """Of convergence, the bits of its float32: those of positive numbers have their order."""
+        return int(torch.tensor(self.until or 0.0, dtype=torch.float32).view(torch.int32))
 
     @property
     def launches(self) -> int:
@@ -199,14 +209,15 @@ class Shape(NamedTuple):
         """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
 
         Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
-        Of GIN what it knows of columns, and a number for each thread.
+        Of GIN what it knows of columns, and a number for each thread. Of convergence one for each graph.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
         convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
         tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
         columns = (self.model.kind == "gin") * (6 * H + 2 * rows)
-        return 4 * (convolution + tile + self.gru * gru + (not forward) * 4 * self.messages + columns)
+        more = (self.until is not None) * rows if forward else 4 * self.messages
+        return 4 * (convolution + tile + self.gru * gru + columns + more)
 
     def options(self, resident: int) -> tuple[str, ...]:
         """The compiler's: every constant as a macro."""
@@ -226,7 +237,7 @@ class Shape(NamedTuple):
         values |= {
             "GRU": int(self.gru),
             "EVERY": int(self.every),
-            "DEPTHS": int(self.depths),
+            "DEPTHS": self.depths + (self.until is not None),
             "CONVOLUTIONS": self.convolutions,
             "KEEP": int(self.keep),
             "SPLIT": int(self.split),
@@ -283,25 +294,26 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
 
 class _AllLayers(Function):
     """x [V, H], weights [R, …] and delta [R] -> outputs [R, V, one or all layers, H], what backward needs, and GIN's
-    statistics [R, layers, mean and variance, H].
+    statistics [R, layers, mean and variance, H]; and depths of graphs [R, V].
     """
 
     @staticmethod
-    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
         *weights, delta, norm, known, node, lists, rows, routes, depths, shape = arguments
         R, (V, H) = len(delta), x.shape
         out = x.new_empty(R, V, shape.layers if shape.every else 1, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
         weights = [w.contiguous() for w in weights]
         found, parts = x.new_empty(R, shape.layers * shape.split, 2, H), shape.parts(x, R, node)
+        depths = depths.repeat(R, 1) if shape.until is None else depths.new_full((R, V), shape.layers)
         given = (x, out, states, node, lists, rows, delta, *weights, routes, depths, norm.contiguous())
         given += (found if shape.split else known.contiguous(), parts, V, shape.layers, len(rows), shape.N)
         for step in range(shape.launches):
-            _launch("forward", shape, *given, step)
-        return out, states, found
+            _launch("forward", shape, *given, shape.threshold, step)
+        return out, states, found, depths
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor, Tensor]) -> None:
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
         *tensors, ctx.shape = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
@@ -309,7 +321,7 @@ class _AllLayers(Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        x, *weights, delta, norm, _, node, lists, rows, routes, depths, states, found = ctx.saved_tensors
+        x, *weights, delta, norm, _, node, lists, rows, routes, _, states, found, depths = ctx.saved_tensors
         shape, H, R = ctx.shape, ctx.shape.H, len(delta)
         of_convolutions, of_gru = (
             (x.new_zeros if shape.split else x.new_empty)(R, len(node) // 64, *rest)  # of every 64 rows
@@ -334,8 +346,8 @@ class _AllLayers(Function):
     def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
         if in_dims[0] is not None:
             raise ValueError("the input features are data, the same for every replica: they cannot be batched")
-        *weights, node, lists, rows, routes, depths, shape = rest
+        *weights, node, lists, rows, routes, given, shape = rest
         lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
-        out, states, found = _AllLayers.apply(x, *lifted, node, lists, rows, routes, depths, shape)
+        out, states, found, depths = _AllLayers.apply(x, *lifted, node, lists, rows, routes, given, shape)
         R = info.batch_size
-        return (out.unflatten(0, (R, -1)), states, found.unflatten(0, (R, -1))), (0, None, 0)
+        return (out.unflatten(0, (R, -1)), states, found.unflatten(0, (R, -1)), depths), (0, None, 0, None)

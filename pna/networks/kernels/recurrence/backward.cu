@@ -186,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     load(of_gru, gru_bias + r * 6 * H, 6 * H);
   }
   Nodes nodes = nodes_of(node, lists, words);
-  const Layers own = layers_of(depths, nodes.node, layers);
+  const Layers own = layers_of(depths + (size_t)r * V, nodes.node, layers);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
   if (thread_t() == 0)
@@ -240,6 +240,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     } else {
       d_z = grad;
     }
+#pragma unroll
+    for (int i = 0; DEPTHS && i < 2 * F; i++) down.v[i] += ended.v[i];
     if (EVERY) {
       Rows own = of_nodes(grad_out, nodes.node, OUTPUTS * H, layer * H);
 #pragma unroll
@@ -260,8 +262,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     } else {
       pna_backward(down, d_z, given, tile, mix, T, bias, of_rows, nodes, sums, x, states, layer);
     }
-#pragma unroll
-    for (int i = 0; i < 2 * F; i++) grad.v[i] = down.v[i] + ended.v[i];
+    grad = down;
     sync_half();
     if (layer < CONVOLUTIONS) {
       put_convolution(grad_convolutions, layer, sums);

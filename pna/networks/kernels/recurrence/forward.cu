@@ -59,18 +59,54 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
   return attended(p, p + H, stats, nodes, STRIDE);
 }
 
+// Depth by convergence: a graph ends with the layer in which no feature of its nodes moved by the threshold, or one is
+// no number any more. All as bits, without the sign: NaN is larger than all numbers then, and their order is their own.
+INLINE void end_graphs(Layers &own, const Rows &before, const Rows &after, int *moved, int *depths, const Nodes &nodes,
+                       int N, int layer, int threshold) {
+  const int first = blockIdx.x * (ROWS / N * N);
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    int most = 0;
+#pragma unroll
+    for (int c = F * i; c < F * i + F; c++) {
+      int bits = __float_as_int(after.v[c] - before.v[c]) & 0x7fffffff;
+      most = bits > most ? bits : most;
+    }
+#pragma unroll
+    for (int apart = 1; apart < 4; apart *= 2) {
+      int other = from_lane(most, apart);
+      most = other > most ? other : most;
+    }
+    if (thread_t() == 0 && nodes.node[i] >= 0) atomicMax(moved + (nodes.node[i] - first) / N, most);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    if (layer >= own.node[i]) continue;
+    int most = moved[(nodes.node[i] - first) / N];
+    if (most >= threshold && most <= 0x7f800000) continue;
+    own.node[i] = layer + 1;
+    if (thread_t() == 0) depths[nodes.node[i]] = layer + 1;
+  }
+  const bool goes_on = __syncthreads_or(own.node[0] > layer + 1 || own.node[1] > layer + 1);
+  if (!SPLIT && !goes_on) own.block = layer + 1;
+  if (threadIdx.x < ROWS) moved[threadIdx.x] = 0;
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
-    const float *gru_weights, const float *gru_bias, const int *routes, const int *depths, const float *norm_weights,
-    float *statistics, float *parts, int V, int layers, int messages, int N, int step) {
+    const float *gru_weights, const float *gru_bias, const int *routes, int *depths, const float *norm_weights,
+    float *statistics, float *parts, int V, int layers, int messages, int N, int threshold, int step) {
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
+  int *moved = (int *)(norm + GIN * (SCRATCH + THREADS));  // of each graph, in a layer
+  if (UNTIL && threadIdx.x < ROWS) moved[threadIdx.x] = 0;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
   Nodes nodes = nodes_of(node, lists, words);
-  const Layers own = layers_of(depths, nodes.node, layers);
+  Layers own = layers_of(depths += (size_t)r * V, nodes.node, layers);
   float factors[S][2];
   scaler_factors(factors, nodes, delta[r]);
   Input input = input_of(x, nodes.node);
@@ -100,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       const size_t at = ((size_t)layer * gridDim.y + r) * gridDim.x * 2 * H;
       if (!SPLIT || begins) y = first_of_two<STRIDE>(given, p, T, biases, nodes);
       if (begins) {
-        if (GRU && layer > 0) put(states + kept_at(layer, 0), state);
+        if (STATES && layer > 0) put(states + kept_at(layer, 0), state);
         put(states + kept_at(layer, 1), y);
         put_part(parts + at + blockIdx.x * 2 * H, y, p + H, norm, nodes, {V, N}, STRIDE);
         return;
@@ -119,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       z.v[i] = GAT ? (y.v[i] > 0 ? y.v[i] : expm1f(y.v[i])) : z.v[i] > 0 ? z.v[i] : SLOPE * z.v[i];
     }
     if (KEEP) {
-      if (GRU && layer > 0 && !SPLIT) put(states + kept_at(layer, 0), state);
+      if (STATES && layer > 0 && !SPLIT) put(states + kept_at(layer, 0), state);
       if (!GCN && !SPLIT) put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
@@ -128,6 +164,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
 #pragma unroll
       for (int i = 0; i < 2 * F; i++) z.v[i] = gates.n.v[i] + gates.u.v[i] * (z.v[i] - gates.n.v[i]);
     }
+    if (UNTIL && layer > 0) end_graphs(own, state, z, moved, depths, nodes, N, layer, threshold);
 #pragma unroll
     for (int i = 0; i < 2 * F; i++)
       if (!DEPTHS || layer < own.node[i / F]) state.v[i] = z.v[i];

@@ -242,5 +242,5 @@ INLINE size_t kept_at(int layer, int which) {
 
 // What the convolution of a later layer was given: the state before it, or the output of the layer below.
 INLINE Rows given_of(const float *states, int layer) {
-  return get(states + (GRU ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
+  return get(states + (STATES ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
 }

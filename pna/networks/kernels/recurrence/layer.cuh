@@ -17,11 +17,13 @@ constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
 constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
 constexpr bool GRU = PNA_GRU;                        // after every convolution
 constexpr bool EVERY = PNA_EVERY;                    // layer has an output: the standard architecture
-constexpr bool DEPTHS = PNA_DEPTHS;                  // each graph has a number of layers of its own
+constexpr bool DEPTHS = PNA_DEPTHS > 0;              // each graph has a number of layers of its own,
+constexpr bool UNTIL = PNA_DEPTHS == 2;              // which the forward pass finds, for every replica
 constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
 constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
 constexpr bool GCN = PNA_GCN, GAT = PNA_GAT, GIN = PNA_GIN;  // or PNA
 constexpr bool SPLIT = PNA_SPLIT;                            // into launches, at the sums over all nodes
+constexpr bool STATES = GRU || SPLIT && DEPTHS;              // are kept, unless they are the layer below's outputs
 constexpr int F = PNA_F, H = 4 * F, HH = H * H;
 constexpr float SLOPE = GIN ? 0.0f : 0.01f;  // of ReLU, or of LeakyReLU
 constexpr float INF = 3.4e38f;
@@ -111,7 +113,8 @@ INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) 
   return rows;
 }
 
-// How many layers the thread's two nodes have, and all nodes of the block at most. Uses the first of shared memory.
+// How many layers the thread's two nodes have, and all nodes of the block at most; nodes whose graphs have ended count
+// in the sums over all nodes. Uses the first of shared memory.
 struct Layers {
   int node[2], block;
 };
@@ -121,6 +124,7 @@ INLINE Layers layers_of(const int *depths, const int *node, int layers) {
   if (!DEPTHS) return found;
 #pragma unroll
   for (int i = 0; i < 2; i++) found.node[i] = node[i] < 0 ? 1 : depths[node[i]];
+  if (SPLIT) return found;
   int *all = (int *)shared_memory;
   all[threadIdx.x] = found.node[0] > found.node[1] ? found.node[0] : found.node[1];
   __syncthreads();

@@ -17,8 +17,6 @@ constexpr int GRAPHS = 16, WARPS = H / 4, THREADS = 32 * WARPS, TILE = GRAPHS * 
 constexpr int READ = TILE, MEMORY = 2 * TILE, FACTORS = 3 * TILE, KEPT = 3 * TILE + 2 * GRAPHS;
 
 #ifndef EMULATED
-INLINE float from_lane(float a, int apart) { return __shfl_xor_sync(0xffffffffu, a, apart); }
-
 INLINE void warp_barrier() { __syncwarp(); }
 
 INLINE void copy_later(float *shared, const float *global) {  // four numbers
