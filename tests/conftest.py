@@ -50,7 +50,11 @@ def pytest_report_header():
     return [f"tests/{file} is left out: {NEEDS[file]} is not installed" for file in collect_ignore]
 
 
+LONGEST = ("tests/workflow/", "verification/test_prove.py")  # come first: at the end they would leave a core idle
+
+
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if not torch.cuda.is_available():
         for item in items:
             if "gpu" in item.keywords:
