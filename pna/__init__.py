@@ -1,17 +1,32 @@
 """Principal Neighbourhood Aggregation for Graph Nets (Corso, Cavalleri, Beaini, Liò and Veličković, NeurIPS 2020)."""
 
-from pna.conv import PNAConv, PNASimpleConv
-from pna.neighbourhoods import Neighbourhoods
-from pna.scalers import DegreeStatistics
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pna.conv import PNAConv, PNASimpleConv
+    from pna.neighbourhoods import Neighbourhoods
+    from pna.pretrained import load
+    from pna.scalers import DegreeStatistics
 
 __all__ = ["DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load"]
 __version__ = "1.0.0"
 
+_HOMES = {
+    "DegreeStatistics": "pna.scalers",
+    "Neighbourhoods": "pna.neighbourhoods",
+    "PNAConv": "pna.conv",
+    "PNASimpleConv": "pna.conv",
+    "load": "pna.pretrained",
+}
+
 
 def __getattr__(name: str) -> object:
-    """`pna.load`, imported when it is first asked for: the operator alone needs nothing of what it needs."""
-    if name == "load":
-        from pna.pretrained import load
+    """Each name, imported when it is first asked for: a command needs neither the layers nor PyTorch Geometric."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pna' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return load
-    raise AttributeError(f"module 'pna' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 
 from pna.arguments import choice
 
@@ -49,7 +48,7 @@ class Neighbourhoods(NamedTuple):
             raise TypeError(f"edge_index must be a tensor [2, E] or Neighbourhoods, got {type(edges).__name__}")
         if edges.layout != torch.strided:
             return cls._of_sparse(edges, first, second, two, flow)
-        if isinstance(edges, EdgeIndex):
+        if hasattr(edges, "as_tensor"):  # an EdgeIndex, known without PyTorch Geometric, whose import takes seconds
             edges = edges.as_tensor()
         if edges.dim() != 2 or edges.shape[0] != 2:
             raise ValueError(f"edge_index must have the shape [2, E], got {tuple(edges.shape)}")

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn.resolver import activation_resolver
 
 from pna.arguments import MOST_LAYERS, positive
 
@@ -94,6 +93,8 @@ def mlp(
 def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module | Callable[[Tensor], Tensor]:
     if not (act is None or isinstance(act, str) or callable(act)):
         raise TypeError(f"act must be a name, a function of a tensor or None, got {act!r}")
+    from torch_geometric.nn.resolver import activation_resolver  # here, since its import takes seconds
+
     try:
         return activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
     except (TypeError, ValueError) as error:  # PyTorch Geometric's words name neither argument

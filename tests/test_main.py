@@ -58,6 +58,8 @@ import json, os, sys
 import pna.experiments.command, pna.networks.command
 from pna.__main__ import main
 from pna.command_line import quietly
+assert "torch_geometric" not in sys.modules, "its import takes seconds, and only a PNA layer needs it"
+import pna.conv  # once, and not in each of the processes below
 
 def run(words, output):
     if (pid := os.fork()) == 0:

@@ -70,7 +70,10 @@ for name in [name for name in sys.modules if name.split(".")[0] in {"scipy", "pa
 sys.meta_path.insert(0, Hidden())
 import pna
 heavy = {"pretrained", "experiments", "report", "training", "realworld", "multitask", "networks"}
-assert not heavy & {name.split(".")[1] for name in sys.modules if name.startswith("pna.")}, "import pna must be light"
+light = "import pna must be light"
+assert not [name for name in sys.modules if name.startswith("pna.")], light
+pna.PNAConv
+assert not heavy & {name.split(".")[1] for name in sys.modules if name.startswith("pna.")}, light
 import pna.conv, pna.aggregators, pna.multitask
 print("imported", pna.PNAConv.__name__)
 """

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from pna.multitask.families import FAMILIES
 from pna.multitask.generate import Adjacencies
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS
+
+if TYPE_CHECKING:  # its import takes seconds, and only a graph that is asked for needs it
+    from torch_geometric.data import Data
 
 __all__ = ["Batch", "GraphSet"]
 
@@ -96,11 +98,13 @@ class GraphSet:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def __iter__(self) -> Iterator[Data]:
+    def __iter__(self) -> Iterator["Data"]:
         return (self[index] for index in range(len(self)))
 
-    def __getitem__(self, index: int) -> Data:
+    def __getitem__(self, index: int) -> "Data":
         """Graph `index`: x [N, 2], edge_index [2, E], y_node [N, 3], y_graph [1, 3] and the name of its family."""
+        from torch_geometric.data import Data
+
         if not -len(self) <= index < len(self):
             raise IndexError(f"index must be from 0 to {len(self) - 1}, got {index}")
         batch = self.batch(np.array([index % len(self)]))

@@ -5,6 +5,7 @@ Sections 4 and 5.1 of the paper, its appendix H, and departures D3 and D4.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from pna.multitask.families import FAMILIES, family_named
 from pna.multitask.generate import ROLES, check_size
@@ -62,16 +63,19 @@ def _evaluation(spec: Spec, role: str, graphs: int, family: str | None = None) -
     return Split(family or role, role, sizes, graphs // len(sizes), family)
 
 
+@cache  # every cell of every figure asks for them
 def multitask(spec: Spec) -> tuple[Split, ...]:
     """Section 5.1: 5,120 training graphs, 640 to validate on and 1,280 to test on."""
     return _TRAIN, _evaluation(spec, "validation", 640), _evaluation(spec, "test", 1280)
 
 
+@cache
 def multitask_all_sizes(spec: Spec) -> tuple[Split, ...]:
     """Tests on the training sizes, 15 to 24, whatever D3 says: what the published numbers were measured on."""
     return _TRAIN, _evaluation(replace(spec, evaluation_sizes="described"), "test", 1280)
 
 
+@cache
 def extrapolation(spec: Spec) -> tuple[Split, ...]:
     """Section 5.1, last paragraph: validated on sizes 25-30 (D4), tested on ever larger graphs.
 
@@ -84,6 +88,7 @@ def extrapolation(spec: Spec) -> tuple[Split, ...]:
     return _TRAIN, validation, *tests
 
 
+@cache
 def families(spec: Spec) -> tuple[Split, ...]:
     """Appendix H, "Graph type experiments": trained on the mixture, tested on each family alone."""
     tests = (_evaluation(spec, "test", 1280, family.name) for family in FAMILIES)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.conv import PNAConv
 from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
@@ -44,6 +43,8 @@ class PNA(nn.Module):
         scalers: Sequence[str],
     ) -> None:
         super().__init__()
+        from pna.conv import PNAConv  # and with it PyTorch Geometric, which the other models do without
+
         rounded = "rounded_" if spec.centred_once else ""  # D12
         self.conv = PNAConv(
             *sizes,

@@ -20,7 +20,6 @@ from pna.experiments import Cell
 from pna.multitask import Spec, Split, make
 from pna.networks import GraphBatch
 from pna.networks.depths import DEEPEST
-from pna.pretrained import load, names
 
 __all__ = ["CUT", "KINDS", "LAYERS", "SIZES", "Growth", "growth_of", "growths", "without_amplification"]
 
@@ -51,6 +50,8 @@ Array = NDArray[np.float64]
 
 def networks_of(model: str) -> Iterator[tuple[str, nn.Module]]:
     """A trained network as described, of PNA also as released: that of figure 5, or else that of figure 4."""
+    from pna.pretrained import load, names  # which need PyTorch Geometric, as no other figure does
+
     here = set(names())
     for spec in SPECS if model == "pna" else ("described",):
         cells = [f"{training}/{spec}/{model}/16" for training in ("extrapolation", "multitask")]

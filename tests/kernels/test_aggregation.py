@@ -116,7 +116,7 @@ def test_each_aggregator_alone(name, device):
 
 @pytest.mark.parametrize(("G", "F"), [(1, 1), (1, 3), (5, 15), (3, 128), (1, 513), (27, 19)])
 def test_any_number_of_channels(G, F, device):
-    neighbourhoods = random_graph(N=12, E=60, hub=10)
+    neighbourhoods = random_graph(N=6, E=24, hub=6)
     assert_same(neighbourhoods, PAPER, inputs(neighbourhoods, "source target", G, F), device, 1e-10, 1e-9)
 
 

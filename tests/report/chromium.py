@@ -21,6 +21,7 @@ LOOK = """JSON.stringify({
   images: [...document.images].map(image => [image.alt, image.complete && image.naturalWidth > 0]),
   drawn: [...document.querySelectorAll("svg[role=img]")].map(image => image.getAttribute("aria-label")),
   title: document.title})"""
+DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
 SMALLEST = """const scale = e => e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
 JSON.stringify([...document.querySelectorAll("main *, nav *")]
   .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && e.getClientRects().length)
@@ -88,10 +89,12 @@ class Tab:
             self.events.append(message)
         return message["result"]
 
+    def resize(self, width):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+
     def open(self, page, width, scheme="light"):
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 800
-        )
+        self.resize(width)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Page.navigate", url=page.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
@@ -102,18 +105,30 @@ class Tab:
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def errors(self):
+        """Those of console and network."""
+        bad = ("Runtime.exceptionThrown", "Network.loadingFailed")
+        found = [e for e in self.events if e["method"] in bad]
+        found += [
+            e for e in self.events if e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"
+        ]
+        return found + [
+            e for e in self.events if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] == "error"
+        ]
 
-def look(page, port, width):
-    """Loads a file at a width: what LOOK says, and every error of console and network."""
-    tab = Tab(port)
-    tab.open(page, width)
-    seen = json.loads(tab.run(LOOK))
-    bad = ("Runtime.exceptionThrown", "Network.loadingFailed")
-    errors = [e for e in tab.events if e["method"] in bad]
-    errors += [e for e in tab.events if e["method"] == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]
-    errors += [e for e in tab.events if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] == "error"]
+
+def look(page, port, *widths):
+    """Loads a file at the first width and goes on to the others: what LOOK says at each, with all errors so far."""
+    tab, seen = Tab(port), []
+    for width in widths:
+        if seen:
+            tab.resize(width)
+            tab.run(DRAWN)
+        else:
+            tab.open(page, width)
+        seen.append(json.loads(tab.run(LOOK)) | {"asked": width, "errors": tab.errors()})
     tab.socket.close()
-    return seen | {"errors": errors}
+    return seen
 
 
 def violations(page, port, width, scheme):

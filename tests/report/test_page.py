@@ -93,7 +93,7 @@ def test_captions_are_the_notebooks(page):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_in_a_browser(page, tmp_path, width):
     with chromium.browser(tmp_path / "profile") as port:
-        seen = chromium.look(page, port, width)
+        (seen,) = chromium.look(page, port, width)
     assert seen["errors"] == []
     assert len(seen["drawn"]) >= 6
     assert all(seen["drawn"])
@@ -114,13 +114,15 @@ def test_axe_finds_nothing_and_no_letters_are_small(page, tmp_path, width, schem
 def test_the_browser_test_sees_errors_missing_images_and_width(tmp_path):
     bad = tmp_path / "bad.html"
     bad.write_text(
-        '<img alt="none" src="none.png"><div style="width: 2000px">wide</div><script>throw Error("x")</script>'
+        '<img alt="none" src="none.png"><div style="width: 1000px">wide</div><script>throw Error("x")</script>'
     )
     with chromium.browser(tmp_path / "profile") as port:
-        seen = chromium.look(bad, port, 390)
-    assert seen["errors"]
-    assert seen["images"] == [["none", False]]
-    assert seen["width"] > 390
+        wide, narrow = chromium.look(bad, port, 1280, 390)
+    for seen in (wide, narrow):
+        assert seen["errors"]
+        assert seen["images"] == [["none", False]]
+    assert wide["width"] <= 1280
+    assert narrow["width"] > 390
 
 
 def test_numbers_in_a_picture_keep_their_digits(page):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,6 +57,8 @@ class Workflow:
     """run.py with its own folders, and with cells that are recorded already."""
 
     def __init__(self, folder):
+        for module in ("pna.report.draw", "snakemake.cli"):  # once, here, and not in every copy of this process
+            import_module(module)
         self.folder = folder
         self.environment = os.environ | {
             "PNA_RESULTS": str(folder / "results"),
@@ -80,14 +83,29 @@ class Workflow:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
         sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(n, "w"), write_through=True) for n in (1, 2))
-        os.environ.clear()
-        os.environ.update(self.environment)
-        os.chdir(ROOT)
-        sys.path.insert(0, str(ROOT / "workflow"))
+        self._enter()
         import run
 
         run.subprocess = SimpleNamespace(Popen=Snakemake)
         return run.main(words)
+
+    def train(self, *words):
+        """The exit code of `python workflow/cell.py …`, in a copy of this process too."""
+
+        def job():
+            self._enter()
+            import cell
+
+            return cell.main(*words)
+
+        return ended(copy(job))
+
+    def _enter(self):
+        """Makes a copy of this process one that was started in the repository."""
+        os.environ.clear()
+        os.environ.update(self.environment)
+        os.chdir(ROOT)
+        sys.path.insert(0, str(ROOT / "workflow"))
 
     def kill(self, process):
         """All of it at once, as when a machine goes down."""

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 
 from pna.experiments import PROFILES, Cell
@@ -125,9 +123,8 @@ def test_unknown_figures_and_numbers_are_named(workflow):
 def test_a_slice_that_its_time_budget_stops_asks_for_the_next(workflow):
     """Exit code 3, which the Slurm profile's retries continue; the next slice finishes the cell."""
     cell = "multitask/described/gcn/16"
-    words = [sys.executable, "workflow/cell.py", "smoke", str(workflow.folder / "build"), cell]
-    stopped = subprocess.run([*words, "--time-budget", "0"], cwd=ROOT, env=workflow.environment)
-    assert stopped.returncode == 3
+    words = ("smoke", str(workflow.folder / "build"), cell)
+    assert workflow.train(*words, "--time-budget", "0") == 3
     assert not workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()
-    assert subprocess.run(words, cwd=ROOT, env=workflow.environment).returncode == 0
+    assert workflow.train(*words) == 0
     assert workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()

@@ -10,6 +10,14 @@ import torch
 
 from pna.networks.kernels import nvrtc
 
+HERE = Path(__file__).parent
+FLAGS = (
+    "-std=c++17",
+    "-Og",  # a kernel takes longer to compile than to run
+    "-w",
+    "-U_FORTIFY_SOURCE",  # which forbids jumps from one stack to another
+    "-fPIC",
+)
 MOST_STATIC = 48 * 1024  # bytes of shared memory that a block may have without asking
 
 
@@ -27,6 +35,18 @@ def _pointer(a):
     return ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
 
 
+def _compile(*words):
+    subprocess.run(["g++", *FLAGS, *words], check=True)
+
+
+@cache
+def _emulated():
+    """A folder with emulated.h and all that it includes, read once for all kernels."""
+    folder = tempfile.TemporaryDirectory()
+    _compile("-x", "c++-header", str(HERE / "emulated.h"), "-o", str(Path(folder.name) / "emulated.h.gch"))
+    return folder
+
+
 @cache
 def _library(sources, name, options):
     """run(programs, replicas, threads, bytes of shared memory, arguments…)."""
@@ -38,20 +58,9 @@ def _library(sources, name, options):
         f'{included}extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
         f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
     )
-    jumps = "-U_FORTIFY_SOURCE"  # which forbids jumps from one stack to another
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-w",
-        jumps,
-        "-fPIC",
-        "-shared",
-        f"-I{Path(__file__).parent}",
-        f"-I{kernels}",
-        *options,
-    ]
+    folders = (f"-I{place}" for place in (_emulated().name, HERE, kernels))
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         source.write_text(text)
-        subprocess.run(["g++", *flags, str(source), "-o", str(built)], check=True)
+        _compile("-shared", *folders, *options, str(source), "-o", str(built))
         return ctypes.CDLL(str(built)).run
