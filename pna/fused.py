@@ -142,7 +142,7 @@ def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
 
 def _fits(conv: nn.Module, x: Tensor) -> bool:
     """Whether x [N, in_channels] is of the weights' kind."""
-    weight = conv._weight()
+    weight = conv._modules["mix"]._parameters["weight"]
     return (
         x.dtype in (torch.float32, torch.float64)
         and x.dtype == weight.dtype
@@ -186,7 +186,8 @@ def untouched(conv: nn.Module) -> bool:
 def plain_mix(conv: nn.Module) -> bool:
     """Whether the mixing layer is a linear one with nothing to be called before or after it."""
     mix = conv._modules.get("mix")
-    return type(mix) is nn.Linear and mix.bias is not None and not _hooked(mix)
+    own = mix._parameters if type(mix) is nn.Linear else {}
+    return own.get("weight") is not None and own.get("bias") is not None and not _hooked(mix)
 
 
 def _hooked(module: nn.Module) -> bool:

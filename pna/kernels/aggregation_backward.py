@@ -45,7 +45,7 @@ def backward(
     target: bool,
     config: Config | None = None,
     into: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
 
     transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
@@ -54,7 +54,7 @@ def backward(
     given = source if source is not None else edge
     if into is not None:
         _Backward(g, source, None, ptr, column, transpose, names, saved, config).run(into[0], None, into[1])
-        return into[0], into[0][:0], into[1]
+        return into
     grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
     grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
     if g.numel() > 0:
