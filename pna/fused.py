@@ -6,13 +6,14 @@ the sender's part is gathered, and no message exists without edge features (`spl
 function (`layer`, by pna.kernels.layer).
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from pna.arguments import same_device
 from pna.combined import CombinedAggregation
 from pna.gather import aggregate, watched
 from pna.kernels import operators
@@ -92,48 +93,74 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
 
     While a CUDA graph is recorded no value can be read: an edge with a number that is no node is then left out, unseen.
     """
-    from pna.kernels import csr  # these two need Triton
-    from pna.kernels.layer import layer as kernels
-
-    given = isinstance(edges, Neighbourhoods)
-    if given or conv.cached or not csr.takes(edges, x.shape[0]):
+    csr, kernels = _kernels()
+    N = x.shape[0]
+    if isinstance(edges, Neighbourhoods) and not conv.cached:
+        return kernels(conv, x, edges)
+    if conv.cached or not csr.takes(edges, N):
         return kernels(conv, x, conv.take(x, edges)[2])
-    same_device("edge_index", edges, "x", x)
-    what = (edges, x.shape[0], conv.flow == "target_to_source")
+    what = (edges, N, conv.flow == "target_to_source")
     graph = csr.remembered(*what, torch.is_grad_enabled())
     if graph is not None:
-        return kernels(conv, x, conv.take(x, graph)[2])
+        return kernels(conv, x, graph)
     graph, bad = csr.sort(*what, torch.is_grad_enabled())
     check = csr.Check(bad)
-    out = kernels(conv, x, conv.take(x, graph)[2])
+    out = kernels(conv, x, graph)
     if check.failed():
-        check_range(edges, x.shape[0], x.shape[0])
+        check_range(edges, N, N)
     csr.remember(*what, graph)
     return out
 
 
+@functools.cache
+def _kernels() -> tuple[ModuleType, Callable]:
+    """Those that need Triton."""
+    from pna.kernels import csr
+    from pna.kernels.layer import layer
+
+    return csr, layer
+
+
 def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer."""
+    """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer.
+
+    What is wrong with x or the edges is said by the layer's own `take`, so it does not serve there.
+    """
     return (
         not torch.compiler.is_compiling()
-        and operators.takes(conv.combined.aggregators, x)
-        and x.dtype in (torch.float32, torch.float64)
+        and operators.takes(conv._modules["combined"].aggregators, x)
         and conv.linear
-        and x.shape[0] > 0
-        and _is_graph(edges)
-        and not watched(x)
-        and not conv.explain
+        and not conv._explain
         and untouched(conv)
         and plain_mix(conv)
+        and _fits(conv, x)
+        and _is_graph(conv, x, edges)
+        and not watched(x)
+        and not torch._C._is_tracing()
     )
 
 
-def _is_graph(edges: Tensor | Neighbourhoods) -> bool:
-    """Whether this is a graph with edges: Neighbourhoods, or a plain edge_index [2, E]."""
+def _fits(conv: nn.Module, x: Tensor) -> bool:
+    """Whether x [N, in_channels] is of the weights' kind."""
+    weight = conv._modules["mix"]._parameters["weight"]
+    return (
+        x.dtype in (torch.float32, torch.float64)
+        and x.dtype == weight.dtype
+        and x.device == weight.device
+        and x.dim() == 2
+        and x.shape[0] > 0
+        and x.shape[1] == conv.in_channels
+    )
+
+
+def _is_graph(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+    """Whether this is a graph of x with edges: Neighbourhoods, or a plain edge_index [2, E]."""
     if isinstance(edges, Neighbourhoods):
-        return edges.num_edges > 0
+        ptr, N = edges.ptr, x.shape[0]
+        fits = ptr.shape[0] == N + 1 and edges.senders in (None, N) and edges.flow in (None, conv.flow)
+        return fits and ptr.device == x.device and edges.source.shape[0] > 0
     plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
-    return plain and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
+    return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
 
 
 def untouched(conv: nn.Module) -> bool:
@@ -158,7 +185,9 @@ def untouched(conv: nn.Module) -> bool:
 
 def plain_mix(conv: nn.Module) -> bool:
     """Whether the mixing layer is a linear one with nothing to be called before or after it."""
-    return type(conv.mix) is nn.Linear and conv.mix.bias is not None and not _hooked(conv.mix)
+    mix = conv._modules.get("mix")
+    own = mix._parameters if type(mix) is nn.Linear else {}
+    return own.get("weight") is not None and own.get("bias") is not None and not _hooked(mix)
 
 
 def _hooked(module: nn.Module) -> bool:

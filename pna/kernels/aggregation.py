@@ -4,6 +4,7 @@ A program takes B nodes and BC channels, and reads their messages in tiles (pna.
 messages are left to pna.kernels.hubs. The plain-torch twin is in pna.gather.
 """
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -13,9 +14,9 @@ from torch import Tensor
 
 from pna.kernels.choice import on_its_device
 from pna.kernels.hubs import Hubs, limit
-from pna.kernels.launch import Launch
+from pna.kernels.launch import Launch, Told
 from pna.kernels.layout import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
-from pna.kernels.messages import SUM, centre, load_shift, rescan, scan, write
+from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, rescan, scan, write
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -45,32 +46,51 @@ def forward(
 ) -> tuple[Tensor, Saved]:
     """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F]."""
     given = source if source is not None else edge
-    N, E, (G, F) = len(ptr) - 1, len(column), given.shape[1:]
-    out, shift, *saved = allocate(given, N, E, names, save)
-    if out.numel() == 0 or E == 0:
-        return out.zero_(), Saved(shift, *(t.zero_() for t in saved))
-    saved = Saved(channel_means(given) if len(shift) > 0 else shift, *saved)
+    N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
+    if N * G * F == 0 or E == 0:
+        out, *saved = allocate(given, N, E, names, save)
+        return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
+    out, *saved = allocate(given, N, E, names, save, means=True)
+    saved = Saved(*saved)
     C, T = G * F, limit(E)
     config = config or Config.of(C)
     tensors = [given if t is None else grouped(t) for t in (source, edge, target)]
-    strides = [s for t in tensors for s in (t.stride(0), t.stride(1))]
+    strides = [s for t in tensors for s in t.stride()[:2]]
     arguments = [*tensors, ptr, column, out, *saved, *strides, N, E]
-    constants = {
-        "SLOTS": slots_of(names), "A": out.shape[2], "ORDER": order_of(names),
-        "STATS": saved.stats.shape[1], "MARKED": len(saved.marks) > 0,
-        "HAS_SOURCE": source is not None, "HAS_EDGE": edge is not None, "HAS_TARGET": target is not None,
-        "LAYOUT": Layout.of(F, G, config.BC, *tensors), "C": C, "F": F, "LIMIT": T, "BC": config.BC,
-        "ACC": wide(given.dtype),
-    }  # fmt: skip
+    parts = (source is not None, edge is not None, target is not None)
+    light, chunks, again = _told(names, dtype, save, parts, Layout.of(F, G, config.BC, *tensors), C, F, T, config)
     columns = blocks(C, config.BC)
-    hubs = Hubs(ptr, E, C, T, saved.shift, order_of(names) > 0 or len(saved.marks) > 0) if E > T else None
+    hubs = Hubs(ptr, E, C, T, saved.shift, again) if E > T else None
     if hubs:
-        hubs.scan(arguments, constants, columns)
-    light = constants | {"B": config.B, "K": config.K}
+        hubs.scan(arguments, chunks, columns)
     _launch_light((blocks(N, config.B), columns), arguments, light, config.warps)
     if hubs:
-        hubs.finish(arguments, constants, columns)
+        hubs.finish(arguments, chunks, columns)
     return out, saved
+
+
+@functools.cache
+def _told(
+    names: str,
+    dtype: torch.dtype,
+    save: bool,
+    parts: tuple[bool, bool, bool],
+    layout: Layout,
+    C: int,
+    F: int,
+    T: int,
+    config: Config,
+) -> tuple[Told, Told, bool]:
+    """What the kernel is told, and what those for hubs are; and whether there is a second pass."""
+    marked = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
+    constants = {
+        "SLOTS": slots_of(names), "A": len(names.split()), "ORDER": order_of(names),
+        "STATS": number_of_stats(names) if save else 0, "MARKED": marked,
+        "HAS_SOURCE": parts[0], "HAS_EDGE": parts[1], "HAS_TARGET": parts[2],
+        "LAYOUT": layout, "C": C, "F": F, "LIMIT": T, "BC": config.BC, "ACC": wide(dtype),
+    }  # fmt: skip
+    light, chunks = Told(constants, B=config.B, K=config.K), Told(constants, K=Hubs.K)
+    return light, chunks, order_of(names) > 0 or marked
 
 
 def channel_means(given: Tensor) -> Tensor:
@@ -80,17 +100,17 @@ def channel_means(given: Tensor) -> Tensor:
     return torch.mean(rows, 0, dtype=widened(given.dtype)).view(-1)
 
 
-def allocate(given: Tensor, N: int, E: int, names: str, save: bool) -> tuple[Tensor, ...]:
-    """The output [N, G, A, F] and the tensors of Saved, not yet written."""
+def allocate(given: Tensor, N: int, E: int, names: str, save: bool, means: bool = False) -> tuple[Tensor, ...]:
+    """The output [N, G, A, F] and the tensors of Saved, not yet written; but for the first of these if `means`."""
     G, F = given.shape[1:]
     C = G * F
-    extremes = save and not {"max", "min"}.isdisjoint(names.split())
+    extremes = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     stats = number_of_stats(names) if save else 0
     dtype = widened(given.dtype)
     T = limit(E)
     return (
-        given.new_empty(N, G, len(names.split()), F),
-        given.new_empty(C if stats > 0 else 0, dtype=dtype),
+        given.new_empty(N, G, names.count(" ") + 1, F),
+        channel_means(given) if means and stats > 0 else given.new_empty(C if stats > 0 else 0, dtype=dtype),
         given.new_empty(N, stats, C, dtype=dtype),
         given.new_empty(N if extremes else 0, C, dtype=torch.int32),
         given.new_empty((E + T - 1) // T if extremes and E > T else 0, 2, C, dtype=dtype),

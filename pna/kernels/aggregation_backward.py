@@ -12,6 +12,7 @@ and instead of the extremes the two bits per message and channel that the forwar
 """
 
 import functools
+from typing import NamedTuple
 
 import torch
 import triton
@@ -22,11 +23,13 @@ from pna.kernels.aggregation import Saved
 from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
 from pna.kernels.hubs import chunk_of, chunk_owners, limit, sum_chunks
-from pna.kernels.launch import Launch
+from pna.kernels.launch import Launch, Told
 from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
 
 __all__ = ["backward"]
+
+K, WARPS = 32, 4  # of a hub's chunk
 
 
 @on_its_device
@@ -42,7 +45,7 @@ def backward(
     target: bool,
     config: Config | None = None,
     into: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
 
     transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
@@ -51,9 +54,9 @@ def backward(
     given = source if source is not None else edge
     if into is not None:
         _Backward(g, source, None, ptr, column, transpose, names, saved, config).run(into[0], None, into[1])
-        return into[0], into[0][:0], into[1]
+        return into
     grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
-    grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(len(ptr) - 1, *given.shape[1:])
+    grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
     if g.numel() > 0:
         _Backward(g, source, edge, ptr, column, transpose, names, saved, config).run(*grads, grad_target)
     return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target
@@ -70,10 +73,47 @@ def _numbers(names: str, has_edge: bool) -> tuple[int, int, bool, int, int]:
     return order, terms, centred, units, units + terms + ("max" in given) + ("min" in given)
 
 
+class _Kernels(NamedTuple):
+    """What each kernel is told: on all nodes that are not hubs, on a chunk of a hub's messages."""
+
+    coefficients: Told
+    messages: tuple[Told, Told]
+    senders: tuple[Told, Told]
+    planes: int
+
+    @classmethod
+    @functools.cache
+    def of(
+        cls,
+        names: str,
+        dtype: torch.dtype,
+        parts: tuple[bool, bool, bool],
+        layout: Layout,
+        C: int,
+        F: int,
+        T: int,
+        config: Config,
+        stats: int,
+        hubs: bool,
+    ) -> "_Kernels":
+        """parts: whether there is a source, an edge, a target."""
+        order, terms, centred, units, planes = _numbers(names, parts[1])
+        shared = {
+            "SLOTS": slots_of(names), "ORDER": order, "TERMS": terms, "CENTRED": centred, "UNITS": units,
+            "PLANES": planes, "LAYOUT": layout, "C": C, "F": F, "LIMIT": T, "ACC": wide(dtype),
+        }  # fmt: skip
+        BC = config.BC
+        coefficients = Told(shared, STATS=stats, HUBS=hubs, HAS_TARGET=parts[2], B=512 // BC, BC=BC)
+        sizes = ({"HUBS": False, "B": config.B, "K": config.K}, {"HUBS": True, "B": 1, "K": K})
+        messages, senders = (
+            tuple(Told(shared, **{name: there}, BC=BC, **size) for size in sizes)
+            for name, there in (("HAS_SOURCE", parts[0]), ("HAS_EDGE", parts[1]))
+        )
+        return cls(coefficients, messages, senders, planes)
+
+
 class _Backward:
     """The launches of one backward pass, and what they share."""
-
-    K, warps = 32, 4  # of a hub's chunk
 
     def __init__(
         self,
@@ -87,28 +127,24 @@ class _Backward:
         saved: Saved,
         config: Config | None,
     ) -> None:
-        self.g, self.ptr, self.column, self.transpose, self.saved = g, ptr, column, transpose, saved
+        self.g, self.ptr, self.column, self.transpose, self.names, self.saved = g, ptr, column, transpose, names, saved
         self.source, self.edge = grouped(source), grouped(edge)
         self.given = self.source if source is not None else self.edge
-        self.N, self.E, self.G, self.F = len(ptr) - 1, len(column), *self.given.shape[1:]
+        self.N, self.E, (self.G, self.F) = ptr.shape[0] - 1, column.shape[0], self.given.shape[1:]
         self.C, self.T = self.G * self.F, limit(self.E)
-        order, self.terms, self.centred, units, planes = _numbers(names, edge is not None)
         self.config = config or Config.of(self.C, backward=True)
-        self.coefficients = self.given.new_empty((self.N, planes, self.C), dtype=widened(self.given.dtype))
-        self.constants = {
-            "SLOTS": slots_of(names), "ORDER": order, "TERMS": self.terms, "CENTRED": self.centred, "UNITS": units,
-            "PLANES": planes,
-            "C": self.C, "F": self.F, "LIMIT": self.T, "ACC": wide(self.given.dtype),
-        }  # fmt: skip
         self.blocks = blocks(self.C, self.config.BC)
 
-    def _layout(self, grad: Tensor) -> Layout:
-        """Of the messages' parts and, at the target's place, of the nodes' gradients."""
-        tensors = [self.given if t is None else t for t in (self.source, self.edge)]
-        return Layout.of(self.F, self.G, self.config.BC, *tensors, grad)
-
     def run(self, grad_source: Tensor | None, grad_edge: Tensor | None, grad_target: Tensor) -> None:
-        self.constants["LAYOUT"] = self._layout(grad_target)
+        has_target = grad_target.shape[0] > 0
+        tensors = [self.given if t is None else t for t in (self.source, self.edge)]
+        layout = Layout.of(self.F, self.G, self.config.BC, *tensors, grad_target)
+        self.kernels = _Kernels.of(
+            self.names, self.given.dtype, (self.source is not None, self.edge is not None, has_target), layout,
+            self.C, self.F, self.T, self.config, self.saved.stats.shape[1], self.saved.hub_ties.shape[0] > 0,
+        )  # fmt: skip
+        shape = (self.N, self.kernels.planes, self.C)
+        self.coefficients = self.given.new_empty(shape, dtype=widened(self.given.dtype))
         self._make_coefficients(grad_target)
         if self.E == 0:
             if grad_source is not None:
@@ -120,68 +156,50 @@ class _Backward:
             self._to_senders(grad_source, grad_edge)
 
     def _make_coefficients(self, grad_target: Tensor) -> None:
-        BC = self.config.BC
-        B = 512 // BC  # four numbers of each plane for a thread
-        grid = (blocks(self.N, B), blocks(self.C, BC))
+        """Of every node and channel; a thread makes four numbers of each plane."""
+        _, stats, ties, hub_ties, _ = self.saved
         arguments = (
-            self.g, *self.g.stride(), self.ptr, self.saved.stats, self.saved.ties, self.saved.hub_ties,
-            self.coefficients, grad_target, grad_target.stride(0), grad_target.stride(1), self.N,
+            self.g, *self.g.stride(), self.ptr, stats, ties, hub_ties, self.coefficients,
+            grad_target, *grad_target.stride()[:2], self.N,
         )  # fmt: skip
-        constants = self.constants | {
-            "STATS": self.saved.stats.shape[1], "HUBS": len(self.saved.hub_ties) > 0,
-            "HAS_TARGET": len(grad_target) > 0, "B": B, "BC": BC,
-        }  # fmt: skip
-        launch_coefficients(grid, arguments, constants, 4)
+        told = self.kernels.coefficients
+        launch_coefficients((blocks(self.N, told["B"]), self.blocks), arguments, told, 4)
 
     def _to_messages(self, grad_edge: Tensor) -> None:
         """The gradient of every message, [E, G, F]."""
         source, edge = self.source if self.source is not None else self.edge, self.edge
-        arguments = [
-            source,
-            edge,
-            self.saved.shift,
-            self.ptr,
-            self.column,
-            self.coefficients,
-            self.saved.marks,
-            grad_edge,
-        ]
-        arguments += [source.stride(0), source.stride(1), edge.stride(0), edge.stride(1), self.N, self.E]
-        constants = self.constants | {"HAS_SOURCE": self.source is not None, "BC": self.config.BC}
-        B, K, _, warps = self.config
+        arguments = (
+            source, edge, self.saved.shift, self.ptr, self.column, self.coefficients, self.saved.marks, grad_edge,
+            *source.stride()[:2], *edge.stride()[:2], self.N, self.E,
+        )  # fmt: skip
+        light, chunks = self.kernels.messages
         owner = self.ptr
         if self.E > self.T:
             owner = chunk_owners(self.ptr, self.E, self.T)
-            grid = (len(owner), self.blocks)
-            _edge_gradient[grid](*arguments, owner, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps)
-        grid = (blocks(self.N, B), self.blocks)
-        _edge_gradient[grid](*arguments, owner, **constants, HUBS=False, B=B, K=K, num_warps=warps)
+            _launch_edge_gradient((owner.shape[0], self.blocks), (*arguments, owner), chunks, WARPS)
+        grid = (blocks(self.N, self.config.B), self.blocks)
+        _launch_edge_gradient(grid, (*arguments, owner), light, self.config.warps)
 
     def _to_senders(self, grad_source: Tensor, grad_edge: Tensor | None) -> None:
         """The gradient of every sender, [N, G, F], from those of its messages or from its receivers' coefficients."""
         ptr, receiver, place = self.transpose
         messages = self.coefficients if grad_edge is None else grad_edge
-        arguments = [self.source, self.saved.shift, ptr, receiver, place, messages, self.saved.marks, grad_source]
-        arguments += [self.source.stride(0), self.source.stride(1), grad_source.stride(0), grad_source.stride(1)]
-        arguments += [len(grad_source)]
-        constants = self.constants | {"HAS_EDGE": grad_edge is not None, "BC": self.config.BC}
-        B, K, _, warps = self.config
-        owner, partial = ptr, self.coefficients
-        if self.E > self.T:
-            owner = chunk_owners(ptr, self.E, self.T)
-            partial = self.coefficients.new_empty(len(owner), 2, self.C)
-            grid = (len(owner), self.blocks)
-            _source_gradient[grid](
-                *arguments, owner, partial, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps
-            )
-        grid = (blocks(len(grad_source), B), self.blocks)
-        light = constants | {"HUBS": False, "B": B, "K": K}
-        _launch_source_gradient(grid, (*arguments, owner, partial), light, warps)
-        if self.E > self.T:
-            grid = (len(owner), self.blocks)
-            _write_hub_gradients[grid](
-                *arguments, owner, partial, **constants, HUBS=True, B=1, K=self.K, num_warps=self.warps
-            )
+        senders, shift, marks = grad_source.shape[0], self.saved.shift, self.saved.marks
+        arguments = (
+            self.source, shift, ptr, receiver, place, messages, marks, grad_source,
+            *self.source.stride()[:2], *grad_source.stride()[:2], senders,
+        )  # fmt: skip
+        light, chunks = self.kernels.senders
+        grid = (blocks(senders, self.config.B), self.blocks)
+        if self.E <= self.T:
+            _launch_source_gradient(grid, (*arguments, ptr, self.coefficients), light, self.config.warps)
+            return
+        owner = chunk_owners(ptr, self.E, self.T)
+        P = owner.shape[0]
+        arguments = (*arguments, owner, self.coefficients.new_empty(P, 2, self.C))
+        _launch_source_gradient((P, self.blocks), arguments, chunks, WARPS)
+        _launch_source_gradient(grid, arguments, light, self.config.warps)
+        _launch_hub_gradients((P, self.blocks), arguments, chunks, WARPS)
 
 
 # ---- from coefficients to messages ----
@@ -348,9 +366,6 @@ def _source_gradient(
         tl.store(grad + to, total, mask=mask)
 
 
-_launch_source_gradient = Launch(_source_gradient)
-
-
 @triton.jit
 def _write_hub_gradients(
     source, shift, ptr, receiver, order, messages, marks, grad, stride_s, stride_sg, stride_o, stride_og, N,
@@ -373,3 +388,7 @@ def _write_hub_gradients(
             total += slope * m
         to = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[3])[None, :]
         tl.store(grad + to, total, mask=mask)
+
+
+_launch_edge_gradient, _launch_source_gradient = Launch(_edge_gradient), Launch(_source_gradient)
+_launch_hub_gradients = Launch(_write_hub_gradients)

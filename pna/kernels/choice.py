@@ -39,7 +39,10 @@ def on_its_device(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **options: Any) -> Any:
-        device = next(a for a in arguments if isinstance(a, Tensor)).get_device()  # -1 on a CPU
+        for a in arguments:
+            if isinstance(a, Tensor):
+                break
+        device = a.get_device()  # -1 on a CPU
         if device < 0 or device == torch._C._cuda_getDevice():
             return function(*arguments, **options)
         with torch.cuda.device(device):

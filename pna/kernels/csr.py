@@ -8,6 +8,8 @@ The layers of a network are given the same edge_index one after the other: the g
 the host longer than the layer, is remembered for as long as the tensor lives and is not written to.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
@@ -15,7 +17,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from pna.kernels.choice import on_its_device
-from pna.kernels.launch import Launch
+from pna.kernels.launch import Launch, Told
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
@@ -36,7 +38,7 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
     """edges [2, E] of (source, target), or of (target, source) if `reverse`, and whether any number is no node, [1]."""
     E, N = edges.shape[1], num_nodes
     stride, step = edges.stride()
-    constants = {"REVERSE": reverse, "TRANSPOSE": transpose, "BLOCK": BLOCK}
+    constants = _told(reverse, transpose)
     keys = edges.new_empty(2 * E if transpose else E, dtype=torch.int32)
     sizes = (edges, stride, step, N, E)
     _keys((blocks(E, BLOCK), 1), (keys, *sizes), constants, WARPS)
@@ -45,6 +47,11 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
     arguments = (keys, order, *parts, *sizes, E.bit_length())
     _read_off((blocks(max(E, N + 1), BLOCK), 1), arguments, constants, WARPS)
     return Neighbourhoods(*parts[:3], Transpose(*parts[3:6]) if transpose else None), parts[6]
+
+
+@functools.cache
+def _told(reverse: bool, transpose: bool) -> Told:
+    return Told(REVERSE=reverse, TRANSPOSE=transpose, BLOCK=BLOCK)
 
 
 def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods) -> None:
@@ -62,10 +69,13 @@ def remembered(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) ->
     return graph if known and state == _state(edges, num_nodes, reverse) else None
 
 
-def _state(edges: Tensor, num_nodes: int, reverse: bool) -> tuple[int, int, int, bool]:
-    """What a graph depends on besides the tensor itself; another stream need not wait for this one's kernels."""
+def _state(edges: Tensor, num_nodes: int, reverse: bool) -> tuple:
+    """What a graph depends on besides the tensor itself; another stream need not wait for this one's kernels.
+
+    A tensor that is given other `.data` keeps its version, but lies elsewhere or has another shape.
+    """
     stream = torch._C._cuda_getCurrentRawStream(edges.get_device()) if edges.is_cuda else 0
-    return edges._version, stream, num_nodes, reverse
+    return edges._version, edges.data_ptr(), edges.shape, edges.stride(), stream, num_nodes, reverse
 
 
 def _unknowable(edges: Tensor) -> bool:

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import SUM, centre, load_shift, places, rescan, scan, tile, write
 
 __all__ = ["Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
@@ -47,20 +48,21 @@ class Hubs:
 
     def __init__(self, ptr: Tensor, E: int, C: int, T: int, wide: Tensor, second: bool) -> None:
         self.owner = chunk_owners(ptr, E, T)  # [P]
-        self.first = wide.new_empty(len(self.owner), PLANES.value, C)
-        self.second = wide.new_empty(len(self.owner) if second else 0, PLANES_2.value, C)
+        P = self.owner.shape[0]
+        self.first = wide.new_empty(P, PLANES.value, C)
+        self.second = wide.new_empty(P, PLANES_2.value, C) if second else None
 
-    def scan(self, arguments: list, constants: dict, columns: int) -> None:
+    def scan(self, arguments: list, constants: Told, columns: int) -> None:
         """The first pass over the chunks."""
-        grid = (len(self.owner), columns)
-        _scan_chunks[grid](*arguments, self.owner, self.first, **constants, K=self.K, num_warps=self.warps)
+        _launch_scan((self.owner.shape[0], columns), (*arguments, self.owner, self.first), constants, self.warps)
 
-    def finish(self, arguments: list, constants: dict, columns: int) -> None:
+    def finish(self, arguments: list, constants: Told, columns: int) -> None:
         """The second, if there is one, and the hubs' aggregates."""
-        grid, parts = (len(self.owner), columns), (self.owner, self.first, self.second)
-        if len(self.second) > 0:
-            _rescan_chunks[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
-        _write_hubs[grid](*arguments, *parts, **constants, K=self.K, num_warps=self.warps)
+        grid = (self.owner.shape[0], columns)
+        given = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)
+        if self.second is not None:
+            _launch_rescan(grid, given, constants, self.warps)
+        _launch_write(grid, given, constants, self.warps)
 
 
 @triton.jit
@@ -204,3 +206,6 @@ def _write_hubs(
         write(target, out, stats, mu0, hub + one, one == 0, (last - first + one).to(ACC), mean, squares, top, low,
                total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
                SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
+
+
+_launch_scan, _launch_rescan, _launch_write = Launch(_scan_chunks), Launch(_rescan_chunks), Launch(_write_hubs)

@@ -10,11 +10,17 @@ from torch import Tensor
 from triton import knobs
 from triton.compiler import CompiledKernel
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "Told"]
 
 # what Triton's launcher of a compiled kernel takes: in 3.6 and in 3.7
 TAKES = ("self", "gridX", "gridY", "gridZ", "stream", "function")
 THEN = (("args",), ("kernel_metadata", "launch_metadata", "launch_enter_hook", "launch_exit_hook", "args"))
+
+
+class Told(dict):
+    """A kernel's constants by name. Known by itself, so that none of them is looked at again: made once (a cache)."""
+
+    __hash__, __eq__ = object.__hash__, object.__eq__
 
 
 class Form(NamedTuple):
@@ -44,14 +50,13 @@ class Launch:
         self.names = () if self.interpreted else tuple(p.name for p in kernel.params if p.is_constexpr)
         self.forms: dict[tuple, Form] = {}
 
-    def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: dict, warps: int) -> None:
+    def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: Told, warps: int) -> None:
         """The same as kernel[grid](*arguments, **constants, num_warps=warps), on the current device: the tensors'."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)
             return
         device = torch._C._cuda_getDevice()
-        numbers = [a if type(a) is int else a.data_ptr() for a in arguments]
-        key = (device, warps, *constants.values(), *_kinds(arguments, numbers))
+        numbers, key = _told_apart(arguments, [constants, device, warps])
         form = self.forms.get(key)
         if form is None:
             kernel = self.kernel[grid](*arguments, **constants, num_warps=warps)
@@ -64,11 +69,20 @@ class Launch:
             form.launcher(*which, None, None, None, *numbers, *form.constants)  # no profiler is told
 
 
-def _kinds(arguments: Sequence[Tensor | int], numbers: list[int]) -> list[int | torch.dtype]:
-    """What Triton specialises on: a tensor's dtype and alignment; of an integer also its width, and if it is 1."""
-    kinds = [a & 15 == 0 for a in numbers]
-    kinds += [(a == 1) + 2 * (a >> 31 == 0) if type(a) is int else a.dtype for a in arguments]
-    return kinds
+def _told_apart(arguments: Sequence[Tensor | int], key: list) -> tuple[list[int], tuple]:
+    """The arguments as numbers, and behind `key` what Triton specialises on: a tensor's dtype, and if it lies at 16
+    bytes; of an integer if it is such a multiple, its width, and if it is 1."""
+    numbers = []
+    for a in arguments:
+        if type(a) is int:
+            number = a
+            key.append((a == 1) + 2 * (a >> 31 == 0))
+        else:
+            number = a.data_ptr()
+            key.append(a.dtype)
+        numbers.append(number)
+        key.append(number & 15 == 0)
+    return numbers, tuple(key)
 
 
 def _watched() -> bool:

@@ -22,22 +22,29 @@ from torch.func import functional_call
 from pna.kernels import aggregation, aggregation_backward, layer_weights
 from pna.kernels.choice import on_its_device, plain
 from pna.kernels.launch import Launch
-from pna.kernels.layer_weights import Places, Sizes, degrees, factor, factors
+from pna.kernels.layer_weights import BH, BN, Plan, degrees, factor, factors
 from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, transpose_edges
 
 __all__ = ["WEIGHTS", "layer"]
 
 WEIGHTS = ("U.0.weight", "U.0.bias", "M.0.weight", "M.0.bias", "mix.weight", "mix.bias")
-NODES, FEATURES, OUTPUTS, WARPS = 64, 32, 16, 4  # of a program
+WARPS = 4
 
 
 def layer(conv: nn.Module, x: Tensor, neighbourhoods: Neighbourhoods) -> Tensor:
     """What a PNAConv with one layer each in M and U, without edge features, makes of x [N, in] -> [N, out]."""
-    M, U, mix = conv.M._modules["0"], conv.U._modules["0"], conv.mix
-    weights = (U.weight, U.bias, M.weight, M.bias, mix.weight, mix.bias)
-    save = torch.is_grad_enabled() and (x.requires_grad or any(w.requires_grad for w in weights))
-    return _Layer.apply(x, *weights, conv, neighbourhoods, save)
+    modules = conv._modules  # a module's own look-up of a name takes longer than some kernels
+    M, U = modules["M"]._modules["0"], modules["U"]._modules["0"]
+    inputs = (x, *_own(U), *_own(M), *_own(modules["mix"]))
+    save = torch.is_grad_enabled() and True in [t.requires_grad for t in inputs]
+    return _Layer.apply(*inputs, conv, neighbourhoods, save)
+
+
+def _own(module: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias, also where they are no longer parameters."""
+    own = module._parameters
+    return (own["weight"], own["bias"]) if len(own) == 2 else (module.weight, module.bias)
 
 
 class _Layer(Function):
@@ -51,17 +58,18 @@ class _Layer(Function):
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
         """The forward pass."""
         *weights, conv, neighbourhoods, save = inputs
-        U, U_bias, M, M_bias, mix, mix_bias = (_contiguous(w) for w in weights)
-        size, names = Sizes.of(conv), " ".join(conv.combined.aggregators)
+        U, U_bias, M, M_bias, mix, mix_bias = [_contiguous(w) for w in weights]
+        combined = conv._modules["combined"]
+        plan = Plan.of(conv, combined, x.dtype)
         ptr, column, _, transpose, *_ = neighbourhoods
-        packed = layer_weights.pack(U, U_bias, M, M_bias, mix, size)
-        parts = _project(x, packed, size)  # [N, W]
-        target, source = _split(parts, size)
-        aggregates, saved = aggregation.forward(source, None, target, ptr, column, names, save)  # [N, 1, A, C]
-        graph = (ptr, conv.combined.delta, conv.combined.mean_degree)
-        y = _combine(parts, aggregates, packed, graph, size)  # [N, T·H]
+        packed = layer_weights.pack(U, U_bias, M, M_bias, mix, plan)
+        parts = _project(x, packed, plan)  # [N, W]
+        target, source = _split(parts, plan)
+        aggregates, saved = aggregation.forward(source, None, target, ptr, column, plan.names, save)  # [N, 1, A, C]
+        graph = (ptr, combined.delta, combined.mean_degree)
+        y = _combine(parts, aggregates, packed, graph, plan)  # [N, T·H]
         if save:
-            ctx.conv, ctx.size, ctx.names = conv, size, names
+            ctx.conv, ctx.plan = conv, plan
             kept = (packed, source, aggregates, y, *graph, column, *saved)
             ctx.save_for_backward(x, *weights, *kept, *(transpose or (None,) * 3))
         return torch.addmm(mix_bias, y, mix.t())
@@ -81,19 +89,19 @@ class _Layer(Function):
     ) -> tuple[Tensor | None, ...]:
         """The backward pass."""
         packed, source, aggregates, y, *graph, column = kept[:8]
-        size, ptr = ctx.size, graph[0]
-        grad_parts = _back_through_mix(g, packed, size)  # [N, W], of which U's part is written
-        grad_aggregates = _spread(grad_parts, packed, graph, size)  # [N, 1, A, C]
-        into_target, into_source = _split(grad_parts, size)
+        plan, ptr = ctx.plan, graph[0]
+        grad_parts = _back_through_mix(g, packed, plan)  # [N, W], of which U's part is written
+        grad_aggregates = _spread(grad_parts, packed, graph, plan)  # [N, 1, A, C]
+        into_target, into_source = _split(grad_parts, plan)
         aggregation_backward.backward(
             grad_aggregates, source, None, ptr, column,
             transpose_edges(ptr, column) if transpose[0] is None else transpose,
-            ctx.names, aggregation.Saved(*kept[8:]), target=True, into=(into_source, into_target),
+            plan.names, aggregation.Saved(*kept[8:]), target=True, into=(into_source, into_target),
         )  # fmt: skip
-        grad_x = _back_to_x(grad_parts, packed, size) if ctx.needs_input_grad[0] else None
+        grad_x = _back_to_x(grad_parts, packed, plan) if ctx.needs_input_grad[0] else None
         if not any(ctx.needs_input_grad[1:7]):
             return grad_x, *(None,) * 9
-        grads = layer_weights.gradients(grad_parts, _contiguous(x), aggregates, g, y, graph, size)
+        grads = layer_weights.gradients(grad_parts, _contiguous(x), aggregates, g, y, graph, plan)
         return grad_x, *grads, None, None, None
 
 
@@ -117,30 +125,30 @@ def _differentiable(
 # ---- products with the packed weights ----
 
 
-def _project(x: Tensor, packed: Tensor, size: Sizes) -> Tensor:
+def _project(x: Tensor, packed: Tensor, plan: Plan) -> Tensor:
     """[U_own; W1; W2] x + b, [N, W]."""
-    places = Places.of(size)
-    bias, weight = packed.as_strided((places.W,), (1,), places.BIAS), packed.as_strided((size.X, places.W), (1, size.X))
-    return torch.addmm(bias, x, weight)
+    X, W = plan.size.X, plan.places.W
+    return torch.addmm(packed.as_strided((W,), (1,), plan.places.BIAS), x, packed.as_strided((X, W), (1, X)))
 
 
-def _split(parts: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
+def _split(parts: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
     """M's parts of [N, W], for the receiver and for the sender, [N, 1, C] each: all towers as one."""
-    _, _, OP, C, W, *_ = Places.of(size)
+    _, _, OP, C, W, *_ = plan.places
     shape, strides = (parts.shape[0], 1, C), (W, C, 1)
     return parts.as_strided(shape, strides, OP), parts.as_strided(shape, strides, OP + C)
 
 
-def _back_to_x(grad_parts: Tensor, packed: Tensor, size: Sizes) -> Tensor:
+def _back_to_x(grad_parts: Tensor, packed: Tensor, plan: Plan) -> Tensor:
     """The gradient of x, [N, in], from that of its projection."""
-    return torch.mm(grad_parts, packed.as_strided((Places.of(size).W, size.X), (size.X, 1)))
+    X = plan.size.X
+    return torch.mm(grad_parts, packed.as_strided((plan.places.W, X), (X, 1)))
 
 
-def _back_through_mix(g: Tensor, packed: Tensor, size: Sizes) -> Tensor:
+def _back_through_mix(g: Tensor, packed: Tensor, plan: Plan) -> Tensor:
     """The gradient of the parts, [N, W], of which only U's is written, from that of the layer's output."""
-    N, (_, _, OP, _, W, _, _, MIX, _) = g.shape[0], Places.of(size)
+    N, (_, _, OP, _, W, _, _, MIX, _) = g.shape[0], plan.places
     grad_parts = g.new_empty(N, W)
-    mix = packed.as_strided((size.T * size.H, OP), (OP, 1), MIX)
+    mix = packed.as_strided((g.shape[1], OP), (OP, 1), MIX)
     torch.mm(g, mix, out=grad_parts.as_strided((N, OP), (W, 1)))
     return grad_parts
 
@@ -211,23 +219,20 @@ def _spread_kernel(
 
 
 _launch_combine, _launch_spread = Launch(_combine_kernel), Launch(_spread_kernel)
-_NAMES = "T H A S FP HP C W SCALED EXPONENTS LINEAR ACC PRECISION"
 
 
-def _combine(parts: Tensor, aggregates: Tensor, packed: Tensor, graph: Sequence[Tensor], size: Sizes) -> Tensor:
+def _combine(parts: Tensor, aggregates: Tensor, packed: Tensor, graph: Sequence[Tensor], plan: Plan) -> Tensor:
     """parts [N, W] and aggregates [N, 1, A, C] -> [N, T·H]."""
-    N, T, HP = parts.shape[0], size.T, Places.of(size).HP
-    y = parts.new_empty(N, T * size.H)
-    told = layer_weights.constants(size, y.dtype, _NAMES + " SP", BN=NODES, BF=FEATURES, BH=OUTPUTS)
-    grid = (blocks(N, NODES), T * (HP // OUTPUTS))
-    _launch_combine(grid, (parts, aggregates, packed, y, *graph, N), told, WARPS)
+    N, T = parts.shape[0], plan.size.T
+    y = parts.new_empty(N, T * plan.size.H)
+    grid = (blocks(N, BN), T * (plan.places.HP // BH))
+    _launch_combine(grid, (parts, aggregates, packed, y, *graph, N), plan.combine, WARPS)
     return y
 
 
-def _spread(grad_parts: Tensor, packed: Tensor, graph: Sequence[Tensor], size: Sizes) -> Tensor:
+def _spread(grad_parts: Tensor, packed: Tensor, graph: Sequence[Tensor], plan: Plan) -> Tensor:
     """The gradient of the aggregates, [N, 1, A, C], from that of U's part of [N, W]."""
-    N = grad_parts.shape[0]
-    grad = grad_parts.new_empty(N, 1, size.A, Places.of(size).C)
-    told = layer_weights.constants(size, grad.dtype, _NAMES, BN=NODES, BF=FEATURES, BH=OUTPUTS)
-    _launch_spread((blocks(N, NODES), size.T * size.A), (grad_parts, packed, grad, *graph, N), told, WARPS)
+    N, A = grad_parts.shape[0], plan.size.A
+    grad = grad_parts.new_empty(N, 1, A, plan.places.C)
+    _launch_spread((blocks(N, BN), plan.size.T * A), (grad_parts, packed, grad, *graph, N), plan.spread, WARPS)
     return grad

@@ -21,17 +21,26 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from pna.kernels.launch import Launch
+from pna.kernels.launch import Launch, Told
 from pna.kernels.layout import blocks, wide
 from pna.scalers import SCALERS
 
-__all__ = ["Places", "Sizes", "constants", "degrees", "factor", "factors", "gradients", "pack"]
+__all__ = ["Places", "Plan", "Sizes", "degrees", "factor", "factors", "gradients", "pack"]
 
 WARPS = 4
 COPIED = 1024  # weights that a program packs
 SUMMED, PARTS = 256, 8  # gradients that a program sums, and how many parts of a sum it reads at a time
 TILE, NODES = 64, 32  # a program's outputs and inputs, and the nodes it reads at a time
 PROGRAMS, MOST = 396, 32  # in all, three for each of 132 multiprocessors, and for one tile
+BN, BF, BH = 64, 32, 16  # nodes, features and outputs of a program of U's products (pna.kernels.layer)
+_U = "T H A S FP HP C W SCALED EXPONENTS LINEAR ACC PRECISION BN BF BH"
+CONSTANTS = (  # of the kernels that pack, make and unpack gradients, combine and spread
+    "T F H A X S FP HP OP C BIAS SCALED MIX END COPIED",
+    "T H A X S FP HP OP C W BIAS SCALED MIX END EXPONENTS LINEAR ACC PRECISION TILE NODES",
+    "F H T A X S FP HP OP C BIAS SCALED MIX END BEGINS ACC PARTS SUMMED",
+    _U + " SP",
+    _U,
+)
 
 
 def _up(n: int, to: int) -> int:
@@ -52,13 +61,6 @@ class Sizes(NamedTuple):
     X: int
     exponents: tuple[float, ...]
     linear: tuple[bool, ...]
-
-    @classmethod
-    def of(cls, conv: nn.Module) -> "Sizes":
-        """Of a PNAConv."""
-        combined = conv.combined
-        aggregators, kinds = len(combined.aggregators), _kinds(combined.scalers)
-        return cls(conv.towers, conv.F_in, conv.F_out, aggregators, conv.in_channels, *kinds)
 
 
 class Places(NamedTuple):
@@ -88,38 +90,44 @@ class Places(NamedTuple):
         return cls(FP, HP, OP, C, W, bias, bias + W, mix, mix + size.T * size.H * OP)
 
 
+class Plan:
+    """What is known of a layer's passes before x and the graph are: the sizes, and what its kernels are told."""
+
+    def __init__(self, size: Sizes, dtype: torch.dtype, names: str) -> None:
+        self.size, self.places, self.names = size, Places.of(size), names
+        T, F, H, A, X, exponents, linear = size
+        S, (FP, HP, _, _, W, *_) = len(exponents), self.places
+        out = T * H
+        self.shapes = (T, H, (1 + S * A) * F), (T, H), (T, F, 2 * F), (T, F), (out, out), (out,)  # of U, M and mix
+        self.begins = tuple(itertools.accumulate(map(math.prod, self.shapes), initial=0))  # one behind another
+        scaled = T * blocks(S * HP, TILE) * blocks(A * FP, TILE)
+        self.tiles = scaled + blocks(W, TILE) * blocks(X, TILE) + blocks(out, TILE) ** 2  # of the weights' gradients
+        known = {
+            "T": T, "F": F, "H": H, "A": A, "X": X, "S": S, "SP": triton.next_power_of_2(S),
+            **self.places._asdict(), "BEGINS": self.begins,
+            "EXPONENTS": exponents, "LINEAR": linear, "ACC": wide(dtype),
+            "PRECISION": "ieee" if dtype == torch.float64 else "tf32x3",
+            "TILE": TILE, "NODES": NODES, "PARTS": PARTS, "COPIED": COPIED, "SUMMED": SUMMED,
+            "BN": BN, "BF": BF, "BH": BH,
+        }  # fmt: skip
+        self.pack, self.outer, self.unpack, self.combine, self.spread = (
+            Told((name, known[name]) for name in names.split()) for names in CONSTANTS
+        )
+
+    @classmethod
+    def of(cls, conv: nn.Module, combined: nn.Module, dtype: torch.dtype) -> "Plan":
+        """Of a PNAConv and its combined aggregation."""
+        sizes = (conv.towers, conv.F_in, conv.F_out, conv.in_channels)
+        return _plan(*sizes, combined.aggregators, combined.scalers, dtype)
+
+
 @functools.cache
-def _kinds(scalers: tuple[str | float, ...]) -> tuple[tuple[float, ...], tuple[bool, ...]]:
-    """The exponents of the scalers, and which are linear."""
+def _plan(
+    T: int, F: int, H: int, X: int, aggregators: tuple[str, ...], scalers: tuple[str | float, ...], dtype: torch.dtype
+) -> Plan:
     pairs = [SCALERS[s] if isinstance(s, str) else ("logarithmic", float(s)) for s in scalers]
-    return tuple(exponent for _, exponent in pairs), tuple(kind == "linear" for kind, _ in pairs)
-
-
-@functools.cache
-def constants(size: Sizes, dtype: torch.dtype, names: str, **others: int) -> dict:
-    """What a kernel of the layer is told at compile time."""
-    T, F, H, A, X, exponents, linear = size
-    known = {
-        "T": T, "F": F, "H": H, "A": A, "X": X, "S": len(exponents), "SP": triton.next_power_of_2(len(exponents)),
-        **Places.of(size)._asdict(),
-        "EXPONENTS": exponents, "LINEAR": linear, "ACC": wide(dtype),
-        "PRECISION": "ieee" if dtype == torch.float64 else "tf32x3",
-    }  # fmt: skip
-    known |= {"BEGINS": _begins(size), "TILE": TILE, "NODES": NODES, "PARTS": PARTS}
-    return {name: known[name] for name in names.split()} | others
-
-
-@functools.cache
-def _shapes(size: Sizes) -> tuple[tuple[int, ...], ...]:
-    """Of the gradients of U, M and mix, each with its bias."""
-    T, F, H, A, *_ = size
-    width, out = (1 + len(size.exponents) * A) * F, T * H
-    return (T, H, width), (T, H), (T, F, 2 * F), (T, F), (out, out), (out,)
-
-
-def _begins(size: Sizes) -> tuple[int, ...]:
-    """Where each would begin if they lay one behind another, and the end."""
-    return tuple(itertools.accumulate((math.prod(shape) for shape in _shapes(size)), initial=0))
+    exponents, linear = tuple(exponent for _, exponent in pairs), tuple(kind == "linear" for kind, _ in pairs)
+    return Plan(Sizes(T, F, H, len(aggregators), X, exponents, linear), dtype, " ".join(aggregators))
 
 
 # ---- scalers ----
@@ -178,11 +186,11 @@ def _pack_kernel(
     U, U_bias, M, M_bias, mix, packed,
     T: tl.constexpr, F: tl.constexpr, H: tl.constexpr, A: tl.constexpr, X: tl.constexpr, S: tl.constexpr,
     FP: tl.constexpr, HP: tl.constexpr, OP: tl.constexpr, C: tl.constexpr,
-    BIAS: tl.constexpr, SCALED: tl.constexpr, MIX: tl.constexpr, END: tl.constexpr, BLOCK: tl.constexpr,
+    BIAS: tl.constexpr, SCALED: tl.constexpr, MIX: tl.constexpr, END: tl.constexpr, COPIED: tl.constexpr,
 ):  # fmt: skip
     """Each number from U [T, H, (1 + S·A)·F], M [T, F, 2F], mix [T·H, T·H] or the first two's biases, or 0."""
     WIDTH: tl.constexpr = (1 + S * A) * F
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = tl.program_id(0) * COPIED + tl.arange(0, COPIED)
     of_U, sent, tower, row, real = _row(at // X, T, F, H, FP, OP, C)
     f = at % X - (tower * F if X > F else 0)  # in the tower's share of x
     real &= (at < BIAS) & (f >= 0) & (f < F)
@@ -211,12 +219,11 @@ def _pack_kernel(
 _launch_pack = Launch(_pack_kernel)
 
 
-def pack(U: Tensor, U_bias: Tensor, M: Tensor, M_bias: Tensor, mix: Tensor, size: Sizes) -> Tensor:
+def pack(U: Tensor, U_bias: Tensor, M: Tensor, M_bias: Tensor, mix: Tensor, plan: Plan) -> Tensor:
     """The packed weights, [END]."""
-    end = Places.of(size).END
+    end = plan.places.END
     packed = U.new_empty(end)
-    told = constants(size, U.dtype, "T F H A X S FP HP OP C BIAS SCALED MIX END", BLOCK=COPIED)
-    _launch_pack((blocks(end, COPIED), 1), (U, U_bias, M, M_bias, mix, packed), told, WARPS)
+    _launch_pack((blocks(end, COPIED), 1), (U, U_bias, M, M_bias, mix, packed), plan.pack, WARPS)
     return packed
 
 
@@ -303,11 +310,11 @@ def _unpack_kernel(
     F: tl.constexpr, H: tl.constexpr, T: tl.constexpr, A: tl.constexpr, X: tl.constexpr, S: tl.constexpr,
     FP: tl.constexpr, HP: tl.constexpr, OP: tl.constexpr, C: tl.constexpr,
     BIAS: tl.constexpr, SCALED: tl.constexpr, MIX: tl.constexpr, END: tl.constexpr, BEGINS: tl.constexpr,
-    ACC: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    ACC: tl.constexpr, PARTS: tl.constexpr, SUMMED: tl.constexpr,
 ):  # fmt: skip
     """The sums over the shares, each into its place in one of the gradients, as if these lay one behind another."""
     WIDTH: tl.constexpr = (1 + S * A) * F
-    to = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    to = tl.program_id(0) * SUMMED + tl.arange(0, SUMMED)
     row = to // WIDTH
     k = to % WIDTH - F  # = (s A + a) F + f
     scaled = SCALED + ((row // H * S + k // (A * F)) * HP + row % H) * (A * FP) + k // F % A * FP + k % F
@@ -328,7 +335,7 @@ def _unpack_kernel(
     at = tl.where(to >= BEGINS[4], MIX + k // (T * H) * OP + k % (T * H), at)
     at = tl.where(to >= BEGINS[5], END + to - BEGINS[5], at)
 
-    total = tl.zeros([BLOCK], ACC)
+    total = tl.zeros([SUMMED], ACC)
     for first in range(0, shares, PARTS):
         share = first + tl.arange(0, PARTS)
         live = (share < shares)[:, None] & (to < BEGINS[6])[None, :]
@@ -345,33 +352,20 @@ def _unpack_kernel(
 _launch_outer, _launch_unpack = Launch(_outer_kernel), Launch(_unpack_kernel)
 
 
-@functools.cache
-def _tiles(size: Sizes) -> int:
-    """How many programs one share of the nodes takes."""
-    FP, HP, _, _, W, *_ = Places.of(size)
-    out = size.T * size.H
-    scaled = size.T * blocks(len(size.exponents) * HP, TILE) * blocks(size.A * FP, TILE)
-    return scaled + blocks(W, TILE) * blocks(size.X, TILE) + blocks(out, TILE) ** 2
-
-
 def gradients(
-    grad_parts: Tensor, x: Tensor, rows: Tensor, g: Tensor, y: Tensor, degrees: Sequence[Tensor], size: Sizes
+    grad_parts: Tensor, x: Tensor, rows: Tensor, g: Tensor, y: Tensor, degrees: Sequence[Tensor], plan: Plan
 ) -> list[Tensor]:
     """Of U's weights and bias, M's and the mixing layer's.
 
     From the gradient of [U_own; W1; W2] x, [N, W], the aggregates [N, A, C], and the mixing layer's output's gradient
     and input, [N, T·H] each.
     """
-    N, places, tiles = x.shape[0], Places.of(size), _tiles(size)
+    N, places, tiles = x.shape[0], plan.places, plan.tiles
     shares = max(1, min(PROGRAMS // tiles, MOST, N // NODES))
     share = NODES * blocks(blocks(N, NODES), shares)
     shares = blocks(N, share)
     partial = x.new_empty(shares, places.END + places.OP)
-    names = "T H A X S FP HP OP C W BIAS SCALED MIX END EXPONENTS LINEAR ACC PRECISION TILE NODES"
-    told = constants(size, x.dtype, names)
-    _launch_outer((tiles, shares), (grad_parts, x, rows, g, y, partial, *degrees, N, share), told, WARPS)
-    grads = [x.new_empty(shape) for shape in _shapes(size)]
-    names = "F H T A X S FP HP OP C BIAS SCALED MIX END BEGINS ACC PARTS"
-    told = constants(size, x.dtype, names, BLOCK=SUMMED)
-    _launch_unpack((blocks(told["BEGINS"][-1], SUMMED), 1), (partial, *grads, shares), told, WARPS)
+    _launch_outer((tiles, shares), (grad_parts, x, rows, g, y, partial, *degrees, N, share), plan.outer, WARPS)
+    grads = [x.new_empty(shape) for shape in plan.shapes]
+    _launch_unpack((blocks(plan.begins[-1], SUMMED), 1), (partial, *grads, shares), plan.unpack, WARPS)
     return grads

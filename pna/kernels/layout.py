@@ -69,7 +69,8 @@ class Layout(NamedTuple):
     @classmethod
     def of(cls, F: int, G: int, BC: int, *tensors: Tensor) -> "Layout":
         """From the sizes and the strides of source, edge and target, in blocks of BC channels."""
-        return cls(G == 1, *(G == 1 or t.stride(1) == F for t in tensors), whole=G * F % BC == 0)
+        whole = G * F % BC == 0
+        return cls(*(True,) * 4, whole) if G == 1 else cls(False, *(t.stride(1) == F for t in tensors), whole)
 
 
 class Config(NamedTuple):

@@ -3,6 +3,7 @@
 Triton itself is imported at the first call: the package works without it wherever there is no GPU.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -18,7 +19,12 @@ _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "momen
 
 def takes(names: Sequence[str], given: Tensor) -> bool:
     """Whether there is a kernel for these aggregators of messages like `given`."""
-    return usable(given) and _FUSED.issuperset(names) and len(set(names)) == len(names)
+    return usable(given) and _known(tuple(names))
+
+
+@functools.cache
+def _known(names: tuple[str, ...]) -> bool:
+    return _FUSED.issuperset(names) and len(set(names)) == len(names)
 
 
 _library = torch.library.Library("pna", "FRAGMENT")

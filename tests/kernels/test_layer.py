@@ -193,6 +193,23 @@ def test_an_edge_index_is_sorted_once_until_it_is_written_to(device, monkeypatch
     assert len(sorted_) == 6
 
 
+@torch.no_grad()
+def test_memory_that_is_reused_and_other_data_of_the_same_tensor_are_sorted_again(device):
+    conv, x = make(device, sort=(["sum"], ["identity"])), torch.randn(N, 10, dtype=torch.double, device=device)
+    first, second = graph().to(device), graph().to(device)
+    memory = first.clone().untyped_storage()
+    for edges in (first, second):  # both tensors lie in the same place and have the same version
+        there = torch.empty(0, dtype=torch.int64, device=device).set_(memory, 0, (2, E))
+        there.data.copy_(edges)
+        assert csr.remembered(there, N, False, False) is None
+        torch.testing.assert_close(fused(conv, x, there), step_by_step(conv, x, edges))
+        assert csr.remembered(there, N, False, False) is not None
+        del there
+    fused(conv, x, first)
+    first.data = second[:, : E // 2]
+    torch.testing.assert_close(fused(conv, x, first), step_by_step(conv, x, second[:, : E // 2]))
+
+
 def test_what_is_remembered_of_an_edge_index_goes_with_it_and_a_large_one_is_not_kept(device, monkeypatch):
     conv, x, edges = make(device), torch.randn(N, 10, dtype=torch.double, device=device), graph().to(device)
     before = len(csr._graphs)
@@ -299,6 +316,34 @@ def test_other_layers_go_step_by_step(kwargs, calls, device):
     edge_attr = (torch.randn(E, 3, device=device),) if "edge_dim" in kwargs else ()
     conv(x, graph().to(device), *edge_attr)
     assert not calls
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (lambda x, g: (x[:, 1:], g), "in_channels = 10"),
+        (lambda x, g: (x.double(), g), "dtype of the layer's weights"),
+        (lambda x, g: (x[1:], Neighbourhoods.of(g, N)), "a row for each of 21 nodes"),
+        (lambda x, g: (x, Neighbourhoods.of(g, N, "target_to_source")), "flow='target_to_source'"),
+        (lambda x, g: (x, Neighbourhoods.of(g, (N + 1, N))), "rows for 22 senders and 21 receivers"),
+    ],
+)
+def test_what_does_not_fit_is_named(wrong, match, calls, device):
+    conv, x, edges = make(device, torch.float), torch.randn(N, 10, device=device), graph().to(device)
+    with pytest.raises((TypeError, ValueError), match=match):
+        conv(*wrong(x, edges))
+    assert not calls
+
+
+def test_weights_that_are_no_parameters_any_more(calls, device):
+    conv, x, edges = make(device, torch.float), torch.randn(N, 10, device=device), graph().to(device)
+    expected = conv(x, edges)
+    for module in (conv.M[0], conv.U[0], conv.mix):
+        weight = module.weight.detach()
+        del module.weight
+        module.weight = weight
+        torch.testing.assert_close(conv(x, edges), expected)
+    assert len(calls) == 3  # the mixing layer's are looked for among its parameters
 
 
 def test_whoever_looks_inside_sees_the_steps(calls, device):
