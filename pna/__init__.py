@@ -22,7 +22,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Each name, imported when it is first asked for: a command needs neither the layers nor PyTorch Geometric."""
+    """Each name, imported when it is first asked for: a command needs neither the layers nor PyTorch Geometric.
+
+    A program of torch.export that is loaded needs the operators of the layers: `import pna.conv`.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'pna' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
