@@ -41,7 +41,7 @@ def test_the_last_replica_trains_on(model, graphs, device, kernels):
     ],
 )
 def test_a_depth_for_each_graph(model, depth, varied, graphs, device, kernels):
-    assert train(graphs, model, 8, "recurrent", (3, 8), 2, device, depth, varied) == [[0, 1], [1]]
+    assert train(graphs, model, 8, "recurrent", (3, 6), 2, device, depth, varied) == [[0, 1], [1]]
 
 
 @pytest.mark.gpu
