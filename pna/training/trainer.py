@@ -84,7 +84,7 @@ class Trainer(ABC):
         """One step of Adam on the losses of theta, [R, P] -> [R], which are returned."""
         theta = r.theta.detach().requires_grad_()
         found = losses(theta)
-        (grad,) = torch.autograd.grad(found.sum(), theta)
+        (grad,) = torch.autograd.grad(found, theta, torch.ones_like(found))
         with torch.no_grad():
             r.step.add_(1)
             adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, self.settings.weight_decay)
