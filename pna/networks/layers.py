@@ -108,6 +108,9 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
         """[rows, first size] -> [rows, last size]."""
+        whole = nodes_per_graph is None and serving("pna.networks.kernels.head", x, self.layers, self.norms)
+        if whole:
+            return whole.head(x, self.layers, self.norms, self.between, self.last)
         for k, layer in enumerate(self.layers[:-1]):
             x = activated(x, layer.weight, layer.bias, self.between)
             if self.norms is not None:
