@@ -107,4 +107,4 @@ class Trainer(ABC):
         for name in ("validation", "metric", "epoch", "theta", "state"):
             kept = getattr(r, {"validation": "best"}.get(name, f"best_{name}"))
             now = getattr(r, name)
-            kept.copy_(torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept))
+            torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept, out=kept)
