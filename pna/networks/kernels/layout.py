@@ -20,7 +20,7 @@ __all__ = ["Layout", "laid_out", "taken_back"]
 # axis of each is a sum over numbers that a kernel sees only added up.
 Layout = Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]]
 
-COPIED, BLOCK, PARTS = 256, 64, 32  # numbers of a program, and parts that it reads at once
+COPIED, BLOCK, PARTS = 256, 64, 64  # numbers of a program, and parts that it reads at once
 
 
 @triton.jit
