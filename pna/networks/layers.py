@@ -5,6 +5,7 @@ Written with elementary operations, so that one network's code serves many repli
 
 import itertools
 import math
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -91,9 +92,15 @@ class BatchNorm(nn.Module):
     @staticmethod
     def recent(statistics: Tensor) -> Tensor:
         """The average of batches that came one after another, [batches, 2, F] -> [2, F], the last one weighs most."""
-        count, of = len(statistics), {"dtype": statistics.dtype, "device": statistics.device}
-        weight = torch.logspace(count - 1, 0, count, base=0.9, **of) * (0.1 / (1 - 0.9**count))
-        return (weight.view(-1, 1, 1) * statistics).sum(0)
+        weights = _fading(len(statistics), statistics.dtype, statistics.device)
+        return (weights * statistics).sum(0) if len(statistics) > 1 else statistics[0]
+
+
+@cache
+def _fading(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The weights of so many batches, the last one's the greatest, [count, 1, 1]."""
+    powers = torch.logspace(count - 1, 0, count, base=0.9, dtype=dtype, device=device)
+    return (powers * (0.1 / (1 - 0.9**count))).view(-1, 1, 1)
 
 
 class MLP(nn.Module):

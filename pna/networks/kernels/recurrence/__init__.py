@@ -93,7 +93,8 @@ def all_layers(
     weights += [] if gates is None else gate_tensors(gates)
     weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
     norms = [convolution.U.norms[0] for convolution in convolutions] if shape.model.kind == "gin" else []
-    weights += [_stacked(x, norms, "bias", "weight"), _stacked(x, norms, "running_mean", "running_var")]
+    weights += [_stacked(x, norms, "bias", "weight")]
+    weights += [_stacked(x, [] if shape.split else norms, "running_mean", "running_var")]
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
     depths = batch.to_nodes(depth.layers).int() if shape.depths else batch.compact[0]  # the latter is not read
     out, _, found, *_ = _AllLayers.apply(x, *lifted, *_tiles(batch, convolutions[-1], shape), depths, shape)
@@ -105,8 +106,8 @@ def all_layers(
 
 def _stacked(x: Tensor, norms: Sequence[nn.Module], *names: str) -> Tensor:
     """Two tensors of each batch normalisation, [norms, 2, H]."""
-    rows = [torch.stack([getattr(norm, name) for name in names]) for norm in norms]
-    return torch.stack(rows) if rows else x.new_empty(0)
+    rows = [getattr(norm, name) for norm in norms for name in names]
+    return torch.stack(rows).unflatten(0, (-1, 2)) if rows else x.new_empty(0)
 
 
 def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
