@@ -10,6 +10,7 @@ from torch import Tensor
 from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.depth import RULES, at_depth, threshold
+from pna.kernels.choice import serving
 from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached
@@ -72,7 +73,9 @@ class MultiTaskTrainer(Trainer):
 
     def set_errors(self, theta: Tensor, state: Tensor, batches: Sequence[GraphBatch]) -> Tensor:
         """The error on a set, the mean over its batches as in the released code, [R, 6]."""
-        return torch.stack([self.errors(theta, state, batch) for batch in batches]).mean(0)
+        return self.lifted.map(
+            theta, state, lambda network: torch.stack([task_errors(network(batch), batch) for batch in batches]).mean(0)
+        )
 
     def _train_epoch(self, r: Replicas) -> None:
         for batch in self.train:
@@ -90,24 +93,39 @@ class MultiTaskTrainer(Trainer):
     def _step(self, r: Replicas, batch: GraphBatch) -> None:
         drawn = varied(batch, r.epoch[0]) if self.varied else None  # all replicas are in the same epoch
         with at_depth(self.lifted.network, (lambda batch: drawn) if self.varied else None):
-            found = self.descend(r, lambda theta: _loss(r, self.errors(theta, r.state, batch, training=True)))
+            found = self.descend(r, lambda theta: self._losses(theta, r, batch))
         r.partial.add_(found)
+
+    def _losses(self, theta: Tensor, r: Replicas, batch: GraphBatch) -> Tensor:
+        def loss(network: Callable[..., tuple[Tensor, Tensor]], tasks: Tensor) -> Tensor:
+            return task_loss(network(batch), batch, tasks)
+
+        return self.lifted.map(theta, r.state, loss, r.tasks, training=True)
 
     @torch.no_grad()
     def _validate(self, r: Replicas) -> None:
-        loss = _loss(r, self.set_errors(r.theta, r.state, self.validation))
+        loss = weighted(self.set_errors(r.theta, r.state, self.validation), r.tasks)
         self.end_epoch(r, len(self.train), loss, loss)
 
 
 def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
     """The mean squared error of each of the six tasks: three of nodes, three of graphs, [6]."""
+    if kernels := serving("pna.networks.kernels.errors", *predictions):
+        return kernels.errors(*predictions, batch.y_node, batch.y_graph)
     nodes, graphs = predictions
     return torch.cat([(nodes - batch.y_node).square().mean(0), (graphs - batch.y_graph).square().mean(0)])
 
 
-def _loss(r: Replicas, errors: Tensor) -> Tensor:
-    """The mean error over each replica's tasks, [R]; the others add nothing, not even where they overflow."""
-    return torch.where(r.tasks > 0, r.tasks * errors, 0).sum(1)
+def task_loss(predictions: tuple[Tensor, Tensor], batch: GraphBatch, tasks: Tensor) -> Tensor:
+    """What a replica with these tasks, [6], minimises on a batch."""
+    if kernels := serving("pna.networks.kernels.errors", *predictions, tasks):
+        return kernels.loss(*predictions, batch.y_node, batch.y_graph, tasks)
+    return weighted(task_errors(predictions, batch), tasks)
+
+
+def weighted(errors: Tensor, tasks: Tensor) -> Tensor:
+    """The mean error over a replica's tasks, [..., 6] -> [...]; others add nothing, not even where they overflow."""
+    return torch.where(tasks > 0, tasks * errors, 0).sum(-1)
 
 
 class MultiTaskRun(Run):

@@ -9,7 +9,6 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
@@ -53,7 +52,7 @@ class Recurrent(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
-        x, depth = functional.pad(batch.x, (0, self.hidden - INPUTS)), self.depth(batch)
+        x, depth = batch.padded(self.hidden), self.depth(batch)
         arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru and self.gru.gates, False)
         if kernels := serving("pna.networks.kernels.recurrence", *arguments):
             x = kernels.all_layers(*arguments)
@@ -100,14 +99,7 @@ class Standard(nn.Module):
 
     def _layers(self, batch: GraphBatch) -> Tensor:
         """The nodes after each layer, [V, LAYERS · hidden]."""
-        arguments = (
-            functional.pad(batch.x, (0, self.hidden - INPUTS)),
-            batch,
-            self.convolutions,
-            self.LAYERS,
-            None,
-            True,
-        )
+        arguments = (batch.padded(self.hidden), batch, self.convolutions, self.LAYERS, None, True)
         if kernels := serving("pna.networks.kernels.recurrence", *arguments):
             return kernels.all_layers(*arguments)
         layers = [batch.x]

@@ -6,6 +6,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from pna.multitask import Batch
 from pna.neighbourhoods import Neighbourhoods
@@ -53,6 +54,16 @@ class GraphBatch:
     def compact(self) -> tuple[Tensor, Tensor]:
         """The neighbourhoods' ptr and source in 32-bit integers, as some kernels read them."""
         return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
+
+    def padded(self, features: int) -> Tensor:
+        """x with zeros behind its features, [V, features], made once."""
+        if features not in self._padded:
+            self._padded[features] = functional.pad(self.x, (0, features - self.x.shape[1]))
+        return self._padded[features]
+
+    @cached_property
+    def _padded(self) -> dict[int, Tensor]:
+        return {}
 
     @cached_property
     def tiles(self) -> dict[tuple, Tiles]:

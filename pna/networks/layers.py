@@ -5,6 +5,7 @@ Written with elementary operations, so that one network's code serves many repli
 
 import itertools
 import math
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -91,9 +92,15 @@ class BatchNorm(nn.Module):
     @staticmethod
     def recent(statistics: Tensor) -> Tensor:
         """The average of batches that came one after another, [batches, 2, F] -> [2, F], the last one weighs most."""
-        count, of = len(statistics), {"dtype": statistics.dtype, "device": statistics.device}
-        weight = torch.logspace(count - 1, 0, count, base=0.9, **of) * (0.1 / (1 - 0.9**count))
-        return (weight.view(-1, 1, 1) * statistics).sum(0)
+        weights = _fading(len(statistics), statistics.dtype, statistics.device)
+        return (weights * statistics).sum(0) if len(statistics) > 1 else statistics[0]
+
+
+@cache
+def _fading(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The weights of so many batches, the last one's the greatest, [count, 1, 1]."""
+    powers = torch.logspace(count - 1, 0, count, base=0.9, dtype=dtype, device=device)
+    return (powers * (0.1 / (1 - 0.9**count))).view(-1, 1, 1)
 
 
 class MLP(nn.Module):
@@ -108,6 +115,9 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
         """[rows, first size] -> [rows, last size]."""
+        whole = nodes_per_graph is None and serving("pna.networks.kernels.head", x, self.layers, self.norms)
+        if whole:
+            return whole.head(x, self.layers, self.norms, self.between, self.last)
         for k, layer in enumerate(self.layers[:-1]):
             x = activated(x, layer.weight, layer.bias, self.between)
             if self.norms is not None:

@@ -84,7 +84,7 @@ class Trainer(ABC):
         """One step of Adam on the losses of theta, [R, P] -> [R], which are returned."""
         theta = r.theta.detach().requires_grad_()
         found = losses(theta)
-        (grad,) = torch.autograd.grad(found.sum(), theta)
+        (grad,) = torch.autograd.grad(found, theta, torch.ones_like(found))
         with torch.no_grad():
             r.step.add_(1)
             adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, self.settings.weight_decay)
@@ -107,4 +107,4 @@ class Trainer(ABC):
         for name in ("validation", "metric", "epoch", "theta", "state"):
             kept = getattr(r, {"validation": "best"}.get(name, f"best_{name}"))
             now = getattr(r, name)
-            kept.copy_(torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept))
+            torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept, out=kept)

@@ -14,7 +14,7 @@ from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, gru, gru_back, interleaved, matrix, put_row, put_rows, put_tile, rows_of
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["gated", "gru_weights", "padded", "takes", "width"]
+__all__ = ["gate_tensors", "gated", "gru_weights", "padded", "takes", "width"]
 
 BLOCK, PROGRAMS = 32, 660
 LAUNCH = {"num_warps": 2, "num_stages": 1}
@@ -36,12 +36,18 @@ def padded(t: Tensor, H: int, axes: int = 1) -> Tensor:
     return functional.pad(t, (0, padding) * axes) if padding else t
 
 
-def gru_weights(gates: torch.nn.Module, H: int) -> tuple[Tensor, Tensor]:
+def gate_tensors(gates: torch.nn.Module) -> list[Tensor]:
+    """Weight and bias of the gates' input, then of their state."""
+    return [t for layer in (gates.input, gates.state) for t in (layer.weight, layer.bias)]
+
+
+def gru_weights(
+    of_input: Tensor, bias: Tensor, of_state: Tensor, bias_of_state: Tensor, H: int
+) -> tuple[Tensor, Tensor]:
     """The GRU's six matrices [6, H, H] and biases [6, H]: reset, update, new of the input, then of the state."""
-    hidden = gates.state.in_features
-    layers = (gates.input, gates.state)
-    matrices = torch.cat([layer.weight.view(3, hidden, hidden) for layer in layers])
-    biases = torch.cat([layer.bias.view(3, hidden) for layer in layers])
+    hidden = of_state.shape[1]
+    matrices = torch.cat([W.view(3, hidden, hidden) for W in (of_input, of_state)])
+    biases = torch.cat([b.view(3, hidden) for b in (bias, bias_of_state)])
     return padded(matrices, H, 2), padded(biases, H)
 
 
@@ -64,7 +70,7 @@ def gated(x: Tensor, z: Tensor, gates: torch.nn.Module) -> Tensor:
     F = x.shape[-1]
     H = width(F)
     x, z = padded(x, H), padded(z, H)
-    weights, bias = gru_weights(gates, H)
+    weights, bias = gru_weights(*gate_tensors(gates), H)
     return _Gated.apply(*(t.unsqueeze(0) for t in (x, z, weights, bias))).squeeze(0)[:, :F]
 
 

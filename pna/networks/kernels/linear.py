@@ -16,7 +16,7 @@ from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["ACTIVATIONS", "linear", "takes"]
+__all__ = ["ACTIVATIONS", "linear", "rows_at", "takes", "tile"]
 
 ACTIVATIONS = {"identity": 1.0, "leaky_relu": 0.01, "relu": 0.0}  # by their slope below zero
 BLOCK, WARPS, PROGRAMS = 64, 4, 1056
@@ -36,14 +36,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> T
 
 
 @triton.jit
-def _tile(base, ROWS: tl.constexpr, COLUMNS: tl.constexpr, rows, columns):
+def tile(base, ROWS: tl.constexpr, COLUMNS: tl.constexpr, rows, columns):
     """A matrix [rows, columns], zero-padded to [ROWS, COLUMNS]."""
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     return tl.load(base + i * columns + j, mask=(i < rows) & (j < columns), other=0.0)
 
 
 @triton.jit
-def _rows(base, rows, V, width, WIDTH: tl.constexpr):
+def rows_at(base, rows, V, width, WIDTH: tl.constexpr):
     """A block of rows of a matrix [V, width], zero-padded to [block, WIDTH]: where they lie, and which are real."""
     j = tl.arange(0, WIDTH)[None, :]
     return base + rows[:, None] * width + j, (rows[:, None] < V) & (j < width)
@@ -55,13 +55,13 @@ def linear_forward(
 ):
     r = tl.program_id(1)
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    place, real = _rows(x + r * x_stride, rows, V, inputs, IN)
+    place, real = rows_at(x + r * x_stride, rows, V, inputs, IN)
     j = tl.arange(0, OUT)
     b = tl.load(bias + r * outputs + j, mask=j < outputs, other=0.0)
     zero = tl.zeros([BLOCK, OUT], tl.float32)
-    w = tl.trans(_tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs))
+    w = tl.trans(tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs))
     value = dot(tl.load(place, mask=real, other=0.0), w, zero) + b[None, :]
-    place, real = _rows(y + r * V * outputs, rows, V, outputs, OUT)
+    place, real = rows_at(y + r * V * outputs, rows, V, outputs, OUT)
     tl.store(place, tl.where(value > 0, value, slope * value), mask=real)
 
 
@@ -72,19 +72,19 @@ def linear_backward(
 ):  # fmt: skip
     r = tl.program_id(1)
     me = r * tl.num_programs(0) + tl.program_id(0)
-    w = _tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs)
+    w = tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs)
     of_weight = tl.zeros([OUT, IN], tl.float32)
     of_bias = tl.zeros([OUT], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
         rows = block * BLOCK + tl.arange(0, BLOCK)
-        place, real = _rows(grad + r * V * outputs, rows, V, outputs, OUT)
+        place, real = rows_at(grad + r * V * outputs, rows, V, outputs, OUT)
         d = tl.load(place, mask=real, other=0.0)
-        place, real = _rows(y + r * V * outputs, rows, V, outputs, OUT)
+        place, real = rows_at(y + r * V * outputs, rows, V, outputs, OUT)
         d = tl.where(tl.load(place, mask=real, other=0.0) > 0, d, slope * d)
         of_bias += tl.sum(d, 0)
-        place, real = _rows(x + r * x_stride, rows, V, inputs, IN)
+        place, real = rows_at(x + r * x_stride, rows, V, inputs, IN)
         of_weight = dot(tl.trans(d), tl.load(place, mask=real, other=0.0), of_weight)
-        place, real = _rows(grad_x + r * V * inputs, rows, V, inputs, IN)
+        place, real = rows_at(grad_x + r * V * inputs, rows, V, inputs, IN)
         tl.store(place, dot(d, w, tl.zeros([BLOCK, IN], tl.float32)), mask=real)
     sums += me * OUT * (IN + 1)
     put_tile(sums, of_weight, OUT, IN)

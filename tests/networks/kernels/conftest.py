@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pna.kernels import choice
-from pna.networks.kernels import recurrence, set2set
+from pna.networks.kernels import head, recurrence, set2set
 from tests.networks.kernels import emulation
 
 H200 = (232_448, 233_472)  # bytes of shared memory of a block and of a multiprocessor
@@ -19,10 +19,11 @@ def cuda(monkeypatch):
         return
     if shutil.which("g++") is None:
         pytest.skip("the emulation of CUDA needs a C++ compiler")
-    for module in (recurrence, set2set.cuda):
+    for module in (recurrence, set2set.cuda, head):
         monkeypatch.setattr(module, "available", lambda x: True)
-        monkeypatch.setattr(module, "compiled", emulation.compiled)
         monkeypatch.setattr(module, "shared_memory", lambda device: H200)
+    for module in (recurrence, set2set.cuda):
+        monkeypatch.setattr(module, "compiled", emulation.compiled)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU,
 if there is one. Standard (appendix): every layer has a convolution of its own, and an output. The graphs are
 undirected. The matrices of PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of
-a convolution out so, and autograd takes the gradients back through it.
+a convolution out so.
 
 GIN's batch normalisation wants sums over all nodes of the batch in every layer, also over those of graphs that have
 ended: in training its kernels are launched once for each layer and once more. Else a tile runs to its own depth.
@@ -20,9 +20,10 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.gru import gru_weights, padded
+from pna.networks.kernels.gru import gate_tensors, gru_weights, padded
+from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
-from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.networks.kernels.tiles import Each, Tiles, Until
 
 __all__ = ["all_layers", "takes"]
@@ -90,16 +91,16 @@ def all_layers(
     gates are those of the GRU, if there is one. x is data: it has no gradient.
     """
     shape = Shape.of(x, batch, convolutions, depth, gates is not None, every)
-    laid_out = WEIGHTS[shape.model.kind]
-    weights = [torch.stack(parts) for parts in zip(*(laid_out(c, shape.model.F) for c in convolutions), strict=True)]
-    weights += [x.new_empty(0)] * 2 if gates is None else gru_weights(gates, shape.H)
+    weights = [t for convolution in convolutions for t in TENSORS[shape.model.kind](convolution)]
+    weights += [] if gates is None else gate_tensors(gates)
     weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
     norms = [convolution.U.norms[0] for convolution in convolutions] if shape.model.kind == "gin" else []
-    weights += [_stacked(x, norms, "bias", "weight"), _stacked(x, norms, "running_mean", "running_var")]
+    weights += [_stacked(x, norms, "bias", "weight")]
+    weights += [_stacked(x, [] if shape.split else norms, "running_mean", "running_var")]
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
     tiles = _tiles(batch, convolutions[-1], shape)
     depths = batch.to_nodes(depth.layers).int() if isinstance(depth, Each) else x.new_empty(0, dtype=torch.int32)
-    out, _, found, _ = _AllLayers.apply(x, *lifted, *tiles, depths, shape)
+    out, _, found, *_ = _AllLayers.apply(x, *lifted, *tiles, depths, shape)
     for norm, layers in zip(norms, found.squeeze(0).tensor_split(list(range(1, len(norms)))), strict=False):
         if len(layers):
             norm.remember(*norm.recent(layers), len(x), len(layers))
@@ -108,8 +109,8 @@ def all_layers(
 
 def _stacked(x: Tensor, norms: Sequence[nn.Module], *names: str) -> Tensor:
     """Two tensors of each batch normalisation, [norms, 2, H]."""
-    rows = [torch.stack([getattr(norm, name) for name in names]) for norm in norms]
-    return torch.stack(rows) if rows else x.new_empty(0)
+    rows = [getattr(norm, name) for norm in norms for name in names]
+    return torch.stack(rows).unflatten(0, (-1, 2)) if rows else x.new_empty(0)
 
 
 def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
@@ -169,6 +170,11 @@ class Shape(NamedTuple):
     def threshold(self) -> int:
         """Of convergence, the bits of its float32: those of positive numbers have their order."""
         return int(torch.tensor(self.until or 0.0, dtype=torch.float32).view(torch.int32))
+
+    @property
+    def weights(self) -> "_Weights":
+        """Their layout."""
+        return _Weights(self.model.kind, self.model.F, self.gru)
 
     @property
     def launches(self) -> int:
@@ -246,37 +252,75 @@ class Shape(NamedTuple):
         return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
 
 
-def _pna_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+class _Weights(NamedTuple):
+    """The layout of the weights: of the convolutions and of the GRU, if there is one."""
+
+    kind: str
+    F: int
+    gru: bool
+
+    def __call__(self, *tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Blocks, dense matrices and biases of all convolutions, the GRU's matrices and biases; and their gradients'
+        rows: of all convolutions, each as `Shape.sizes` has it, and of the GRU.
+        """
+        (of_one, count), own = WEIGHTS[self.kind], tensors[: len(tensors) - 4 * self.gru]
+        each = [of_one(self.F, *own[k : k + count]) for k in range(0, len(own), count)]
+        blocks, dense, biases = (torch.stack(parts) for parts in zip(*each, strict=True))
+        gru = gru_weights(*tensors[-4:], TOWERS * self.F) if self.gru else [dense.new_empty(0)] * 2
+        rows = [
+            torch.cat([t.flatten(1) for t in (dense, biases, blocks)], dim=1),
+            torch.cat([t.flatten() for t in gru]),
+        ]
+        return [t.unsqueeze(0) for t in (blocks, dense, biases, *gru)], [t.flatten().unsqueeze(0) for t in rows]
+
+
+def _pna_weights(
+    F: int, M: Tensor, of_M: Tensor, U: Tensor, of_U: Tensor, mix: Tensor, of_mix: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
-    conv = convolution.conv
-    M, U = conv.M[0], conv.U[0]
-    messages, update = (W.weight.unflatten(-1, (-1, conv.F_in)).permute(2, 1, 0, 3) for W in (M, U))
-    messages = messages if conv.F_in == F else functional.pad(messages, (0, F - conv.F_in, 0, 0, 0, F - conv.F_in))
-    biases = torch.cat([padded(M.bias, F), U.bias]).flatten()  # [2, 4, F]
-    return torch.cat([messages, padded(update, F)]), conv.mix.weight, torch.cat([biases, conv.mix.bias])
+    F_in = of_M.shape[1]
+    messages, update = (W.unflatten(-1, (-1, F_in)).permute(2, 1, 0, 3) for W in (M, U))
+    messages = functional.pad(messages, (0, F - F_in, 0, 0, 0, F - F_in))
+    biases = torch.cat([padded(of_M, F), of_U]).flatten()  # [2, 4, F]
+    return torch.cat([messages, padded(update, F)]), mix, torch.cat([biases, of_mix])
 
 
-def _gcn_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gcn_weights(F: int, W: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """No towers' matrices, W [H, H] (out, in), padded, and the bias."""
-    W = convolution.weight.t()
-    return W.new_empty(0), padded(W, TOWERS * F), convolution.bias
+    return W.new_empty(0), padded(W.t(), TOWERS * F), bias
 
 
-def _gat_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gat_weights(F: int, W: Tensor, attention: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """No towers' matrices, W [H, H] (out, in), padded, and a₁ and a₂ of all heads, [2, H]."""
-    W = convolution.weight.flatten(0, 1)
-    halves = convolution.attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
-    return W.new_empty(0), padded(W, TOWERS * F), halves
+    halves = attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
+    return W.new_empty(0), padded(W.flatten(0, 1), TOWERS * F), halves
 
 
-def _gin_weights(convolution: nn.Module, F: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gin_weights(
+    F: int, own: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """W₁, padded, W₂ [H, H] (out, in), and 1 + ε of every feature, b₁ and b₂, [3, H]."""
+    return padded(W_1, TOWERS * F), W_2, torch.stack([own, b_1, b_2])
+
+
+def _pna_tensors(convolution: nn.Module) -> list[Tensor]:
+    conv = convolution.conv
+    return [t for layer in (conv.M[0], conv.U[0], conv.mix) for t in (layer.weight, layer.bias)]
+
+
+def _gin_tensors(convolution: nn.Module) -> list[Tensor]:
     first, second = convolution.U.layers
     own = (1 + convolution.epsilon).expand_as(first.bias)
-    return padded(first.weight, TOWERS * F), second.weight, torch.stack([own, first.bias, second.bias])
+    return [own, first.weight, first.bias, second.weight, second.bias]
 
 
-WEIGHTS = {"pna": _pna_weights, "gcn": _gcn_weights, "gat": _gat_weights, "gin": _gin_weights}
+TENSORS = {
+    "pna": _pna_tensors,
+    "gcn": lambda convolution: [convolution.weight, convolution.bias],
+    "gat": lambda convolution: [convolution.weight, convolution.attention],
+    "gin": _gin_tensors,
+}
+WEIGHTS = {"pna": (_pna_weights, 6), "gcn": (_gcn_weights, 2), "gat": (_gat_weights, 2), "gin": (_gin_weights, 5)}
 COMMON = tuple(f"recurrence/{name}.cuh" for name in ("layer", "gather", "attention", "gin"))
 SOURCES = {
     "forward": (*COMMON, "recurrence/forward.cu"),
@@ -294,60 +338,58 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
 
 class _AllLayers(Function):
     """x [V, H], weights [R, …] and delta [R] -> outputs [R, V, one or all layers, H], what backward needs, and GIN's
-    statistics [R, layers, mean and variance, H]; and depths of graphs [R, V].
+    statistics [R, layers, mean and variance, H]; the depths of graphs [R, V]; and the weights as they were laid out.
     """
 
     @staticmethod
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-        *weights, delta, norm, known, node, lists, rows, routes, depths, shape = arguments
+        *tensors, delta, norm, known, node, lists, rows, routes, depths, shape = arguments
         R, (V, H) = len(delta), x.shape
         out = x.new_empty(R, V, shape.layers if shape.every else 1, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
-        weights = [w.contiguous() for w in weights]
+        weights = laid_out(shape.weights, tensors)
         found, parts = x.new_empty(R, shape.layers * shape.split, 2, H), shape.parts(x, R, node)
         depths = depths.repeat(R, 1) if shape.until is None else depths.new_full((R, V), shape.layers)
         given = (x, out, states, node, lists, rows, delta, *weights, routes, depths, norm.contiguous())
         given += (found if shape.split else known.contiguous(), parts, V, shape.layers, len(rows), shape.N)
         for step in range(shape.launches):
             _launch("forward", shape, *given, shape.threshold, step)
-        return out, states, found, depths
+        return out, states, found, depths, *weights
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        *tensors, ctx.shape = inputs
+        x, *tensors, delta, norm, _, node, lists, rows, routes, _, ctx.shape = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
-        ctx.save_for_backward(*tensors, *output[1:])
+        ctx.save_for_backward(x, delta, norm, node, lists, rows, routes, *output[1:], *tensors)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        x, *weights, delta, norm, _, node, lists, rows, routes, _, states, found, depths = ctx.saved_tensors
-        shape, H, R = ctx.shape, ctx.shape.H, len(delta)
-        of_convolutions, of_gru = (
-            (x.new_zeros if shape.split else x.new_empty)(R, len(node) // 64, *rest)  # of every 64 rows
-            for rest in ((shape.convolutions, sum(shape.sizes)), (shape.gru * (6 * H * H + 6 * H),))
-        )
+        x, delta, norm, node, lists, rows, routes, states, found, depths, *weights = ctx.saved_tensors
+        weights, tensors = weights[:5], weights[5:]
+        shape, H, R, T = ctx.shape, ctx.shape.H, len(delta), len(node) // 64  # parts, of 64 rows each
+        sizes = [R * T * shape.convolutions * sum(shape.sizes), R * T * shape.gru * (6 * H * H + 6 * H)]
+        sums = (x.new_zeros if shape.split else x.new_empty)(sum(sizes))
         parts, between = shape.parts(x, R, node), x.new_empty(shape.split * 2, R, len(node), H)
-        given = (x, grad.contiguous(), states, node, lists, rows, delta, *(w.contiguous() for w in weights))
-        given += (routes, depths, norm.contiguous(), found, parts, between, of_convolutions, of_gru)
+        given = (x, grad.contiguous(), states, node, lists, rows, delta, *weights)
+        given += (routes, depths, norm.contiguous(), found, parts, between, *sums.split(sizes))
         for step in reversed(range(shape.launches)):
             _launch("backward", shape, *given, len(x), shape.layers, len(rows), shape.N, step)
-        mix, bias, blocks = of_convolutions.sum(1).split(shape.sizes, dim=-1)
-        gradients = [grad.reshape(w.shape) for grad, w in zip((blocks, mix, bias), weights[:3], strict=True)]
-        gru = of_gru.sum(1).split([6 * H * H, 6 * H], dim=1) if shape.gru else (None, None)
-        gradients += [None if g is None else g.reshape(w.shape) for g, w in zip(gru, weights[3:], strict=True)]
         of_norm = None
         if shape.split:  # its bias and weight
             own, shared = parts.sum(2).tensor_split([shape.convolutions - 1])
             of_norm = torch.cat([own, shared.sum(0, keepdim=True)]).transpose(0, 1)
+        gradients = taken_back(shape.weights, tensors, sums, T)
         return None, *gradients, None, of_norm, *(None,) * 7  # x, δ, the graph and the shape are data
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
         if in_dims[0] is not None:
             raise ValueError("the input features are data, the same for every replica: they cannot be batched")
-        *weights, node, lists, rows, routes, given, shape = rest
-        lifted = [replicated(t, dim, info.batch_size) for t, dim in zip(weights, in_dims[1:], strict=False)]
-        out, states, found, depths = _AllLayers.apply(x, *lifted, node, lists, rows, routes, given, shape)
-        R = info.batch_size
-        return (out.unflatten(0, (R, -1)), states, found.unflatten(0, (R, -1)), depths), (0, None, 0, None)
+        *batched, node, lists, rows, routes, given, shape = rest
+        R, dims = info.batch_size, in_dims[1 : len(batched) + 1]
+        lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(batched[:-3], dims[:-3], strict=True)]
+        lifted += [replicated(t, dim, R) for t, dim in zip(batched[-3:], dims[-3:], strict=True)]
+        out, states, found, *kept = _AllLayers.apply(x, *lifted, node, lists, rows, routes, given, shape)
+        outputs = out.unflatten(0, (R, -1)), states, found.unflatten(0, (R, -1)), *kept
+        return outputs, (0, None, 0, *(None,) * len(kept))

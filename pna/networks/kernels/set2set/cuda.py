@@ -31,12 +31,13 @@ def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tenso
     return out, steps
 
 
-def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, weights and bias."""
+def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, int]:
+    """The gradient of x; those of the weights in parts, [R, parts, …], then of the bias; and the number of parts."""
     programs = _programs(x.shape[1])
-    grad_x, *parts = torch.empty_like(x), *(t.new_empty(len(t), programs, *t.shape[1:]) for t in (weights, bias))
-    _launch("backward", True, x, weights, bias, steps, grad, grad_x, *parts)
-    return grad_x, *(part.sum(1) for part in parts)
+    sizes = [programs * t.numel() for t in (weights, bias)]
+    grad_x, parts = torch.empty_like(x), x.new_empty(sum(sizes))
+    _launch("backward", True, x, weights, bias, steps, grad, grad_x, *parts.split(sizes))
+    return grad_x, parts, programs
 
 
 def _programs(G: int) -> int:

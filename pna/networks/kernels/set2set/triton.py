@@ -154,8 +154,8 @@ def forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tenso
     return out, steps
 
 
-def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, weights and bias."""
+def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, int]:
+    """The gradient of x; those of the weights, [R, …], then of the bias; and that they are in one part."""
     R, G, N, H = x.shape
     programs = -(-G // GRAPHS)
     grad_x = torch.empty_like(x)
@@ -164,7 +164,8 @@ def backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tens
         x, weights, bias, steps, grad, grad_x, grad_weights, grad_bias, G, N, **_constants(N, H)
     )
     of_weights = grad_weights.sum(1).view(R, 2, H, 4, H).transpose(2, 3).flatten(1, 2)  # [R, 8, H, H]
-    return grad_x, of_weights, grad_bias.sum(1).view(R, H, 4).transpose(1, 2)
+    of_bias = grad_bias.sum(1).view(R, H, 4).transpose(1, 2)
+    return grad_x, torch.cat([of_weights.flatten(), of_bias.flatten()]), 1
 
 
 def _constants(N: int, H: int) -> dict[str, int]:
