@@ -9,6 +9,7 @@ GIN's batch normalisation wants sums over all nodes of the batch in every layer,
 ended: in training its kernels are launched once for each layer and once more. Else a tile runs to its own depth.
 """
 
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
@@ -169,7 +170,7 @@ class Shape(NamedTuple):
     @property
     def threshold(self) -> int:
         """Of convergence, the bits of its float32: those of positive numbers have their order."""
-        return int(torch.tensor(self.until or 0.0, dtype=torch.float32).view(torch.int32))
+        return struct.unpack("i", struct.pack("f", self.until or 0.0))[0]
 
     @property
     def weights(self) -> "_Weights":
