@@ -279,7 +279,8 @@ def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
 def _differentiable_backward(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor | None, ...]:
-    m = _messages(source, edge, column)
+    m = None if source is None else source[column]  # index_select's own gradient has no fixed order on a GPU
+    m = edge if m is None else m if edge is None else m + edge
     grad_m = _gradient(g, m, ptr, names).to(m.dtype)
     grad_source = None if source is None else torch.zeros_like(source).index_put((column,), grad_m, accumulate=True)
     return grad_source, grad_m

@@ -43,14 +43,14 @@ FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 PRACTICE = (
     "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
     "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
-    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and MPNN "
-    "(max) then have less error at every size, also on the five tasks that are not the diameter.",
+    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
+    "MPNN then have less error at every size, also on the five tasks that are not the diameter.",
 )
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "
     "stands here without that task, too.",
     "Beyond about three times the training sizes no rule makes any of these networks good: at 95 nodes their errors "
-    "are more than a hundred times those at 20.",
+    "are fifty to a thousand times those at 20.",
     "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",
     "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
     "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "

@@ -44,7 +44,7 @@ def test_three_layers(sizes, norm, rows, R, last, device, kernels):
     lifted, theta, state = replicas(sizes, norm, R, last)
     x, g = torch.randn(R, rows, sizes[0]), torch.randn(R, rows, sizes[-1])
     with torch.no_grad():
-        assert head.takes(x[0], lifted.network.layers, lifted.network.norms)
+        assert head.takes(x[0].to(device), lifted.network.layers, lifted.network.norms)
     expected = results(lifted, theta, state, x, g, "cpu", torch.double)
     for a, b in zip(expected, results(lifted, theta, state, x, g, device, torch.float), strict=True):
         assert (b - a).norm() <= 1e-4 * a.norm()
