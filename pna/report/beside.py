@@ -154,7 +154,7 @@ def _figure6_cell(title: str, name: str, ours: dict[tuple[str, str], Score]) -> 
     if theirs is None:
         return Raw("–")
     mine = ours.get((title, name))
-    below = f"<br><b>{mine}</b>" if mine else "<br><small>not run</small>" if title in COLUMNS[name].titles else ""
+    below = f"<br><b>{mine}</b>" if mine else "<br><small>not yet</small>" if title in COLUMNS[name].titles else ""
     return Raw(f"{theirs}{below}")
 
 

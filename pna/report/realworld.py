@@ -155,7 +155,7 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
     lines += [f"{title}: the training set is {train}" for title, train in others]
-    shown = [(DATASETS[COLUMNS[name].data].title, r) for name, results in found.items() for r in results]
+    shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
     told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
     names = sorted({score.budget for score in ours.values()})
     return lines + sorted(told) + [line for name in names for line in draws(lambda _, name=name: Profile(name))]

@@ -20,7 +20,7 @@ _LETTERS = 112  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
-    """Rows are models, columns data sets; on grey the best published number, below it ours or that it was not run."""
+    """Rows are models, columns data sets; on grey the best published number, below it ours where recorded."""
     theirs, ours = published.realworld(), realworld.scores(profile)
     figure = Figure(figsize=(WIDTH, 0.36 * len(theirs) + 1.5), layout="constrained")
     axis = figure.subplots()
@@ -100,7 +100,7 @@ def _short(score: Score) -> str:
 
 
 def _ours(axis: Axes, x: float, y: float, ours: Score | None) -> None:
-    text, size, colour = ("not run", SMALL, GREY) if ours is None else (_short(ours), SMALL, WARN)
+    text, size, colour = ("not yet", SMALL, GREY) if ours is None else (_short(ours), SMALL, WARN)
     axis.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
 
 
