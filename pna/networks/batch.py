@@ -58,7 +58,8 @@ class GraphBatch:
     def padded(self, features: int) -> Tensor:
         """x with zeros behind its features, [V, features], made once."""
         if features not in self._padded:
-            self._padded[features] = functional.pad(self.x, (0, features - self.x.shape[1]))
+            with torch.inference_mode(False):  # what is kept must serve a training, too
+                self._padded[features] = functional.pad(self.x, (0, features - self.x.shape[1]))
         return self._padded[features]
 
     @cached_property

@@ -49,8 +49,8 @@ PRACTICE = (
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "
     "stands here without that task, too.",
-    "Beyond about three times the training sizes no rule makes any of these networks good: at 95 nodes their errors "
-    "are 50 to 2,500 times those at 20.",
+    "Beyond about three times the training sizes no rule makes any of these networks good: the least error at 95 nodes "
+    "is 800 times the least at 20.",
     "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",
     "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
     "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "
