@@ -210,6 +210,17 @@ def head(mlp, x, training):
     return mlp.layers[2](x)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_batch_first_seen_in_inference_mode_can_be_trained_with(graphs, architecture):
+    batch, net = graphs.batch(graphs.adjacency(2, 4, 6)), network("pna", architecture)
+    with torch.inference_mode():
+        expected = net(batch)[1].clone()
+    nodes, whole = net(batch)
+    assert_near(whole, expected)
+    (nodes.sum() + whole.sum()).backward()
+    assert all(p.grad is not None for p in net.parameters())
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("model", ["pna", "gcn", "gat", "mpnn-sum"])
 def test_recurrent_network_equals_figure_3_put_together_from_its_parts(graphs, model, training):
