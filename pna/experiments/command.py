@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, seconds, told
+from pna.command_line import FAILED, UNFINISHED, Interrupts, OutOfTime, device, positive, seconds, told
 from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
@@ -149,6 +149,9 @@ def _train(options: argparse.Namespace, again: str) -> int:
     def wait() -> None:
         if alone():
             raise KeyboardInterrupt(signal.SIGTERM)
+        if deadline is not None and time.monotonic() >= deadline:
+            whose = f"another process was training {run.cell}"
+            raise OutOfTime(f"{whose} to the end of the time budget; go on with: {again}")
 
     waiting = wait if options.wait else None
     with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):

@@ -245,6 +245,14 @@ def test_a_second_process_can_wait(run, monkeypatch):
         assert train([*SMOKE, "--wait"]) == 0
 
 
+def test_who_waits_does_so_no_longer_than_the_time_budget(run, capsys):
+    with holder(run.checkpoint):
+        assert train([*SMOKE, "--wait", "--time-budget", "0.1"]) == STOPPED
+    again = f"python -m pna train {' '.join(SMOKE)} --wait --time-budget 0.1 --resume"
+    words = f"another process was training {NAME} to the end of the time budget; go on with: {again}"
+    assert capsys.readouterr().err == f"pna train: {words}\n"
+
+
 def test_what_a_kill_after_the_result_left_goes_with_the_next_call(run, capsys):
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
     before = run.checkpoint.read_bytes()
