@@ -74,7 +74,9 @@ def _near(name: str) -> str:
     """The names that may have been meant."""
     here = names()
     near = get_close_matches(name, here, n=4, cutoff=0.5)
-    return f"; trained networks with a name near it: {', '.join(near)}" if near else f"; {len(here)} others are here"
+    if near:
+        return f"; trained networks with a name near it: {', '.join(near)}"
+    return f"; python -m pna predict --list names the {len(here)} trained networks that are here"
 
 
 def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:

@@ -56,7 +56,9 @@ class Prediction:
 
     def __repr__(self) -> str:
         seeds = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
-        head = f"{self.cell}, {seeds}: a graph of {len(self.nodes)} nodes and {self.edges} edges"
+        head = (
+            f"{self.cell}, {seeds}: a graph of {len(self.nodes)} nodes and {self.edges} edge{'s' * (self.edges != 1)}"
+        )
         parts = [head, self._graph(), self._nodes()]
         if self.bipartite_counts_as_unconnected:
             parts.append("* as released, a graph counts as connected if it is connected and not bipartite")
@@ -82,4 +84,4 @@ class Prediction:
 def _text(value: float) -> str:
     """Two digits, and a whole number as such where it is the truth."""
     whole = isinstance(value, np.float32) and float(value).is_integer()
-    return f"{value:.0f}" if whole else f"{value:.2f}"
+    return f"{value:.0f}" if whole else f"{value:z.2f}"  # z: no -0.00

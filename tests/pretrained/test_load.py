@@ -201,7 +201,7 @@ def test_a_right_name_without_weights_is_told_the_command():
 
 
 def test_a_name_like_no_other(shelf):
-    with pytest.raises(ValueError, match=r"a cell is named .*; got 'x'; 0 others are here"):
+    with pytest.raises(ValueError, match=r"a cell is named .*; got 'x'; .* names the 0 trained networks that are here"):
         pna.load("x")
     with pytest.raises(TypeError, match="name must be a cell's"):
         pna.load(16)
