@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import pna
-from pna.command_line import quietly
+from pna.command_line import quietly, told
 
 __all__ = ["COMMANDS", "Command", "main", "program"]
 
@@ -43,9 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"pna {pna.__version__}")
         return 0
-    for command in COMMANDS:
-        if command.name == name:
-            return getattr(import_module(command.module), command.function)(rest)
+    if found := next((command for command in COMMANDS if command.name == name), None):
+        return told(name, lambda: getattr(import_module(found.module), found.function)(rest))
     asked_for_help = name in ("-h", "--help")
     stream = sys.stdout if asked_for_help else sys.stderr
     if name and not asked_for_help:

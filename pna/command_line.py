@@ -40,6 +40,9 @@ def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> 
         code, words = MISSING_DATA, error
     except OutOfTime as error:
         code, words = UNFINISHED, error
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        code, words = BAD_VALUE, f"{package} is not installed: pip install {package}"
     except (ValueError, ImportError) as error:
         code, words = BAD_VALUE, error
     except (OSError, MemoryError) as error:

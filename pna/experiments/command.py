@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, Interrupts, OutOfTime, device, positive, seconds, told
+from pna.command_line import FAILED, UNFINISHED, Interrupts, MissingData, OutOfTime, device, positive, seconds, told
 from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
@@ -23,6 +23,7 @@ from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
+from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.training.run import Progress, Run
 from pna.training.store import Result, load
@@ -203,7 +204,7 @@ def _results(options: argparse.Namespace) -> int:
     any_budget = (options.profile, options.seeds, options.epochs) == (None, None, None)
     options.profile = options.profile or "paper"
     named = PROFILES[options.profile].changed(options.seeds, options.epochs).name
-    print("each cell at the fullest budget recorded" if any_budget else f"profile {named}")
+    print("each cell at the fullest budget recorded" if any_budget else f"profile {named}", f"in {results_folder()}")
     rows, damaged = [], []
     for experiment in EXPERIMENTS.values():
         for spec in experiment.specs:
@@ -270,10 +271,10 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
         raise ValueError(f"{run.cell} has four layers: leave out --depth")
-    if not (run.weights.exists() or run.shipped.exists()):
+    if run.kept is None:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
-        raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
+        raise MissingData(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))

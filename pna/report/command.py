@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.command_line import BAD_VALUE, FAILED, told
+from pna.command_line import BAD_VALUE, FAILED, positive, told
 from pna.files import write_whole
 from pna.places import figures_folder
 from pna.report.claims import Finding, judge
@@ -45,7 +45,9 @@ def report(arguments: Sequence[str]) -> int:
 def coverage(arguments: Sequence[str]) -> int:
     """Simulate on the recorded seeds how often the report's 95 % intervals hold the truth, beside other methods."""
     parser = argparse.ArgumentParser(prog="pna coverage", description=coverage.__doc__)
-    parser.add_argument("--trials", type=int, default=2_000, help="for each cell and population (default: %(default)s)")
+    parser.add_argument(
+        "--trials", type=positive, default=2_000, help="for each cell and population (default: %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="keep the table in the package, where the report reads it")
     options = parser.parse_args(arguments)
     return _told("coverage", lambda: _coverage(options))
