@@ -42,7 +42,8 @@ def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> 
         code, words = UNFINISHED, error
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        code, words = BAD_VALUE, f"{package} is not installed: pip install {package}"
+        installable = package not in sys.stdlib_module_names  # as fcntl, which Windows has not
+        code, words = BAD_VALUE, f"{package} is not installed: pip install {package}" if installable else error
     except (ValueError, ImportError) as error:
         code, words = BAD_VALUE, error
     except (OSError, MemoryError) as error:

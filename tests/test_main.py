@@ -127,6 +127,9 @@ def test_a_package_that_is_not_installed_is_told_with_the_way_to_get_it(monkeypa
     importing(monkeypatch, ModuleNotFoundError("No module named 'matplotlib.axes'", name="matplotlib.axes"))
     assert main(["claims"]) == 2
     assert capsys.readouterr().err == "pna claims: matplotlib is not installed: pip install matplotlib\n"
+    importing(monkeypatch, ModuleNotFoundError("No module named 'fcntl'", name="fcntl"))  # as on Windows
+    assert main(["claims"]) == 2
+    assert capsys.readouterr().err == "pna claims: No module named 'fcntl'\n"
 
 
 def test_ctrl_c_while_a_command_is_still_imported(monkeypatch, capsys):
