@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from pna.__main__ import main
+from pna.report import speed
 from pna.report.claims import CLAIMS
 from pna.report.draw import FIGURES, draw
 from pna.report.page import caption_of
@@ -34,6 +35,12 @@ def test_an_installed_package_links_to_its_own_files(tmp_path, monkeypatch):
     monkeypatch.setattr("pna.places.repository", lambda: tmp_path)
     monkeypatch.setattr("pna.report.sections.repository", lambda: tmp_path)
     assert ">pna/report/page.py, line " in str(Links(tmp_path).source(caption_of))
+
+
+def test_every_speed_that_is_measured_is_in_the_table():
+    said = [what for what, *_ in speed.rows()]
+    for words in ("epoch and run of PNA, multi-task", "mean, max, min and std", "layer on a batch", "on a CPU", "zinc"):
+        assert any(words in what for what in said), words
 
 
 def test_without_the_repository_the_theory_is_not_checked(monkeypatch):
