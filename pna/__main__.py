@@ -27,11 +27,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("figure6", "pna.experiments.figure6", "main", "the table of figure 6: published, ours, or not run"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
-    Command("predict", "pna.pretrained.command", "predict", "what a trained network says of a graph in a file"),
+    Command("predict", "pna.pretrained.command", "predict", "what a trained network predicts for a graph in a file"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
     Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
-    Command("coverage", "pna.report.command", "coverage", "how often the report's intervals hold the truth, simulated"),
+    Command("coverage", "pna.report.command", "coverage", "simulates how often the report's intervals hold the truth"),
     Command("cards", "pna.report.command", "cards", "a model card for each experiment, from what is recorded"),
     Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),
 )

@@ -52,11 +52,12 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _train_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
+    about = "Train all seeds of one cell together; of several cells, or of all that are missing, some side by side."
+    parser = argparse.ArgumentParser(prog="pna train", description=about)
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
     parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
     parser.add_argument(
-        "--missing", action="store_true", help="all cells that are not recorded and whose data are here"
+        "--missing", action="store_true", help="train all cells that are not recorded and whose data are here"
     )
     parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="of those, what this figure needs")
     parser.add_argument("--spec", choices=SPECS, help="of those, the cells of one specification")
@@ -64,10 +65,10 @@ def _train_parser() -> argparse.ArgumentParser:
         "--side-by-side",
         type=positive,
         metavar="N",
-        help="of several cells, so many at a time, each in a process of its own that goes on from its checkpoint "
-        f"(default: as many as there are cores; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if this is root)",
+        help="how many of several cells at a time, each in a process of its own that goes on from its checkpoint "
+        f"(default: one for each core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root)",
     )
-    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="of several cells, keep what each prints in a file")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep what each of several cells prints in a file")
     parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
     _budget(parser)
     parser.add_argument(
@@ -77,15 +78,15 @@ def _train_parser() -> argparse.ArgumentParser:
         help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-    parser.add_argument("--wait", action="store_true", help="where another process is training the cell, wait for it")
+    parser.add_argument("--wait", action="store_true", help="if another process is training the cell, wait for it")
     parser.add_argument("--parent", type=positive, help=argparse.SUPPRESS)  # the process that trains side by side
     return parser
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help="the budget (default: paper)")
-    parser.add_argument("--seeds", type=positive, help="other than the profile's")
-    parser.add_argument("--epochs", type=positive, help="other than the profile's")
+    parser.add_argument("--seeds", type=positive, help="how many seeds, if not the profile's number")
+    parser.add_argument("--epochs", type=positive, help="at most how many epochs, if not the profile's number")
     parser.add_argument(
         "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
     )
@@ -194,8 +195,8 @@ def results(arguments: Sequence[str]) -> int:
     """List what is recorded, partial and missing for each figure."""
     parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="of one budget (default: each cell at its fullest)")
-    parser.add_argument("--epochs", type=positive, help="of a training with other epochs than the profile's")
-    parser.add_argument("--seeds", type=positive, help="of a training with other seeds than the profile's")
+    parser.add_argument("--epochs", type=positive, help="of trainings with this number of epochs, not the profile's")
+    parser.add_argument("--seeds", type=positive, help="of trainings with this number of seeds, not the profile's")
     options = parser.parse_args(arguments)
     return told("results", lambda: _results(options))
 

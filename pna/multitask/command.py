@@ -94,7 +94,7 @@ def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, h
         default="described",
         help=f"described (default), released, or single departures of the released code, as in D1+D3: {departures}",
     )
-    command.add_argument("--seed", type=int, default=SEED, help=f"default: {SEED}")
+    command.add_argument("--seed", type=int, default=SEED, help=f"of the random graphs (default: {SEED})")
     command.add_argument("--data", type=Path, help="folder of data sets (default: $PNA_DATA, or else ~/.cache/pna)")
     return command
 
