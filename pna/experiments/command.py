@@ -290,7 +290,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     rows = {name: mean_log_errors(e, validation, tasks) for name, e in found.items()}
-    _print_table(rows, "five best" if len(seeds) > 1 else "one seed")
+    _print_table(rows, len(seeds))
     return 0
 
 
@@ -305,8 +305,9 @@ def _print_seeds(run: Figure6Run, values: list[float]) -> None:
     print(table(("seed", "now", "recorded"), rows))
 
 
-def _print_table(rows: dict[str, list[float]], of: str = "five best") -> None:
-    """Test sets by tasks: mean log10 MSE, as a rule of the five best replicas by validation error."""
+def _print_table(rows: dict[str, list[float]], seeds: int) -> None:
+    """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are."""
+    of = "five best" if seeds > 5 else "one seed" if seeds == 1 else f"{seeds} seeds"
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
     print(table(header, lines))
@@ -320,7 +321,11 @@ def _print_metric(result: Result) -> None:
     print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
 
 
-_SHOW = {MultiTaskRun: lambda result: _print_table(table_of(result)), Figure6Run: _print_metric}
+def _print_errors(result: Result) -> None:
+    _print_table(table_of(result), len({replica.seed for replica in result.replicas}))
+
+
+_SHOW = {MultiTaskRun: _print_errors, Figure6Run: _print_metric}
 
 
 class _Report:

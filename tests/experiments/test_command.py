@@ -435,7 +435,7 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     assert first == f"{NAME}, smoke"
     assert lines[:2] == ["as recorded, to 0e+00 of an error", "weights of seeds 0, 1"]
     lines = lines[2:]
-    assert lines[0].startswith("log10 MSE, five best")
+    assert lines[0].startswith("log10 MSE, 2 seeds")
     for task in TASKS:
         assert task.name in lines[0]
     rows = {line.split()[0]: list(map(float, line.split()[1:])) for line in lines[1:]}
@@ -475,7 +475,9 @@ def test_evaluate_takes_none_that_diverged(run, capsys):
     run.record()
     assert evaluate([*SMOKE, "--seeds", "7", "--on", "multitask"]) == 0
     errors = run.test("multitask")["multitask/test"][[0, 1, 3, 6]].log10().mean(0)
-    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
+    *_, header, row = capsys.readouterr().out.splitlines()
+    assert header.startswith("log10 MSE, five best ")
+    printed = [float(word) for word in row.split()[1:7]]
     assert printed == pytest.approx(errors.tolist(), abs=6e-4)
 
 
