@@ -62,6 +62,9 @@ class Prediction:
         parts = [head, self._graph(), self._nodes()]
         if self.bipartite_counts_as_unconnected:
             parts.append("* as released, a graph counts as connected if it is connected and not bipartite")
+        if (self.true["sssp"] == 0).sum() > 1:  # not the source alone
+            rule = "the path to a node out of reach has length 0, and eccentricities stay within a part"
+            parts.append(f"The graph has several parts: as in the benchmark, {rule}.")
         return "\n\n".join([*parts, *(f"Beware: {words}." for words in self.outside)])
 
     def _graph(self) -> str:
