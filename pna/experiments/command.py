@@ -161,6 +161,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
             return _already(run)
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
+        _check_writable(run.result)
         with _Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:
@@ -172,6 +173,13 @@ def _train(options: argparse.Namespace, again: str) -> int:
     why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
     print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
     return 128 + interrupts.signal if interrupts.signal else UNFINISHED
+
+
+def _check_writable(result: Path) -> None:
+    """Before hours are spent on it."""
+    folder = next(parent for parent in result.parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
 def _already(run: Run) -> int:

@@ -404,6 +404,14 @@ def test_a_full_disk_loses_nothing_that_was_trained(run, monkeypatch, capsys, ki
     assert not run.checkpoint.exists()
 
 
+def test_a_folder_for_results_that_is_none_is_told_before_the_training(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "file" / "results"))
+    assert train(SMOKE) == 2
+    assert f"{tmp_path / 'file'} is no folder that can be written to" in capsys.readouterr().err
+    assert not run.checkpoint.exists()
+
+
 def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(run, monkeypatch, capsys):
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
 

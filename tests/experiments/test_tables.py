@@ -257,7 +257,7 @@ def test_a_path_says_which_cell_it_is_of():
 
 def test_budgets_come_the_fullest_first(tmp_path):
     names = ["paper", "paper-3-seeds", "paper-300-epochs", "paper-200-epochs", "quick", "quick-1-seeds", "smoke"]
-    for name in (*reversed(names), "paper-backup", "other"):
+    for name in (*reversed(names), "paper-backup", "paper-0-epochs", "other"):
         (tmp_path / name).mkdir()
     for cell in (None, Cell.parse("zinc/released/pna/edges")):
         assert [profile.name for profile in budgets(tmp_path, cell)] == names
