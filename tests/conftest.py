@@ -1,4 +1,3 @@
-import functools
 import importlib.util
 import os
 import signal
@@ -14,33 +13,10 @@ import hypothesis
 import pytest
 
 
-def patch_once():
-    """Triton's interpreter patches its language at every call of a function within a kernel: half of all the time.
-
-    Here it does so once in a kernel for each of the modules that the functions see.
-    """
-    from triton import language
-    from triton.runtime import interpreter
-
-    patch, done, langs = interpreter._patch_lang, set(), (language, language.core)
-
-    @functools.cache
-    def seen_by(fn):
-        return frozenset(id(value) for value in fn.__globals__.values() if any(value is lang for lang in langs))
-
-    def patched(fn):
-        if language.core.is_builtin(language.load):  # not patched: a kernel begins
-            done.clear()
-        if seen_by(fn) in done:
-            return None
-        done.add(seen_by(fn))
-        return patch(fn)
-
-    interpreter._patch_lang = patched
-
-
 if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
-    patch_once()
+    from tests import interpreter
+
+    interpreter.quicken()
 
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
