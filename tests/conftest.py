@@ -12,7 +12,6 @@ if not torch.cuda.is_available():
 import hypothesis
 import pytest
 
-
 if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
     from tests import interpreter
 

@@ -13,6 +13,7 @@ from pna.experiments import EXPERIMENTS, Cell, MultiTaskRun, all_cells, side_by_
 from pna.experiments.command import train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.training.store import load
+from tests.kills import rounds
 from tests.kills.forked import Forked, forks
 
 NAMES = ["multitask/released/gcn/4", "multitask/described/gcn/4", "multitask/released/gin/4"]
@@ -21,8 +22,23 @@ FAILED, STOPPED = 1, 3
 pytestmark = forks
 
 
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    """What a first training imports is imported here, and not in every process."""
+    rounds.warm_up(tmp_path_factory.mktemp("warm"))
+
+
+@pytest.fixture
+def runs(few_graphs, warm):
+    runs = [MultiTaskRun(Cell.parse(name), few_graphs.profile) for name in NAMES]
+    for run in runs:
+        for collection in run.collections:
+            run.data(collection)  # made here, too
+    return runs
+
+
 @pytest.fixture(autouse=True)
-def started(few_graphs, monkeypatch):
+def started(runs, monkeypatch):
     """What is started side by side, in order: words, environment and process."""
     processes = []
 
@@ -33,11 +49,6 @@ def started(few_graphs, monkeypatch):
     monkeypatch.setattr(side_by_side, "start", start)
     monkeypatch.setattr(side_by_side, "LOOK", 0.01)
     return processes
-
-
-@pytest.fixture
-def runs(few_graphs):
-    return [MultiTaskRun(Cell.parse(name), few_graphs.profile) for name in NAMES]
 
 
 def files(few_graphs):
