@@ -1,3 +1,4 @@
+import gc
 import importlib.util
 import os
 import signal
@@ -48,12 +49,18 @@ def device():
 
 
 def pytest_configure():
+    gc.disable()  # until all tests are collected: what is imported stays
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header():
     return [f"tests/{file} is left out: {NEEDS[file]} is not installed" for file in collect_ignore]
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 LONGEST = ("tests/workflow/", "verification/test_prove.py")  # come first: at the end they would leave a core idle
