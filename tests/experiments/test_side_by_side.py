@@ -13,19 +13,12 @@ from pna.experiments import EXPERIMENTS, Cell, MultiTaskRun, all_cells, side_by_
 from pna.experiments.command import train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.training.store import load
-from tests.kills import rounds
 from tests.kills.forked import Forked, forks
 
 NAMES = ["multitask/released/gcn/4", "multitask/described/gcn/4", "multitask/released/gin/4"]
 SMOKE = ["--profile", "smoke", "--device", "cpu"]
 FAILED, STOPPED = 1, 3
 pytestmark = forks
-
-
-@pytest.fixture(scope="module")
-def warm(tmp_path_factory):
-    """What a first training imports is imported here, and not in every process."""
-    rounds.warm_up(tmp_path_factory.mktemp("warm"))
 
 
 @pytest.fixture
