@@ -10,7 +10,7 @@ from triton.runtime import interpreter
 
 
 def quicken():
-    """Kernels give the same numbers in less than half the time."""
+    """Kernels give the same numbers in about half the time."""
     builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=False)  # 40 % of the time, for an assert that is off
     _patch_once()
