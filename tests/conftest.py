@@ -1,4 +1,4 @@
-import functools
+import gc
 import importlib.util
 import os
 import signal
@@ -13,34 +13,10 @@ if not torch.cuda.is_available():
 import hypothesis
 import pytest
 
-
-def patch_once():
-    """Triton's interpreter patches its language at every call of a function within a kernel: half of all the time.
-
-    Here it does so once in a kernel for each of the modules that the functions see.
-    """
-    from triton import language
-    from triton.runtime import interpreter
-
-    patch, done, langs = interpreter._patch_lang, set(), (language, language.core)
-
-    @functools.cache
-    def seen_by(fn):
-        return frozenset(id(value) for value in fn.__globals__.values() if any(value is lang for lang in langs))
-
-    def patched(fn):
-        if language.core.is_builtin(language.load):  # not patched: a kernel begins
-            done.clear()
-        if seen_by(fn) in done:
-            return None
-        done.add(seen_by(fn))
-        return patch(fn)
-
-    interpreter._patch_lang = patched
-
-
 if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
-    patch_once()
+    from tests import interpreter
+
+    interpreter.quicken()
 
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
@@ -73,12 +49,18 @@ def device():
 
 
 def pytest_configure():
+    gc.disable()  # until all tests are collected: what is imported stays
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header():
     return [f"tests/{file} is left out: {NEEDS[file]} is not installed" for file in collect_ignore]
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 LONGEST = ("tests/workflow/", "verification/test_prove.py")  # come first: at the end they would leave a core idle

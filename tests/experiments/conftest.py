@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pna.experiments import PROFILES, Profile
+from pna.experiments import PROFILES, Profile, multitask
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.multitask import COLLECTIONS, RELEASED, Split, make
 from pna.networks import RELEASED as AS_RELEASED
@@ -14,6 +14,7 @@ from pna.networks import NetworkSpec, build
 from pna.networks.batch import GraphBatch
 from pna.training.replicas import Replicas
 from pna.training.trainer import Settings
+from tests.kills import rounds
 
 RELEASED_NETWORK = replace(AS_RELEASED, centred_once=False)  # D12 is rounding, which no two computations share
 TRAIN = Split("train", "train", (5, 8), 8)
@@ -72,11 +73,18 @@ def small():
 
 @pytest.fixture
 def few_graphs(monkeypatch, tmp_path):
-    """The three collections made small, a smoke profile of two seeds and three epochs, and folders of their own."""
+    """Small collections, made once for all tests, a smoke profile of two seeds and three epochs, and own folders."""
     for name, splits in SMALL.items():
         monkeypatch.setitem(COLLECTIONS, name, lambda spec, splits=splits: splits)
+    monkeypatch.setattr(multitask, "make", lambda spec, splits: rounds.once(spec, tuple(splits)))
     profile = Profile("smoke", size_step=1, divisor=2, seeds=2, epochs=3, patience=1_000)
     monkeypatch.setitem(PROFILES, "smoke", profile)
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     return SimpleNamespace(profile=profile, folder=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory):
+    """What a first training imports is imported here, and not in every process that is forked."""
+    rounds.warm_up(tmp_path_factory.mktemp("warm"))

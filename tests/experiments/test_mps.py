@@ -109,8 +109,9 @@ def test_the_daemon_of_a_killed_process_is_ended_by_the_next_and_a_living_ones_i
 
 
 @forks
+@pytest.mark.usefixtures("few_graphs", "warm")
 @pytest.mark.parametrize(("then", "shared"), [("", True), ("exit 1", False)])
-def test_trainings_side_by_side_share_it_or_do_without(few_graphs, control, monkeypatch, capfd, then, shared):
+def test_trainings_side_by_side_share_it_or_do_without(control, monkeypatch, capfd, then, shared):
     calls, environments = control(then), []
 
     def start(words, environment):

@@ -21,8 +21,17 @@ FAILED, STOPPED = 1, 3
 pytestmark = forks
 
 
+@pytest.fixture
+def runs(few_graphs, warm):
+    runs = [MultiTaskRun(Cell.parse(name), few_graphs.profile) for name in NAMES]
+    for run in runs:
+        for collection in run.collections:
+            run.data(collection)  # made here, too
+    return runs
+
+
 @pytest.fixture(autouse=True)
-def started(few_graphs, monkeypatch):
+def started(runs, monkeypatch):
     """What is started side by side, in order: words, environment and process."""
     processes = []
 
@@ -33,11 +42,6 @@ def started(few_graphs, monkeypatch):
     monkeypatch.setattr(side_by_side, "start", start)
     monkeypatch.setattr(side_by_side, "LOOK", 0.01)
     return processes
-
-
-@pytest.fixture
-def runs(few_graphs):
-    return [MultiTaskRun(Cell.parse(name), few_graphs.profile) for name in NAMES]
 
 
 def files(few_graphs):

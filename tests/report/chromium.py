@@ -66,7 +66,21 @@ def browser(profile):
         yield port_file.read_text().split()[0]
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _first_page(port):
+    """The address of the browser's first page, which may come a while after the browser answers."""
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=240) as reply:
+            for tab in json.load(reply):
+                if tab["type"] == "page":
+                    return tab["webSocketDebuggerUrl"]
+        time.sleep(0.1)
 
 
 class Tab:
@@ -75,9 +89,7 @@ class Tab:
     def __init__(self, port):
         import websocket
 
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=30) as reply:
-            address = next(tab["webSocketDebuggerUrl"] for tab in json.load(reply) if tab["type"] == "page")
-        self.socket = websocket.create_connection(address, timeout=240)
+        self.socket = websocket.create_connection(_first_page(port), timeout=240)
         self.events, self.number = [], 0
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

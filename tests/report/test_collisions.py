@@ -65,7 +65,7 @@ class Kernel:
         """All that comes back before the kernel is idle again."""
         found = []
         while True:
-            message = self.client.get_iopub_msg(timeout=120)
+            message = self.client.get_iopub_msg(timeout=300)
             if message["parent_header"].get("msg_id") != request:
                 continue
             assert message["msg_type"] != "error", message["content"]["traceback"]
@@ -81,7 +81,7 @@ def pictures(messages):
 
 @pytest.fixture
 def kernel():
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(ROOT))
+    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3", cwd=str(ROOT))
     yield Kernel(client)
     client.stop_channels()
     manager.shutdown_kernel(now=True)

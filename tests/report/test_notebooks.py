@@ -86,7 +86,7 @@ def test_opened_by_hand_with_its_defaults_from_any_folder(tmp_path):
     script = (
         "import sys, nbformat, nbclient\n"
         "notebook = nbformat.read(sys.argv[1], as_version=4)\n"
-        "nbclient.NotebookClient(notebook, timeout=300, kernel_name='python3').execute(cwd=sys.argv[2])\n"
+        "nbclient.NotebookClient(notebook, timeout=600, startup_timeout=300).execute(cwd=sys.argv[2])\n"
         "print(sum('image' in str(o) for c in notebook.cells if c.cell_type == 'code' for o in c.outputs))\n"
     )
     words = [sys.executable, "-c", script, str(ROOT / "notebooks" / "parameters.ipynb"), str(tmp_path)]

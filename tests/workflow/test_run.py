@@ -9,7 +9,7 @@ import time
 from pna.experiments import PROFILES, Cell
 from tests.workflow.conftest import ROOT, Workflow
 
-MOMENTS = ("--profile", "smoke", "--only", "moments", "--cores", "2")
+GRAPH_TYPES = ("--profile", "smoke", "--only", "graph-types", "--cores", "2")
 
 
 def numbers(folder):
@@ -53,16 +53,16 @@ def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_
     """PNA_KILLS kills; two by default."""
     workflow, cells = prepared
     start = time.monotonic()
-    code, output = workflow.run(*MOMENTS)
+    code, output = workflow.run(*GRAPH_TYPES)
     takes = time.monotonic() - start
     assert code == 0, output
-    assert "[2/2] done: notebook moments" in output
+    assert "[2/2] done: notebook graph-types" in output
     assert "All steps succeeded." in output
-    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    facts = json.loads((workflow.folder / "figures" / "graph_types_described.json").read_text())
     assert facts["missing"] == []
     assert {str(cell) for cell in cells} <= {cell["cell"] for cell in facts["cells"]}
     undisturbed = numbers(workflow.folder)
-    code, output = workflow.run(*MOMENTS)
+    code, output = workflow.run(*GRAPH_TYPES)
     assert code == 0, output
     assert "done:" not in output
     assert numbers(workflow.folder) == undisturbed
@@ -71,10 +71,10 @@ def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_
     shutil.copytree(two_missing[0], other.folder / "results")
     rng = random.Random(0)
     for _ in range(int(os.environ.get("PNA_KILLS", "2"))):
-        process = other.start(*MOMENTS)
+        process = other.start(*GRAPH_TYPES)
         time.sleep(rng.uniform(0.1, 0.9) * takes)
         other.kill(process)
-    code, output = other.run(*MOMENTS)
+    code, output = other.run(*GRAPH_TYPES)
     assert code == 0, output
     assert numbers(other.folder) == undisturbed
 
@@ -84,17 +84,17 @@ def test_a_failed_training_stops_no_other_and_is_named(prepared):
     broken = workflow.folder / "data" / "runs" / "smoke" / f"{str(bad).replace('/', '-')}.safetensors"
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"no checkpoint")
-    code, output = workflow.run(*MOMENTS)
+    code, output = workflow.run(*GRAPH_TYPES)
     assert code == 1, output
     assert f"FAILED: training {bad} (" in output
     assert f"FAILED: training {good}" not in output
     assert workflow.result(good, PROFILES["smoke"]).exists()
-    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    facts = json.loads((workflow.folder / "figures" / "graph_types_described.json").read_text())
     assert facts["missing"] == [str(bad)]
     broken.unlink()
-    code, output = workflow.run(*MOMENTS)
+    code, output = workflow.run(*GRAPH_TYPES)
     assert code == 0, output
-    facts = json.loads((workflow.folder / "figures" / "moments_described.json").read_text())
+    facts = json.loads((workflow.folder / "figures" / "graph_types_described.json").read_text())
     assert facts["missing"] == []
 
 

@@ -89,7 +89,7 @@ def test_search_finds_a_page_without_a_server(site, tmp_path):
               let tries = 0
               const look = () => {
                 const link = document.querySelector(".md-search-result__link")
-                if (link || ++tries > 100) done(link ? link.getAttribute("href") : "")
+                if (link || ++tries > 1000) done(link ? link.getAttribute("href") : "")
                 else setTimeout(look, 100)
               }
               look()
