@@ -54,10 +54,6 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_xdist_auto_num_workers():
-    return len(os.sched_getaffinity(0)) + 1  # some tests wait for a browser, for Slurm or for a process of their own
-
-
 def pytest_report_header():
     return [f"tests/{file} is left out: {NEEDS[file]} is not installed" for file in collect_ignore]
 
