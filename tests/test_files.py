@@ -219,10 +219,11 @@ def test_a_file_is_read_whole_while_another_process_replaces_it(tmp_path):
     path.write_bytes(first.read_bytes())
     with subprocess.Popen([sys.executable, "-c", SWAP, first, second, path]) as swap:
         try:
-            while path.stat().st_nlink == 1:  # not replaced yet
+            while path.stat().st_nlink == 1 and swap.poll() is None:  # not replaced yet
                 time.sleep(0.01)
             for _ in range(3000):
                 tensors, facts = read_tensors(path)
                 assert all((t == facts["k"]).all() for t in tensors.values())
+            assert swap.poll() is None
         finally:
             swap.kill()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import end
+
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
@@ -65,22 +67,18 @@ def browser(profile):
             pytest.skip("Chromium is installed but did not start within a minute")
         yield port_file.read_text().split()[0]
     finally:
-        process.terminate()
-        try:
-            process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _first_page(port):
     """The address of the browser's first page, which may come a while after the browser answers."""
-    while True:
+    for _ in range(600):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=240) as reply:
             for tab in json.load(reply):
                 if tab["type"] == "page":
                     return tab["webSocketDebuggerUrl"]
         time.sleep(0.1)
+    raise AssertionError("Chromium answers, but has opened no page within a minute")
 
 
 class Tab:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pna.experiments import PROFILES
+from tests.processes import end
 
 CONFIG_FILE = Path("/etc/slurm/slurm.conf")
 CONFIG = """
@@ -68,14 +69,7 @@ def slurm(tmp_path):
         yield
     finally:
         CONFIG_FILE.unlink()
-        for daemon in daemons:
-            daemon.terminate()
-        for daemon in daemons:
-            try:
-                daemon.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+        end(*daemons)
 
 
 def _wait_for_node(folder):
