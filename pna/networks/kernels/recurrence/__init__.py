@@ -233,7 +233,7 @@ class Shape(NamedTuple):
         values |= {
             "GCN": int(kind == "gcn"),
             "GAT": (kind == "gat") * (1 + mispaired),
-            "GIN": (kind == "gin") * (1 + positions),
+            "GIN": (kind == "gin") * (1 + (positions and self.N == self.H)),
             "F": F,
             "A": len(names),
             "S": scalers,

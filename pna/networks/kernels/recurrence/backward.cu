@@ -112,8 +112,8 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 // GIN's, above the sums over all nodes: from the gradient of z, before ReLU, to that of n.
 INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *tile, const float *mix, float *norm,
                       float *part, float *between, const Nodes &nodes, Batch b, Sums &sums, float *to) {
-  Rows standard = standardised(a, norm, nodes, b), d_n = zeros(), product_of;
-  put(tile + Y, normalised(standard, norm, nodes, b), STRIDE);
+  Rows standard = standardised(a, norm, nodes), d_n = zeros(), product_of;
+  put(tile + Y, normalised(standard, norm, nodes), STRIDE);
   product(d_n, split(d_z), mix);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) product_of.v[i] = d_n.v[i] * standard.v[i];
@@ -142,9 +142,9 @@ INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &gi
     if (threadIdx.x < H) norm[(k == 0 ? TOTAL : PRODUCT) + threadIdx.x] = sum;
   }
   __syncthreads();
-  Rows standard = standardised(a, norm, nodes, b), total = of_columns(norm + TOTAL, nodes, b);
-  Rows products = of_columns(norm + PRODUCT, nodes, b), scale = of_columns(norm + SCALE, nodes, b);
-  Rows inverses = of_columns(norm + INVERSE, nodes, b), d_a, d_t = zeros(), of_own;
+  Rows standard = standardised(a, norm, nodes), total = of_columns(norm + TOTAL, nodes);
+  Rows products = of_columns(norm + PRODUCT, nodes), scale = of_columns(norm + SCALE, nodes);
+  Rows inverses = of_columns(norm + INVERSE, nodes), d_a, d_t = zeros(), of_own;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) {
     float d = scale.v[i] * inverses.v[i] * (d_n.v[i] - total.v[i] - standard.v[i] * products.v[i]);

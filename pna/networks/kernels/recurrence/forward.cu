@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       if (SPLIT) y = get(states + kept_at(layer, 1));
       statistics_of(norm, statistics + (SPLIT ? (size_t)r * layers + layer : k) * 2 * H, SPLIT ? parts + at : nullptr,
                     {V, N});
-      product(z, split(normalised(standardised(y, norm, nodes, {V, N}), norm, nodes, {V, N})), mix);
+      product(z, split(normalised(standardised(y, norm, nodes), norm, nodes)), mix);
     } else {
       y = updated(given, p, nodes, factors, T, biases);
       product(z, split(y), mix);

@@ -2,15 +2,14 @@
 //
 // In training the mean and variance are those of all nodes of the batch, which no block knows: a launch ends where each
 // block has written its part of these sums, and the next one begins by adding the parts up (SPLIT). What is normalised
-// together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph.
+// together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph (POSITIONAL).
 
 constexpr int THREADS = 32 * WARPS, SLICES = THREADS / H;
+constexpr bool POSITIONAL = PNA_GIN == 2;
 
 struct Batch {  // of V nodes, in graphs of N
   int V, N;
 };
-
-INLINE bool positional(Batch b) { return PNA_GIN == 2 && b.N == H; }
 
 INLINE int tile_nodes(Batch b, int tile) {
   int full = ROWS / b.N * b.N, left = b.V - tile * full;
@@ -40,18 +39,21 @@ INLINE float column_sum(float *norm, int count, Of of) {
 INLINE void put_columns(float *plane, const Rows &a, const Nodes &nodes, Batch b, int stride) {
   const int first = blockIdx.x * (ROWS / b.N * b.N);
 #pragma unroll
-  for (int i = 0; i < 2 * F; i++) {
-    int node = nodes.node[i / F], row = node - first, feature = F * thread_t() + i % F;
-    int at = positional(b) ? (row / H * H + feature) * stride + row % H : row * stride + feature;
-    if (node >= 0) plane[at] = a.v[i];
+  for (int i = 0; i < 2; i++) {
+    const int row = nodes.node[i] - first;
+    if (nodes.node[i] < 0) continue;
+    if (!POSITIONAL) put_n<F>(plane + row * stride + F * thread_t(), a.v + F * i);
+#pragma unroll
+    for (int c = 0; POSITIONAL && c < F; c++)
+      plane[(row / H * H + F * thread_t() + c) * stride + row % H] = a.v[F * i + c];
   }
 }
 
-INLINE Rows of_columns(const float *values, const Nodes &nodes, Batch b) {
+INLINE Rows of_columns(const float *values, const Nodes &nodes) {
   Rows rows = bias_rows(values);
-  if (positional(b))
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) rows.v[i] = values[nodes.node[i / F] < 0 ? 0 : nodes.node[i / F] % H];
+  for (int i = 0; POSITIONAL && i < 2 * F; i++)
+    rows.v[i] = values[nodes.node[i / F] < 0 ? 0 : nodes.node[i / F] % H];
   return rows;
 }
 
@@ -87,15 +89,15 @@ INLINE void statistics_of(float *norm, float *statistics, const float *parts, Ba
   __syncthreads();
 }
 
-INLINE Rows standardised(const Rows &a, const float *norm, const Nodes &nodes, Batch b) {
-  Rows mean = of_columns(norm + MU, nodes, b), factor = of_columns(norm + INVERSE, nodes, b), rows;
+INLINE Rows standardised(const Rows &a, const float *norm, const Nodes &nodes) {
+  Rows mean = of_columns(norm + MU, nodes), factor = of_columns(norm + INVERSE, nodes), rows;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) rows.v[i] = (a.v[i] - mean.v[i]) * factor.v[i];
   return rows;
 }
 
-INLINE Rows normalised(const Rows &standard, const float *norm, const Nodes &nodes, Batch b) {
-  Rows scale = of_columns(norm + SCALE, nodes, b), rows = of_columns(norm + SHIFT, nodes, b);
+INLINE Rows normalised(const Rows &standard, const float *norm, const Nodes &nodes) {
+  Rows scale = of_columns(norm + SCALE, nodes), rows = of_columns(norm + SHIFT, nodes);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) rows.v[i] += scale.v[i] * standard.v[i];
   return rows;
