@@ -216,13 +216,13 @@ class Shape(NamedTuple):
         """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
 
         Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
-        Of GIN what it knows of columns, and a number for each thread. Of convergence one for each graph.
+        Of GIN what it knows of columns, and two numbers for each thread. Of convergence one for each graph.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
         convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
         tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
-        columns = (self.model.kind == "gin") * (6 * H + 2 * rows)
+        columns = (self.model.kind == "gin") * (6 * H + 4 * rows)
         more = (self.until is not None) * rows if forward else 4 * self.messages
         return 4 * (convolution + tile + self.gru * gru + columns + more)
 

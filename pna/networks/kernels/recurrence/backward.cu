@@ -124,23 +124,19 @@ INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *t
   __syncthreads();
   sum_dense(sums, tile);
   if (role() == 3) put_dense<ONE_N, false>(sums.dense, to, to + HH + 2 * H);
-#pragma unroll
-  for (int k = 0; k < 2; k++) {
-    const float *plane = tile + (k == 0 ? P : Q);
-    float sum = column_sum(norm, tile_nodes(b, blockIdx.x), [=](int row, int c) { return plane[row * STRIDE + c]; });
-    if (threadIdx.x < H) part[k * H + threadIdx.x] = sum;
-  }
+  column_sums(
+      norm, tile_nodes(b, blockIdx.x),
+      [=](int k, int c) { return Pair{tile[k * STRIDE + P + c], tile[k * STRIDE + Q + c]}; },
+      [=](int c, Pair sum) { part[c] = sum.x, part[H + c] = sum.y; });
 }
 
 // And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed.
 INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
                       const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, Sums &sums,
                       float *to) {
-#pragma unroll
-  for (int k = 0; k < 2; k++) {
-    float sum = column_sum(norm, gridDim.x, [=](int tile, int c) { return parts[(2 * tile + k) * H + c]; }) / b.V;
-    if (threadIdx.x < H) norm[(k == 0 ? TOTAL : PRODUCT) + threadIdx.x] = sum;
-  }
+  column_sums(
+      norm, gridDim.x, [=](int k, int c) { return Pair{parts[2 * k * H + c], parts[(2 * k + 1) * H + c]}; },
+      [=](int c, Pair sum) { norm[TOTAL + c] = sum.x / b.V, norm[PRODUCT + c] = sum.y / b.V; });
   __syncthreads();
   Rows standard = standardised(a, norm, nodes), total = of_columns(norm + TOTAL, nodes);
   Rows products = of_columns(norm + PRODUCT, nodes), scale = of_columns(norm + SCALE, nodes);

@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
-  int *moved = (int *)(norm + GIN * (SCRATCH + THREADS));  // of each graph, in a layer
+  int *moved = (int *)(norm + GIN * (SCRATCH + 2 * THREADS));  // of each graph, in a layer
   if (UNTIL && threadIdx.x < ROWS) moved[threadIdx.x] = 0;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);

@@ -19,20 +19,22 @@ INLINE int tile_nodes(Batch b, int tile) {
 // What a layer's normalisation knows of each column, [H] each; behind it room for the threads' sums.
 constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, SCRATCH = 6 * H;
 
-// The sum of of(k, column) over k < count, for the thread's column, threadIdx.x % H.
-template <class Of>
-INLINE float column_sum(float *norm, int count, Of of) {
+// Sums the pairs of(k, column) over k < count, and calls put(column, sums) for each column, by one thread.
+template <class Of, class Put>
+INLINE void column_sums(float *norm, int count, Of of, Put put) {
   const int column = threadIdx.x % H, slice = threadIdx.x / H;
-  float sum = 0.0f, *scratch = norm + SCRATCH;
+  Pair sum = {0.0f, 0.0f}, *scratch = (Pair *)(norm + SCRATCH);
   if (slice < SLICES)
-    for (int k = slice; k < count; k += SLICES) sum += of(k, column);
-  __syncthreads();
+    for (int k = slice; k < count; k += SLICES) {
+      Pair more = of(k, column);
+      sum.x += more.x, sum.y += more.y;
+    }
   scratch[threadIdx.x] = sum;
   __syncthreads();
-  sum = 0.0f;
+  if (threadIdx.x >= H) return;
 #pragma unroll
-  for (int s = 0; s < SLICES; s++) sum += scratch[s * H + column];
-  return sum;
+  for (int s = 1; s < SLICES; s++) sum.x += scratch[s * H + column].x, sum.y += scratch[s * H + column].y;
+  put(column, sum);
 }
 
 // A plane as its columns want it, the tile's nodes in the batch's order; with D7 a graph's matrix is transposed.
@@ -57,35 +59,42 @@ INLINE Rows of_columns(const float *values, const Nodes &nodes) {
   return rows;
 }
 
-// Mean and variance (times their number) of a tile's columns.
+// Mean and variance (times their number) of a tile's columns: of differences to its first node, so that nothing cancels.
 INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, const Nodes &nodes, Batch b, int stride) {
-  const int count = tile_nodes(b, blockIdx.x);
+  const float count = tile_nodes(b, blockIdx.x);
   put_columns(plane, a, nodes, b, stride);
   __syncthreads();
-  float mean = column_sum(norm, count, [=](int k, int c) { return plane[k * stride + c]; }) / count;
-  float squares = column_sum(norm, count, [=](int k, int c) {
-    float away = plane[k * stride + c] - mean;
-    return away * away;
-  });
-  if (threadIdx.x < H) part[threadIdx.x] = mean, part[H + threadIdx.x] = squares;
+  column_sums(
+      norm, count,
+      [=](int k, int c) {
+        float away = plane[k * stride + c] - plane[c];
+        return Pair{away, away * away};
+      },
+      [=](int c, Pair sum) {
+        part[c] = plane[c] + sum.x / count;
+        part[H + c] = fmaxf(sum.y - sum.x * sum.x / count, 0.0f);
+      });
 }
 
 // The mean and 1 / √(variance + ε) of all tiles' parts; or, without parts, of `statistics`, mean and variance, to which
 // they are written otherwise.
 INLINE void statistics_of(float *norm, float *statistics, const float *parts, Batch b) {
-  float mean, variance;
-  if (parts) {
-    mean = column_sum(norm, gridDim.x, [=](int k, int c) { return tile_nodes(b, k) * parts[2 * k * H + c]; }) / b.V;
-    variance = column_sum(norm, gridDim.x, [=](int k, int c) {
-      float away = parts[2 * k * H + c] - mean;
-      return parts[(2 * k + 1) * H + c] + tile_nodes(b, k) * away * away;
-    });
-    variance /= b.V;
-    if (blockIdx.x == 0 && threadIdx.x < H) statistics[threadIdx.x] = mean, statistics[H + threadIdx.x] = variance;
-  } else {
-    mean = statistics[threadIdx.x % H], variance = statistics[H + threadIdx.x % H];
-  }
-  if (threadIdx.x < H) norm[MU + threadIdx.x] = mean, norm[INVERSE + threadIdx.x] = rsqrtf(variance + 1e-5f);
+  auto know = [=](int c, float mean, float variance) {
+    norm[MU + c] = mean, norm[INVERSE + c] = rsqrtf(variance + 1e-5f);
+    if (parts && blockIdx.x == 0) statistics[c] = mean, statistics[H + c] = variance;
+  };
+  if (parts)
+    column_sums(
+        norm, gridDim.x,
+        [=](int k, int c) {
+          float away = parts[2 * k * H + c] - parts[c], count = tile_nodes(b, k);
+          return Pair{count * away, parts[(2 * k + 1) * H + c] + count * away * away};
+        },
+        [=](int c, Pair sum) {
+          float away = sum.x / b.V;
+          know(c, parts[c] + away, fmaxf(sum.y / b.V - away * away, 0.0f));
+        });
+  else if (threadIdx.x < H) know(threadIdx.x, statistics[threadIdx.x], statistics[H + threadIdx.x]);
   __syncthreads();
 }
 
