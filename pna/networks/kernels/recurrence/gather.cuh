@@ -216,6 +216,7 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
 // gradient. n a goes to `plane`.
 template <int STRIDE>
 INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float own = 1.0f) {
+  Words words = first_words(nodes);
   float norms[2], owns[2] = {own, own};
 #pragma unroll
   for (int i = 0; i < 2; i++) norms[i] = GIN ? 1.0f : rsqrtf(nodes.degree[i] + 1.0f);
@@ -223,14 +224,24 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
   put(plane, total, STRIDE);
   total = scaled(total, owns);
   __syncthreads();
+  const float *own_tower = plane + F * thread_t();
 #pragma unroll
-  for (int i = 0; i < 2; i++)
-    for (int k = 0; k < nodes.degree[i]; k++) {
-      float m[F];
-      get_n<F>(m, plane + at_row(neighbour(nodes.list[i][k >> 2], k & 3), STRIDE));
+  for (int i = 0; i < 2; i++) {
+    const unsigned *list = nodes.list[i];
+    unsigned word = words.first[i];
+#pragma unroll 1
+    for (int left = nodes.degree[i]; left > 0; left -= 4) {
+      unsigned four = word;
+      word = *++list;  // behind the last list there is one more
 #pragma unroll
-      for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
+      for (int n = 0; n < 4; n++) {
+        float m[F], counted = n == 0 || n < left ? 1.0f : 0.0f;  // of a condition the compiler makes branches
+        get_n<F>(m, own_tower + neighbour(four, n) * STRIDE);
+#pragma unroll
+        for (int c = 0; c < F; c++) total.v[F * i + c] += counted * m[c];
+      }
     }
+  }
   __syncwarp();
   return scaled(total, norms);
 }
