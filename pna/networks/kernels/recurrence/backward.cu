@@ -130,10 +130,10 @@ INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *t
       [=](int c, Pair sum) { part[c] = sum.x, part[H + c] = sum.y; });
 }
 
-// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed.
+// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed. With M of t = M x, which
+// is symmetric, and s = M d_a these are s W₁ and, of W₁, sᵀ x: one sum over neighbours.
 INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
-                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, Sums &sums,
-                      float *to) {
+                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, float *to) {
   column_sums(
       norm, gridDim.x, [=](int k, int c) { return Pair{parts[2 * k * H + c], parts[(2 * k + 1) * H + c]}; },
       [=](int c, Pair sum) { norm[TOTAL + c] = sum.x / b.V, norm[PRODUCT + c] = sum.y / b.V; });
@@ -149,21 +149,26 @@ INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &gi
   product(d_t, split(d_a), T);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) of_own.v[i] = d_t.v[i] * given.v[i];
-  put(tile + D_Y, d_a, STRIDE);
-  put(tile + Q, of_own, STRIDE);
-  put(tile + X, neighbour_sum<STRIDE>(given, tile + P, nodes, biases[0]), STRIDE);
-  Rows d_x = neighbour_sum<STRIDE>(d_t, tile + Z, nodes, biases[0]);
-#pragma unroll
-  for (int i = 0; i < 2 * F; i++) down.v[i] += d_x.v[i];
-  if (role() == 3) {
-    sum_dense_of<ONE_N, false>(sums.dense, tile, D_Y, X);
-    put_dense<ONE_N, false>(sums.dense, to + HH + 3 * H, to + HH + H);
-    clear(sums.dense);
-    sum_bias(sums.dense, tile, Q);
-    put_bias(to + HH, sums.dense);
-    clear(sums.dense);
+  put(tile + Q, given, STRIDE);
+  put(tile + Z, of_own, STRIDE);
+  Rows s = neighbour_sum<STRIDE>(d_a, tile + D_Y, nodes, biases[0]);
+  put(tile + P, s, STRIDE);
+  product(down, split(s), T);
+  sync_half();
+#pragma unroll 1
+  for (int k = role(); k < COLUMNS + 2; k += 4) {  // eight columns of W₁'s, or b₁'s or that of 1 + ε
+    const float *left = tile + (k < COLUMNS ? P : k == COLUMNS ? D_Y : Z), *right = tile + Q + 8 * k;
+    float c[DENSE_M][4];
+    clear(c);
+    outer<DENSE_M, 1>(
+        c, [=](int row, int j) { return left[row * STRIDE + 8 * j + thread_g()]; },
+        [=](int row, int) { return k < COLUMNS ? right[row * STRIDE + thread_g()] : 1.0f; });
+    each<DENSE_M, 1>(c, [=](int row, int column, float value) {
+      if (row >= H) return;
+      if (k >= COLUMNS && column == 0) put_sum(to + HH + (k == COLUMNS ? H : 0) + row, value);
+      else if (8 * k + column < H) put_sum(to + HH + 3 * H + row * H + 8 * k + column, value);
+    });
   }
-  __syncthreads();
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
@@ -224,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     if (GIN && layer == step) {
       grad = get(between + kept_at(0, 0));
       gin_below(grad, get(between + kept_at(0, 1)), get(states + kept_at(layer, 1)), given, tile, T, bias, norm,
-                parts + at, nodes, {V, N}, sums, to);
+                parts + at, nodes, {V, N}, to);
       continue;
     }
     Rows ended = zeros();  // the gradients of nodes that this layer left as they were

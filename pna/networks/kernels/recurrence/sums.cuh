@@ -56,7 +56,7 @@ INLINE void outer(float (*c)[4], Left left, Right right) {
 
 // What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
 // as one more column of ones. Of its tower: U's blocks, A F by S F; the projections' and U's own, with their biases.
-constexpr int DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
+constexpr int COLUMNS = tiles(H, 8), DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
 constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
 constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
 constexpr int PROJECTIONS_M = tiles(4 * F, 16), PROJECTIONS_N = tiles(F + 1, 8);
