@@ -30,7 +30,7 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
   if (STD >= 0) combine(sums, all.deviation, T, STD);
 #pragma unroll
   for (int n = 3; n <= ORDER; n++)
-    if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
+    if (moment(n) >= 0) combine(sums, root(all, n).value, T, moment(n));
   if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
   if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
 #pragma unroll

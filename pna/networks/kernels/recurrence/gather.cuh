@@ -36,7 +36,8 @@ struct Gathered {  // of the senders' parts of the messages, without the receive
 // D12, which rounds μ itself.
 template <int STRIDE>
 INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree,
-                          const float (&first)[F], const float (&away)[F], const float (&inverse_unit)[F]) {
+                          float share, const float (&first)[F], const float (&away)[F],
+                          const float (&inverse_unit)[F]) {
   float sums[POWERS][F] = {};
   for (int k = 0; k < degree; k++) {
     float m[F];
@@ -52,7 +53,7 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *
 #pragma unroll
   for (int n = 0; n < POWERS; n++)
 #pragma unroll
-    for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] / fmaxf(degree, 1);
+    for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] * share;
 }
 
 // Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), and with the opposite sign in the exponents softmin; no exponent is
@@ -146,10 +147,10 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
     all.lows.v[F * i + c] = lows[c];
     if (ORDER > 0) {
       all.unit.v[F * i + c] = fmaxf(far[c], 1.0f);
-      inverse_unit[c] = 1.0f / fmaxf(far[c], 1.0f);
+      inverse_unit[c] = inverse(fmaxf(far[c], 1.0f));
     }
   }
-  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first, away, inverse_unit);
+  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, share, first, away, inverse_unit);
   if (SOFT) gather_soft<STRIDE>(all, i, p, list, degree);
 }
 
@@ -164,21 +165,25 @@ INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const
   return all;
 }
 
-// Equation 4: M_n = sign(e) s (|e| + ε / s^n)^exponent with e = E[u^n]; 0 at e = 0. Exponent 1/n, or of its derivative.
-INLINE Rows root(const Gathered &all, int n, float exponent, bool signed_unit) {
-  Rows rows;
+struct Root {  // of a moment
+  Rows value, steepness;
+};
+
+// Equation 4: M_n = sign(e) s r, r = (|e| + ε / s^n)^(1/n), e = E[u^n]; 0 at e = 0. Its steepness is r^(1 - n).
+INLINE Root root(const Gathered &all, int n) {
+  Root root;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) {
-    float e = all.powers[n - 2].v[i], s = all.unit.v[i], ratio = EPS;
+    float e = all.powers[n - 2].v[i], s = all.unit.v[i], inverse_unit = inverse(s), sum = EPS;
 #pragma unroll
-    for (int k = 0; k < n; k++) ratio /= s;
-    float value = expf(exponent * logf(fabsf(e) + ratio));
-    rows.v[i] = e == 0 ? 0.0f : signed_unit ? copysignf(s * value, e) : value;
+    for (int k = 0; k < n; k++) sum *= inverse_unit;
+    sum += fabsf(e);
+    float r = power(sum, 1.0f / n);
+    root.value.v[i] = e == 0 ? 0.0f : copysignf(s * r, e);
+    root.steepness.v[i] = e == 0 ? 0.0f : r * inverse(sum);
   }
-  return rows;
+  return root;
 }
-
-INLINE Rows moment_of(const Gathered &all, int n) { return root(all, n, 1.0f / n, true); }
 
 // The factors S(d, 1) and S(d, -1) of equation 6; 1 for the identity.
 INLINE void scaler_factors(float (&factors)[S][2], const Nodes &nodes, float delta) {
