@@ -207,10 +207,12 @@ class Shape(NamedTuple):
         """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
         names = self.model.names
         order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
-        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names)
-        coefficients = others + len({"std", "max", "min"} & set(names)) + max(0, order - 1)
-        coefficients += 2 * len({"softmax", "softmin"} & set(names))
-        return max(8, len(names) + coefficients) + 3 | 1
+        others, extremes = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names), {"max", "min"} & set(names)
+        softs = {"softmax", "softmin"} & set(names)
+        count = len(names) + others + ("std" in names) + len(extremes) + 2 * len(softs) + max(0, order - 2)
+        count += order > 0 and "mean" not in names
+        late = 2 * (count > 8 and order > 0 and not extremes | softs)  # over others
+        return max(8, count - late) + 3 | 1
 
     def bytes(self, name: str) -> int:
         """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.

@@ -18,7 +18,10 @@ INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const 
 
 struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
   Rows level, extreme;
+  Rows late[2];  // two coefficients that have no place yet (LATE)
 };
+
+INLINE int curve_at(int n) { return n == ORDER ? LAST_CURVE : CURVES + (n - 3) * H; }
 
 // The gradient of aggregate a, from that of y.
 INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
@@ -46,7 +49,7 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   for (int n = 3; n <= ORDER; n++)
     if (moment(n) >= 0) put(tile + moment(n) * H, root(all, n).value, STRIDE);
   Rows grads[S], level = zeros();
-  Received received = {zeros(), zeros()};
+  Received received = {zeros(), zeros(), {}};
 #pragma unroll
   for (int s = 0; s < S; s++) {
     const float *own = of_rows + s * ROWS + warp_row(), factors[2] = {own[0], own[8]};
@@ -95,7 +98,8 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
         curve.v[i] = factor;
       }
     }
-    put(tile + CURVES + (n - 3) * H, curve, STRIDE);
+    if (LATE && n == ORDER) received.late[0] = curve;
+    else put(tile + curve_at(n), curve, STRIDE);
   }
 #pragma unroll
   for (int k = 0; k < 2; k++) {  // ∂softmax/∂m = w (1 + m - softmax), w = exp(m - log): a neighbourhood's w sum to 1
@@ -107,8 +111,9 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
     put(tile + soft_at(k), g, STRIDE);
     put(tile + soft_at(k) + H, all.logs[k], STRIDE);
   }
-  if (ORDER > 0) put(tile + CENTRE, all.mean, STRIDE);
-  if (OTHERS) put(tile + LEVEL, level, STRIDE);
+  if (ORDER > 0 && MEAN < 0) put(tile + CENTRE, all.mean, STRIDE);
+  if (LATE) received.late[1] = level;
+  else if (OTHERS) put(tile + LEVEL, level, STRIDE);
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     if ((k == 0 ? MAX : MIN) < 0) continue;
@@ -135,7 +140,7 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
   if (STD >= 0) get_n<F>(steep, row + STEEP);
   if (ORDER > 0) get_n<F>(centre, row + CENTRE);
 #pragma unroll
-  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + CURVES + n * H);
+  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + curve_at(n + 3));
   if (MAX >= 0) get_n<F>(top, row + TOP), get_n<F>(is_top, row + MAX * H);
   if (MIN >= 0) get_n<F>(low, row + LOW), get_n<F>(is_low, row + MIN * H);
 #pragma unroll
@@ -199,9 +204,16 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   sync_half();
   if (layer > 0) prefetch_kept(states, layer - 1);
   Received received = coefficients(all, tile, T, bias, of_rows, nodes);
-  __syncthreads();
+  if (LATE) sync_half();
+  else __syncthreads();
   words = first_words(nodes);
   sum_combined(sums, tile, of_rows, bias);
+  if (LATE) {
+    sync_half();
+    put(tile + LAST_CURVE, received.late[0], STRIDE);
+    put(tile + LEVEL, received.late[1], STRIDE);
+    __syncthreads();
+  }
   Rows sent_p, sent_q, message;
 #pragma unroll
   for (int i = 0; i < 2; i++) {

@@ -2,15 +2,19 @@
 
 // Where the quantities of a tile's rows lie in shared memory, in three phases of a layer. First the GRU's:
 constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5 * H, Z = 6 * H, Y = 7 * H;
-// then the aggregates, at a · H, and behind them the coefficients that there are,
-constexpr int LEVEL = A * H, STEEP = LEVEL + OTHERS * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H;
-constexpr int CENTRE = LOW + (MIN >= 0) * H, CURVES = CENTRE + (ORDER > 0) * H;
-constexpr int SOFTS = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
-constexpr int END = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H;
+// then the aggregates, at a · H, and behind them the coefficients that there are; the mean is also the moments' centre,
+constexpr int STEEP = A * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H, SOFTS = LOW + (MIN >= 0) * H;
+constexpr int BEHIND = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H, CENTRE = MEAN >= 0 ? MEAN * H : BEHIND;
+constexpr int CURVES = BEHIND + (ORDER > 0 && MEAN < 0) * H, END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
 constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
 constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
-constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
-static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
+constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout.
+// Where there is no room for all of the second phase, the last two coefficients come over aggregates, once these are
+// summed: so two blocks of five moments fit on a multiprocessor.
+constexpr bool LATE = ORDER > 0 && END + OTHERS * H > D_Y;
+constexpr int LEVEL = LATE ? (MEAN == 0) * H : END, LAST_CURVE = LATE ? LEVEL + (MEAN == 1 ? 2 : 1) * H : END - H;
+static_assert(END + (LATE ? -H : OTHERS * H) <= D_Y && Y < D_Y, "the planes of a tile do not suffice");
+static_assert(PNA_PLANES % 2 == 1 && !(LATE && (EXTREMES || SOFT)), "extremes read their aggregates to the end");
 
 // The rows of a half, 64, are written and summed by its own four warps: where no others read them, these wait for each
 // other alone.
