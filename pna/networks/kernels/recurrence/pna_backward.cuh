@@ -45,9 +45,6 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   if (MIN >= 0) put(tile + MIN * H, all.low, STRIDE);
   if (SUM >= 0)
     put(tile + SUM * H, times_degree(shifted(all.mean, get(tile + Q, STRIDE), bias_rows(bias), nodes), nodes), STRIDE);
-#pragma unroll
-  for (int n = 3; n <= ORDER; n++)
-    if (moment(n) >= 0) put(tile + moment(n) * H, root(all, n).value, STRIDE);
   Rows grads[S], level = zeros();
   Received received = {zeros(), zeros(), {}};
 #pragma unroll
@@ -88,10 +85,12 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   for (int n = 3; n <= ORDER; n++) {  // ∂M_n/∂m = (u^(n-1) - E[u^(n-1)]) (|e| + ε / s^n)^(1/n - 1) / d
     Rows curve = zeros();
     if (moment(n) >= 0) {
-      Rows g = scaled(of_aggregate(grads, T, moment(n)), share), steepness = root(all, n).steepness;
+      Rows g = scaled(of_aggregate(grads, T, moment(n)), share);
+      Root found = root(all, n);
+      put(tile + moment(n) * H, found.value, STRIDE);
 #pragma unroll
       for (int i = 0; i < 2 * F; i++) {
-        float factor = g.v[i] * steepness.v[i], inverse_unit = inverse(all.unit.v[i]);
+        float factor = g.v[i] * found.steepness.v[i], inverse_unit = inverse(all.unit.v[i]);
         level.v[i] -= factor * all.powers[n - 3].v[i];
 #pragma unroll
         for (int k = 1; k < n; k++) factor *= inverse_unit;
