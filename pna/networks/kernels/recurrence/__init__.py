@@ -334,7 +334,8 @@ SOURCES = {
 def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     x, node, delta = arguments[0], arguments[3], arguments[6]
     needed, (_, room) = shape.bytes(name), shared_memory(x.device)
-    resident = max(1, min(2, room // (needed + 1024)))  # blocks that a multiprocessor shall hold, each with 1 KB more
+    most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # so many have enough registers
+    resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor shall hold; 1 KB is its own
     kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
     kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
 
