@@ -186,6 +186,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     load_transposed(back, gru_weights + r * 6 * HH, 6);
     load(of_gru, gru_bias + r * 6 * H, 6 * H);
   }
+  if (SPLIT && step > 0) prefetch_kept(states, step - 1);
   Nodes nodes = nodes_of(node, lists, words);
   const Layers own = layers_of(depths + (size_t)r * V, nodes.node, layers);
   float factors[S][2];

@@ -3,7 +3,7 @@
 // Asks for what the next layer reads: memory is far.
 INLINE void prefetch_kept(const float *states, int layer) {
   const int which = thread_t();
-  if (which < 3 && (which > 0 || (GRU && layer > 0)))
+  if (which < 3 && (which > 0 || (STATES && layer > 0)))
 #pragma unroll
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
