@@ -177,8 +177,12 @@ INLINE void each(const float (*c)[4], Put put) {
       put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
 }
 
-// A launch of many adds to what those before it have summed.
-INLINE void put_sum(float *to, float value) { *to = SPLIT ? *to + value : value; }
+// A launch of many adds to what those before it have summed, and does not wait for it: no other thread of the launch
+// adds to the same place, so that the order of additions is that of the launches.
+INLINE void put_sum(float *to, float value) {
+  if (SPLIT) atomicAdd(to, value);
+  else *to = value;
+}
 
 // What sum_dense_of has summed: one or two matrices [H, H], and a bias.
 template <int N, bool BOTH>
