@@ -35,19 +35,25 @@ struct Gathered {  // of the senders' parts of the messages, without the receive
 // E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact, but for
 // D12, which rounds μ itself.
 template <int STRIDE>
-INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree,
+INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree, unsigned word,
                           float share, const float (&first)[F], const float (&away)[F],
                           const float (&inverse_unit)[F]) {
   float sums[POWERS][F] = {};
-  for (int k = 0; k < degree; k++) {
-    float m[F];
-    get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
+#pragma unroll 1
+  for (int k = 0; k < degree; k += 2) {
+    unsigned two = word >> 8 * (k & 2);
+    word = list[(k + 2) >> 2];
+    float m[2][F];
 #pragma unroll
-    for (int c = 0; c < F; c++) {
-      float mean = first[c] + away[c], deviation = PNA_ROUNDED ? m[c] - mean : m[c] - first[c] - away[c];
-      float u = deviation * inverse_unit[c], power = u;
+    for (int n = 0; n < 2; n++) get_n<F>(m[n], p + at_row(neighbour(two, n), STRIDE));
+    const float second = k + 1 < degree ? 1.0f : 0.0f;
 #pragma unroll
-      for (int n = 0; n < POWERS; n++) sums[n][c] += power *= u;
+    for (int c = 0; c < 2 * F; c++) {
+      const int f = c % F;
+      float mean = first[f] + away[f], one = m[c / F][f], deviation = PNA_ROUNDED ? one - mean : one - first[f] - away[f];
+      float u = deviation * inverse_unit[f] * (c < F ? 1.0f : second), power = u;
+#pragma unroll
+      for (int n = 0; n < POWERS; n++) sums[n][f] += power * u, power *= u;
     }
   }
 #pragma unroll
@@ -93,7 +99,8 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
 // neighbour to the end of the word: only sums and counts would notice.
 template <bool COUNTS, int STRIDE>
 INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree,
-                        unsigned word) {
+                        const unsigned first_word) {
+  unsigned word = first_word;
   float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
@@ -150,7 +157,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
       inverse_unit[c] = inverse(fmaxf(far[c], 1.0f));
     }
   }
-  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, share, first, away, inverse_unit);
+  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first_word, share, first, away, inverse_unit);
   if (SOFT) gather_soft<STRIDE>(all, i, p, list, degree);
 }
 
