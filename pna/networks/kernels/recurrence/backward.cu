@@ -56,7 +56,7 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     sent[i] = routes.sent + nodes.start[i];
-    segments[i] = OVER_SENT ? sent[i] : nodes.list[i];
+    segments[i] = OVER_SENT ? sent[i] : nodes.words + nodes.start[i];
     put_scalars(tile + D_Y, i, dot(g.v + F * i, out.v + F * i), 0.0f, STRIDE);
   }
   __syncthreads();

@@ -51,7 +51,7 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
   Routes all = routes_of(routes, V, messages);
   const unsigned *segments[2];
 #pragma unroll
-  for (int i = 0; i < 2; i++) segments[i] = OVER_SENT ? all.sent + nodes.start[i] : nodes.list[i];
+  for (int i = 0; i < 2; i++) segments[i] = (OVER_SENT ? all.sent : nodes.words) + nodes.start[i];
   put_heads(h, p, p + H, a, STRIDE);
   __syncthreads();
   put_statistics(p + H, stats, segments, nodes, STRIDE);

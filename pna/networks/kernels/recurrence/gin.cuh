@@ -59,7 +59,7 @@ INLINE Rows of_columns(const float *values, const Nodes &nodes) {
   return rows;
 }
 
-// Mean and variance (times their number) of a tile's columns: of differences to its first node, so that nothing cancels.
+// Mean and variance (times their number) of a tile's columns, by differences to its first node: so nothing cancels.
 INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, const Nodes &nodes, Batch b, int stride) {
   const float count = tile_nodes(b, blockIdx.x);
   put_columns(plane, a, nodes, b, stride);

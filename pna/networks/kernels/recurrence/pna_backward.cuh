@@ -176,12 +176,13 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsign
   get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
   for (int c = 0; c < F; c++) p[c] = m[c] - (ORDER > 0 ? 0.0f : centre[c]);
-  for (int k = 0; k < nodes.degree[i]; k += 4) {
+  List list = list_of(nodes, i);
+  for (int left = nodes.degree[i]; left > 0; left -= 4) {
     unsigned four = word;
-    word = nodes.list[i][(k >> 2) + 1];
+    word = list.next();
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + at_row(neighbour(four, n), STRIDE), m, p, e);
+      if (n < left) add_receiver(sent, tower_of(tile, four, n, STRIDE), m, p, e);
   }
   return sent;
 }
