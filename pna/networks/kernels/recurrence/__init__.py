@@ -224,7 +224,7 @@ class Shape(NamedTuple):
         convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
         tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
-        columns = (self.model.kind == "gin") * (6 * H + 4 * rows)
+        columns = (self.model.kind == "gin") * (8 * H + 4 * rows)
         more = (self.until is not None) * rows if forward else 4 * self.messages
         return 4 * (convolution + tile + self.gru * gru + columns + more)
 

@@ -112,7 +112,7 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 // GIN's, above the sums over all nodes: from the gradient of z, before ReLU, to that of n.
 INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *tile, const float *mix, float *norm,
                       float *part, float *between, const Nodes &nodes, Batch b, Sums &sums, float *to) {
-  Rows standard = standardised(a, norm, nodes), d_n = zeros(), product_of;
+  Rows standard = standardised(a, norm + NEXT, nodes), d_n = zeros(), product_of;
   put(tile + Y, normalised(standard, norm, nodes), STRIDE);
   product(d_n, split(d_z), mix);
 #pragma unroll
@@ -169,6 +169,7 @@ INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &gi
       else if (8 * k + column < H) put_sum(to + HH + 3 * H + row * H + 8 * k + column, value);
     });
   }
+  __syncthreads();
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_backward(
@@ -197,6 +198,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
+  if (GIN && threadIdx.x < 2 * H) {  // of the layer that this launch ends, and of the next one
+    const int layer = step - threadIdx.x / H, c = threadIdx.x % H;
+    const float *of_layer = statistics + ((size_t)r * layers + layer) * 2 * H;
+    if (0 <= layer && layer < layers) know(norm + threadIdx.x / H * NEXT, c, of_layer[c], of_layer[H + c]);
+  }
   grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
   Rows grad = EVERY ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
   Sums sums;
@@ -226,7 +232,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     }
     const size_t at = ((size_t)layer * gridDim.y + r) * gridDim.x * 2 * H;
     float *to = convolution_of(grad_convolutions, layer);
-    if (GIN) statistics_of(norm, statistics + ((size_t)r * layers + layer) * 2 * H, nullptr, {V, N});
     if (GIN && layer == step) {
       grad = get(between + kept_at(0, 0));
       gin_below(grad, get(between + kept_at(0, 1)), get(states + kept_at(layer, 1)), given, tile, T, bias, norm,

@@ -16,8 +16,14 @@ INLINE int tile_nodes(Batch b, int tile) {
   return left < full ? left : full;
 }
 
-// What a layer's normalisation knows of each column, [H] each; behind it room for the threads' sums.
-constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, SCRATCH = 6 * H;
+// What a layer's normalisation knows of each column, [H] each; MU and INVERSE of the NEXT layer, that below; behind it
+// room for the threads' sums.
+constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, NEXT = 6 * H;
+constexpr int SCRATCH = NEXT + 2 * H;
+
+INLINE void know(float *norm, int c, float mean, float variance) {
+  norm[MU + c] = mean, norm[INVERSE + c] = rsqrtf(variance + 1e-5f);
+}
 
 // Sums the pairs of(k, column) over k < count, and calls put(column, sums) for each column, by one thread.
 template <class Of, class Put>
@@ -79,10 +85,6 @@ INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, cons
 // The mean and 1 / √(variance + ε) of all tiles' parts; or, without parts, of `statistics`, mean and variance, to which
 // they are written otherwise.
 INLINE void statistics_of(float *norm, float *statistics, const float *parts, Batch b) {
-  auto know = [=](int c, float mean, float variance) {
-    norm[MU + c] = mean, norm[INVERSE + c] = rsqrtf(variance + 1e-5f);
-    if (parts && blockIdx.x == 0) statistics[c] = mean, statistics[H + c] = variance;
-  };
   if (parts)
     column_sums(
         norm, gridDim.x,
@@ -91,10 +93,11 @@ INLINE void statistics_of(float *norm, float *statistics, const float *parts, Ba
           return Pair{count * away, parts[(2 * k + 1) * H + c] + count * away * away};
         },
         [=](int c, Pair sum) {
-          float away = sum.x / b.V;
-          know(c, parts[c] + away, fmaxf(sum.y / b.V - away * away, 0.0f));
+          float away = sum.x / b.V, mean = parts[c] + away, variance = fmaxf(sum.y / b.V - away * away, 0.0f);
+          know(norm, c, mean, variance);
+          if (blockIdx.x == 0) statistics[c] = mean, statistics[H + c] = variance;
         });
-  else if (threadIdx.x < H) know(threadIdx.x, statistics[threadIdx.x], statistics[H + threadIdx.x]);
+  else if (threadIdx.x < H) know(norm, threadIdx.x, statistics[threadIdx.x], statistics[H + threadIdx.x]);
   __syncthreads();
 }
 
