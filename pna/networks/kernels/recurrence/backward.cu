@@ -204,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     if (0 <= layer && layer < layers) know(norm + threadIdx.x / H * NEXT, c, of_layer[c], of_layer[H + c]);
   }
   grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
-  Rows grad = EVERY ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
+  Rows grad = EVERY || SPLIT && step < layers ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
   Sums sums;
   clear(sums.dense);
   clear(sums.combined);

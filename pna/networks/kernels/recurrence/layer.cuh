@@ -214,7 +214,7 @@ INLINE void load(float *to, const float *from, int count) {
 }
 
 INLINE void load_transposed(float *to, const float *from, int matrices) {
-  share(matrices * HH, [=](int i) { to[i - i % HH + i % H * H + i / H % H] = from[i]; });
+  share(matrices * HH, [=](unsigned i) { to[i - i % HH + i % H * H + i / H % H] = from[i]; });
 }
 
 // ---- The GRU --------------------------------------------------------------------------------------------------------
