@@ -373,16 +373,14 @@ class _AllLayers(Function):
         weights, tensors = weights[:5], weights[5:]
         shape, H, R, T = ctx.shape, ctx.shape.H, len(delta), len(node) // 64  # parts, of 64 rows each
         sizes = [R * T * shape.convolutions * sum(shape.sizes), R * T * shape.gru * (6 * H * H + 6 * H)]
+        sizes += [R * shape.split * shape.convolutions * 2 * H]  # GIN's norms: bias and weight
         sums = (x.new_zeros if shape.split else x.new_empty)(sum(sizes))
         parts, between = shape.parts(x, R, node), x.new_empty(shape.split * 2, R, len(node), H)
         given = (x, grad.contiguous(), states, node, lists, rows, delta, *weights)
         given += (routes, depths, norm.contiguous(), found, parts, between, *sums.split(sizes))
         for step in reversed(range(shape.launches)):
             _launch("backward", shape, *given, len(x), shape.layers, len(rows), shape.N, step)
-        of_norm = None
-        if shape.split:  # its bias and weight
-            own, shared = parts.sum(2).tensor_split([shape.convolutions - 1])
-            of_norm = torch.cat([own, shared.sum(0, keepdim=True)]).transpose(0, 1)
+        of_norm = given[-1].view(R, shape.convolutions, 2, H) if shape.split else None
         gradients = taken_back(shape.weights, tensors, sums, T)
         return None, *gradients, None, of_norm, *(None,) * 7  # x, δ, the graph and the shape are data
 

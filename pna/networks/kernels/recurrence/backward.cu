@@ -133,10 +133,14 @@ INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *t
 // And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed. With M of t = M x, which
 // is symmetric, and s = M d_a these are s W₁ and, of W₁, sᵀ x: one sum over neighbours.
 INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
-                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, float *to) {
+                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, float *to,
+                      float *of_norm) {
   column_sums(
       norm, gridDim.x, [=](int k, int c) { return Pair{parts[2 * k * H + c], parts[(2 * k + 1) * H + c]}; },
-      [=](int c, Pair sum) { norm[TOTAL + c] = sum.x / b.V, norm[PRODUCT + c] = sum.y / b.V; });
+      [=](int c, Pair sum) {
+        norm[TOTAL + c] = sum.x / b.V, norm[PRODUCT + c] = sum.y / b.V;
+        if (blockIdx.x == 0) put_sum(of_norm + c, sum.x), put_sum(of_norm + H + c, sum.y);
+      });
   __syncthreads();
   Rows standard = standardised(a, norm, nodes), total = of_columns(norm + TOTAL, nodes);
   Rows products = of_columns(norm + PRODUCT, nodes), scale = of_columns(norm + SCALE, nodes);
@@ -177,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
     const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes, const int *depths,
     const float *norm_weights, float *statistics, float *parts, float *between, float *grad_convolutions,
-    float *grad_gru, int V, int layers, int messages, int N, int step) {
+    float *grad_gru, float *grad_norm, int V, int layers, int messages, int N, int step) {
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
   float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
@@ -213,8 +217,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
   const int start = SPLIT && step < layers ? step : own.block - 1;  // a launch ends this layer, and begins the next one
   for (int layer = start; layer >= 0; layer--) {
+    const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
     if (layer == start || layer < CONVOLUTIONS - 1) {
-      const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
       __syncthreads();
       if (GIN) load_transposed(T, tower_weights + k * HH, 1);
       else load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
@@ -235,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     if (GIN && layer == step) {
       grad = get(between + kept_at(0, 0));
       gin_below(grad, get(between + kept_at(0, 1)), get(states + kept_at(layer, 1)), given, tile, T, bias, norm,
-                parts + at, nodes, {V, N}, to);
+                parts + at, nodes, {V, N}, to, grad_norm + k * 2 * H);
       continue;
     }
     Rows ended = zeros();  // the gradients of nodes that this layer left as they were
