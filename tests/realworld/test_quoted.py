@@ -19,7 +19,8 @@ from pna.realworld.data.graphs import Graph, Graphs
 from pna.realworld.data.storage import Splits
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
-from pna.realworld.quoted import OGB, QUOTED, Gated, sent
+from pna.gather import sent
+from pna.realworld.quoted import OGB, QUOTED, Gated
 from pna.training.store import load
 
 F = 16
