@@ -4,6 +4,7 @@ Every replica has its own weights, Adam moments, learning rate, tasks, early sto
 is finished, by patience, by its learning rate or because its loss is no longer finite, leaves, and costs nothing more.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from pna.training.replicas import Lifted, Replicas
 from pna.training.schedule import plateau_step
 
 __all__ = ["Settings", "Trainer"]
+
+COPY_SECONDS = 1.0  # what some replicas have done since is lost if the caller stops within an epoch
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,12 @@ class Trainer(ABC):
         index = self.running(replicas)
         while len(index):
             working = replicas if len(index) == len(replicas) else replicas.rows(index)
-            step, remaining = self.stepper(working), index
+            step, remaining, copied = self.stepper(working), index, time.monotonic()
             while len(remaining) == len(index):
                 whole = step()
-                if working is not replicas:
-                    replicas.put(index, working)
+                if working is not replicas and (whole or time.monotonic() - copied >= COPY_SECONDS):
+                    replicas.put(index, working)  # on a GPU this takes a good part of a step
+                    copied = time.monotonic()
                 yield index if whole else None
                 if whole:
                     remaining = self.running(replicas)
