@@ -50,7 +50,7 @@ class _Batched(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-        x, weight, bias = inputs
+        x, weight, _ = inputs
         ctx.save_for_backward(x, weight)
 
     @staticmethod
