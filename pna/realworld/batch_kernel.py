@@ -180,8 +180,9 @@ def batch_places(
         tl.store(all_place + r * E + q, e + r * E, mask=inside)
         tl.store(all_target + r * E + e, i + r * V, mask=inside)
         if W > 0:
-            to, value, wide = _features(data_edge, row, inside, edge + r * E * W, q, edge_offsets, W, EDGE_K, EDGE_WIDE)
-            tl.store(to, value, mask=inside[:, None] & wide)
+            at, numbers, within = _features(  # not named as above: Triton wants one type of a name in both branches
+                data_edge, row, inside, edge + r * E * W, q, edge_offsets, W, EDGE_K, EDGE_WIDE)  # fmt: skip
+            tl.store(at, numbers, mask=inside[:, None] & within)
 
 
 @on_its_device
