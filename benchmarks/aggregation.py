@@ -192,7 +192,7 @@ def show(result: dict) -> None:
 def tune(nodes: int, edges: int, features: int, repeats: int) -> None:
     """Times of the kernels alone for some tile sizes, on the random graph, in milliseconds."""
     from pna.kernels import aggregation, aggregation_backward
-    from pna.kernels.layout import Config
+    from pna.kernels.compile_time import Config
 
     torch.manual_seed(0)
     neighbourhoods = Neighbourhoods.of(uniform(nodes, edges), nodes).with_transpose()

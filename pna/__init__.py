@@ -24,7 +24,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     """Each name, imported when it is first asked for: a command needs neither the layers nor PyTorch Geometric.
 
-    A program of torch.export that is loaded needs the operators of the layers: `import pna.conv`.
+    A saved program of torch.export calls operators that `import pna.gather` registers, without PyTorch Geometric.
     """
     if name not in _HOMES:
         raise AttributeError(f"module 'pna' has no attribute {name!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import pna
-from pna.command_line import quietly
+from pna.command_line import quietly, told
 
 __all__ = ["COMMANDS", "Command", "main", "program"]
 
@@ -27,11 +27,11 @@ COMMANDS: tuple[Command, ...] = (
     Command("figure6", "pna.experiments.figure6", "main", "the table of figure 6: published, ours, or not run"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
-    Command("predict", "pna.pretrained.command", "predict", "what a trained network says of a graph in a file"),
+    Command("predict", "pna.pretrained.command", "predict", "what a trained network predicts for a graph in a file"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
     Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
-    Command("coverage", "pna.report.command", "coverage", "how often the report's intervals hold the truth, simulated"),
+    Command("coverage", "pna.report.command", "coverage", "simulates how often the report's intervals hold the truth"),
     Command("cards", "pna.report.command", "cards", "a model card for each experiment, from what is recorded"),
     Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),
 )
@@ -43,9 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"pna {pna.__version__}")
         return 0
-    for command in COMMANDS:
-        if command.name == name:
-            return getattr(import_module(command.module), command.function)(rest)
+    if found := next((command for command in COMMANDS if command.name == name), None):
+        return told(name, lambda: getattr(import_module(found.module), found.function)(rest))
     asked_for_help = name in ("-h", "--help")
     stream = sys.stdout if asked_for_help else sys.stderr
     if name and not asked_for_help:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = ["BAD_VALUE", "FAILED", "MISSING_DATA", "UNFINISHED", "Interrupts", "MissingData"]
+__all__ = ["BAD_VALUE", "FAILED", "MISSING_DATA", "UNFINISHED", "Interrupts", "MissingData", "OutOfTime"]
 __all__ += ["device", "positive", "quietly", "seconds", "told"]
 
 FAILED = 1
@@ -28,12 +28,22 @@ class MissingData(ValueError):  # noqa: N818 (it reads as what it is)
     """A data set that is not there: nothing is wrong with the program."""
 
 
+class OutOfTime(Exception):  # noqa: N818
+    """The time budget is over, and the next call goes on."""
+
+
 def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
     """Runs a command; an error becomes words on stderr and an exit code instead of a traceback, and so does Ctrl-C."""
     try:
         return run() or 0
     except MissingData as error:
         code, words = MISSING_DATA, error
+    except OutOfTime as error:
+        code, words = UNFINISHED, error
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        installable = package not in sys.stdlib_module_names  # as fcntl, which Windows has not
+        code, words = BAD_VALUE, f"{package} is not installed: pip install {package}" if installable else error
     except (ValueError, ImportError) as error:
         code, words = BAD_VALUE, error
     except (OSError, MemoryError) as error:

@@ -165,7 +165,8 @@ def departures_of(spec: str, among: tuple[str, ...] = SWITCHES) -> tuple[str, ..
     if unknown := [name for name in (*named, *less) if name not in among]:
         raise ValueError(
             f"spec must be described, released, released less departures (released-{among[0]}) or departures joined by "
-            f"+ ({'+'.join(among[:2])}), out of {', '.join(among)}; got {', '.join(map(repr, unknown))} in {spec!r}"
+            f"+ ({'+'.join(among[:2])}), out of {', '.join(among)}; got {', '.join(map(repr, unknown))}"
+            + (f" in {spec!r}" if [spec] != unknown else "")
         )
     if less and base != "released":
         raise ValueError(f"spec may leave departures out of released alone, as released-{among[0]}; got {spec!r}")

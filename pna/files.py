@@ -39,7 +39,8 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         if beside is not None:
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
-            error.filename, error.filename2 = str(path), None  # a full disk says for which file
+            error.filename = str(path)  # a full disk says for which file
+            del error.filename2
         raise
 
 

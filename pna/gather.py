@@ -254,7 +254,7 @@ class _Direct(Function):
 
 
 class _GatherAggregate(Function):
-    """Around the operator, rather than registered with it: so torch.func's grad, jacrev and vmap see through it."""
+    """Around the operator, so that torch.func's grad, jacrev and vmap see through it."""
 
     @staticmethod
     def forward(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
@@ -284,6 +284,10 @@ class _GatherAggregate(Function):
             return _GatherAggregate.apply(*parts, *_one_graph(graph, in_dims[2:], R), names).unflatten(0, (R, -1)), 0
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
+
+
+# Where the operator stands alone: a program of torch.export keeps nothing that is around it.
+gather_aggregate.register_autograd(_GatherAggregate.backward, setup_context=_GatherAggregate.setup_context)
 
 
 def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:

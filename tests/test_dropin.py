@@ -1,7 +1,10 @@
 """In the place of PyTorch Geometric's layer: what its users do with it, and its own tests, written anew."""
 
 import copy
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -387,6 +390,29 @@ def test_export_with_sizes_that_change(kwargs):
         x, edge_index = nodes(n), torch.randint(0, n, (2, e))
         edge = tuple(torch.randn(e, 3).double() for _ in attributes)
         assert_near(program(x, edge_index, *edge), conv(x, edge_index, *edge))
+
+
+def test_a_program_that_was_exported_and_saved_is_trained_on(tmp_path):
+    conv, x = layer(edge_dim=3), nodes().requires_grad_()
+    edge = torch.randn(E, 3).double()
+    torch.export.save(torch.export.export(conv, (nodes(), EDGES, edge)), tmp_path / "conv.pt2")
+    program = torch.export.load(tmp_path / "conv.pt2").module()
+    expected, found = (
+        torch.autograd.grad(f(x, EDGES, edge).square().sum(), (x, *f.parameters())) for f in (conv, program)
+    )
+    for a, b in zip(found, expected, strict=True):
+        assert_near(a, b)
+
+
+def test_a_saved_program_is_loaded_without_torch_geometric(tmp_path):
+    torch.export.save(torch.export.export(layer(), (nodes(), EDGES)), tmp_path / "conv.pt2")
+    script = (
+        "import sys; sys.modules['torch_geometric'] = None; import torch, pna.gather;"
+        f"program = torch.export.load({str(tmp_path / 'conv.pt2')!r}).module();"
+        f"print(program(torch.randn({N}, 8).double(), torch.randint(0, {N}, (2, {E}))).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.stdout == f"torch.Size([{N}, 6])\n", done.stderr
 
 
 def test_on_the_meta_device_and_from_there():

@@ -18,7 +18,7 @@ def modules():
 
 
 def room(module):
-    """The folder of pna that a module is in, or the module itself: pna.networks.kernels.gru is in networks/kernels."""
+    """The folder of pna of a module, or the module itself: pna.networks.kernels.tiles is in networks/kernels."""
     name = module.removesuffix(".__init__")
     parts = name.split(".")[1:]
     folders = [part for k, part in enumerate(parts) if (ROOT.joinpath(*parts[: k + 1])).is_dir()]

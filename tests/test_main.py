@@ -116,6 +116,28 @@ def test_ctrl_c_is_130_without_a_traceback(capsys):
     assert capsys.readouterr().err == "pna claims: stopped\n"
 
 
+def importing(monkeypatch, error):
+    def fail(module):
+        raise error
+
+    monkeypatch.setattr("pna.__main__.import_module", fail)
+
+
+def test_a_package_that_is_not_installed_is_told_with_the_way_to_get_it(monkeypatch, capsys):
+    importing(monkeypatch, ModuleNotFoundError("No module named 'matplotlib.axes'", name="matplotlib.axes"))
+    assert main(["claims"]) == 2
+    assert capsys.readouterr().err == "pna claims: matplotlib is not installed: pip install matplotlib\n"
+    importing(monkeypatch, ModuleNotFoundError("No module named 'fcntl'", name="fcntl"))  # as on Windows
+    assert main(["claims"]) == 2
+    assert capsys.readouterr().err == "pna claims: No module named 'fcntl'\n"
+
+
+def test_ctrl_c_while_a_command_is_still_imported(monkeypatch, capsys):
+    importing(monkeypatch, KeyboardInterrupt())
+    assert main(["train", "--list"]) == 130
+    assert capsys.readouterr().err == "pna train: stopped\n"
+
+
 def test_too_little_memory_is_told(capsys):
     def fail():
         raise MemoryError("Unable to allocate 3 TiB")

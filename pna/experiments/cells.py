@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Self
 
 from pna.arguments import choice
-from pna.departures import DEPARTURES, departures_of
+from pna.departures import DEPARTURES, SWITCHES, departures_of
 from pna.multitask import COLLECTIONS, Spec
 from pna.networks import MODELS, NetworkSpec
 from pna.networks.depths import DEEPEST
@@ -180,12 +180,16 @@ class Cell:
 
 def _check_multitask(cell: Cell) -> None:
     choice(f"model in '{cell}'", cell.model, tuple(MODELS))
-    if not cell.variant.isdecimal() or int(cell.variant) < 4 or int(cell.variant) % 4 or int(cell.variant) > 1024:
+    if cell.variant not in map(str, range(4, 1025, 4)):
         raise ValueError(
             f"the number of hidden features must be a multiple of 4 (towers and heads) from 4 to 1024, "
             f"got {cell.variant!r} in '{cell}'"
         )
     departures_of(cell.spec)
+    base, *less = cell.spec.split("-")
+    for named, sign in ((base.split("+"), "+"), (less, "-")):  # another name would be trained once more
+        if named != (once := sorted(set(named), key=("described", "released", *SWITCHES).index)):
+            raise ValueError(f"spec in '{cell}' must name each departure once, in the order {sign.join(once)}")
 
 
 def _check_realworld(cell: Cell) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, seconds, told
+from pna.command_line import FAILED, UNFINISHED, Interrupts, MissingData, OutOfTime, device, positive, seconds, told
 from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
@@ -23,6 +23,7 @@ from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
+from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.training.run import Progress, Run
 from pna.training.store import Result, load
@@ -51,11 +52,12 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _train_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pna train", description="Train all seeds of one cell together.")
+    about = "Train all seeds of one cell together; of several cells, or of all that are missing, some side by side."
+    parser = argparse.ArgumentParser(prog="pna train", description=about)
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
     parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
     parser.add_argument(
-        "--missing", action="store_true", help="all cells that are not recorded and whose data are here"
+        "--missing", action="store_true", help="train all cells that are not recorded and whose data are here"
     )
     parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="of those, what this figure needs")
     parser.add_argument("--spec", choices=SPECS, help="of those, the cells of one specification")
@@ -63,10 +65,10 @@ def _train_parser() -> argparse.ArgumentParser:
         "--side-by-side",
         type=positive,
         metavar="N",
-        help="of several cells, so many at a time, each in a process of its own that goes on from its checkpoint "
-        f"(default: as many as there are cores; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if this is root)",
+        help="how many of several cells at a time, each in a process of its own that goes on from its checkpoint "
+        f"(default: one for each core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root)",
     )
-    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="of several cells, keep what each prints in a file")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep what each of several cells prints in a file")
     parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
     _budget(parser)
     parser.add_argument(
@@ -76,15 +78,15 @@ def _train_parser() -> argparse.ArgumentParser:
         help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
     )
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
-    parser.add_argument("--wait", action="store_true", help="where another process is training the cell, wait for it")
+    parser.add_argument("--wait", action="store_true", help="if another process is training the cell, wait for it")
     parser.add_argument("--parent", type=positive, help=argparse.SUPPRESS)  # the process that trains side by side
     return parser
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help="the budget (default: paper)")
-    parser.add_argument("--seeds", type=positive, help="other than the profile's")
-    parser.add_argument("--epochs", type=positive, help="other than the profile's")
+    parser.add_argument("--seeds", type=positive, help="how many seeds, if not the profile's number")
+    parser.add_argument("--epochs", type=positive, help="at most how many epochs, if not the profile's number")
     parser.add_argument(
         "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
     )
@@ -149,6 +151,9 @@ def _train(options: argparse.Namespace, again: str) -> int:
     def wait() -> None:
         if alone():
             raise KeyboardInterrupt(signal.SIGTERM)
+        if deadline is not None and time.monotonic() >= deadline:
+            whose = f"another process was training {run.cell}"
+            raise OutOfTime(f"{whose} to the end of the time budget; go on with: {again}")
 
     waiting = wait if options.wait else None
     with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
@@ -156,6 +161,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
             return _already(run)
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
+        _check_writable(run.result)
         with _Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:
@@ -167,6 +173,13 @@ def _train(options: argparse.Namespace, again: str) -> int:
     why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
     print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
     return 128 + interrupts.signal if interrupts.signal else UNFINISHED
+
+
+def _check_writable(result: Path) -> None:
+    """Before hours are spent on it."""
+    folder = next(parent for parent in result.parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
 def _already(run: Run) -> int:
@@ -190,8 +203,8 @@ def results(arguments: Sequence[str]) -> int:
     """List what is recorded, partial and missing for each figure."""
     parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="of one budget (default: each cell at its fullest)")
-    parser.add_argument("--epochs", type=positive, help="of a training with other epochs than the profile's")
-    parser.add_argument("--seeds", type=positive, help="of a training with other seeds than the profile's")
+    parser.add_argument("--epochs", type=positive, help="of trainings with this number of epochs, not the profile's")
+    parser.add_argument("--seeds", type=positive, help="of trainings with this number of seeds, not the profile's")
     options = parser.parse_args(arguments)
     return told("results", lambda: _results(options))
 
@@ -200,7 +213,7 @@ def _results(options: argparse.Namespace) -> int:
     any_budget = (options.profile, options.seeds, options.epochs) == (None, None, None)
     options.profile = options.profile or "paper"
     named = PROFILES[options.profile].changed(options.seeds, options.epochs).name
-    print("each cell at the fullest budget recorded" if any_budget else f"profile {named}")
+    print("each cell at the fullest budget recorded" if any_budget else f"profile {named}", f"in {results_folder()}")
     rows, damaged = [], []
     for experiment in EXPERIMENTS.values():
         for spec in experiment.specs:
@@ -267,10 +280,10 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
         raise ValueError(f"{run.cell} has four layers: leave out --depth")
-    if not (run.weights.exists() or run.shipped.exists()):
+    if run.kept is None:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
-        raise ValueError(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
+        raise MissingData(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
@@ -285,7 +298,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     rows = {name: mean_log_errors(e, validation, tasks) for name, e in found.items()}
-    _print_table(rows, "five best" if len(seeds) > 1 else "one seed")
+    _print_table(rows, len(seeds))
     return 0
 
 
@@ -300,8 +313,9 @@ def _print_seeds(run: Figure6Run, values: list[float]) -> None:
     print(table(("seed", "now", "recorded"), rows))
 
 
-def _print_table(rows: dict[str, list[float]], of: str = "five best") -> None:
-    """Test sets by tasks: mean log10 MSE, as a rule of the five best replicas by validation error."""
+def _print_table(rows: dict[str, list[float]], seeds: int) -> None:
+    """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are."""
+    of = "five best" if seeds > 5 else "one seed" if seeds == 1 else f"{seeds} seeds"
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
     print(table(header, lines))
@@ -315,7 +329,11 @@ def _print_metric(result: Result) -> None:
     print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
 
 
-_SHOW = {MultiTaskRun: lambda result: _print_table(table_of(result)), Figure6Run: _print_metric}
+def _print_errors(result: Result) -> None:
+    _print_table(table_of(result), len({replica.seed for replica in result.replicas}))
+
+
+_SHOW = {MultiTaskRun: _print_errors, Figure6Run: _print_metric}
 
 
 class _Report:

@@ -138,7 +138,7 @@ def epochs_text(result: Result) -> str:
 def main(arguments: Sequence[str]) -> int:
     """`python -m pna figure6`: the table, published beside ours."""
     parser = argparse.ArgumentParser(prog="pna figure6", description="Figure 6's table: published, ours, or not run.")
-    parser.add_argument("--profile", choices=PROFILES, default="paper")
+    parser.add_argument("--profile", choices=PROFILES, default="paper", help="the budget (default: paper)")
     parser.add_argument("--seeds", type=positive, help="of trainings with other seeds than the profile's")
     parser.add_argument(
         "--epochs",

@@ -37,7 +37,7 @@ def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | No
     return _RUNS[cell.training].profiles[name].changed(seeds, epochs)
 
 
-_NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-(\d+)-seeds)?(?:-(\d+)-epochs)?")
+_NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-([1-9]\d*)-seeds)?(?:-([1-9]\d*)-epochs)?")
 
 
 def profile_named(name: str, cell: Cell | None = None) -> Profile:

@@ -13,9 +13,9 @@ import triton.language as tl
 from torch import Tensor
 
 from pna.kernels.choice import on_its_device
+from pna.kernels.compile_time import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
 from pna.kernels.hubs import NONE, Hubs, limit
 from pna.kernels.launch import Launch, Told
-from pna.kernels.layout import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
 from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, rescan, scan, write
 from pna.neighbourhoods import target_of
 

@@ -22,9 +22,9 @@ from torch import Tensor
 from pna.kernels.aggregation import Saved
 from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
+from pna.kernels.compile_time import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.hubs import NONE, chunk_of, chunk_owners, limit, sum_chunks
 from pna.kernels.launch import Launch, Told
-from pna.kernels.layout import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
 from pna.neighbourhoods import target_of
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from pna.kernels.choice import on_its_device
+from pna.kernels.compile_time import blocks
 from pna.kernels.launch import Launch, Told
-from pna.kernels.layout import blocks
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
 __all__ = ["Check", "remember", "remembered", "sort", "takes"]

@@ -21,8 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from pna.kernels.compile_time import blocks, wide
 from pna.kernels.launch import Launch, Told
-from pna.kernels.layout import blocks, wide
 from pna.scalers import SCALERS
 
 __all__ = ["Places", "Plan", "Sizes", "degrees", "factor", "factors", "gradients", "pack"]
@@ -79,7 +79,7 @@ class Places(NamedTuple):
     @classmethod
     @functools.cache
     def of(cls, size: Sizes) -> "Places":
-        """Whole blocks of 64 channels (pna.kernels.layout) if they cost no more than an eighth."""
+        """Whole blocks of 64 channels (pna.kernels.compile_time) if they cost no more than an eighth."""
         FP, HP, OP = _up(size.F, 4), _up(size.H, 16), _up(size.T * size.H, 16)
         channels = size.T * FP
         whole = _up(channels, 64)

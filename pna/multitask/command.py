@@ -94,14 +94,14 @@ def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, h
         default="described",
         help=f"described (default), released, or single departures of the released code, as in D1+D3: {departures}",
     )
-    command.add_argument("--seed", type=int, default=SEED, help=f"default: {SEED}")
+    command.add_argument("--seed", type=int, default=SEED, help=f"of the random graphs (default: {SEED})")
     command.add_argument("--data", type=Path, help="folder of data sets (default: $PNA_DATA, or else ~/.cache/pna)")
     return command
 
 
 def _sizes(text: str) -> tuple[int, ...]:
     """The sizes of "15-24", both ends included, or of "15"."""
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and (last or first).isdecimal()):
+    first, _, last = text.partition("-") if "-" in text else (text, "-", text)
+    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
         raise ValueError(f"--sizes must be a number of nodes or a range as in 15-24, got {text!r}")
-    return tuple(range(int(first), int(last or first) + 1))
+    return tuple(range(int(first), int(last) + 1))

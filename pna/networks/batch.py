@@ -50,11 +50,6 @@ class GraphBatch:
             y_graph=batch.y_graph.to(device, dtype),
         )
 
-    @cached_property
-    def compact(self) -> tuple[Tensor, Tensor]:
-        """The neighbourhoods' ptr and source in 32-bit integers, as some kernels read them."""
-        return self.neighbourhoods.ptr.int(), self.neighbourhoods.source.int()
-
     def padded(self, features: int) -> Tensor:
         """x with zeros behind its features, [V, features], made once."""
         if features not in self._padded:

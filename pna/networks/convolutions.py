@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
-from pna.kernels.choice import serving
 from pna.networks.batch import GraphBatch
 from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise
@@ -78,8 +77,6 @@ class GCN(nn.Module):
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
         h = activated(x, self.weight.t(), None, "identity")
-        if kernels := serving("pna.networks.kernels.neighbours", h):
-            return functional.leaky_relu(kernels.neighbour_sum(h, batch.compact, normalised=True) + self.bias)
         norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
         h = norm * h
         neighbours = aggregate(batch.neighbourhoods, ["sum"], source=h).squeeze(1)  # [V, 1, out] -> [V, out]
@@ -98,10 +95,7 @@ class GIN(nn.Module):
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
         """[V, in] -> [V, out]."""
-        if kernels := serving("pna.networks.kernels.neighbours", x):
-            total = kernels.neighbour_sum(x, batch.compact, own=1 + self.epsilon)
-        else:
-            total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
+        total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
         return self.U(total, nodes_per_graph=batch.N)
 
 

@@ -20,13 +20,14 @@ CELL = "multitask/released/pna/16"
 
 
 def predict(arguments: Sequence[str]) -> int:
-    """Predict the six properties of a graph in a file, and show them beside the truth."""
+    """Predict six properties of a graph in a file, and show them beside the truth."""
     parser = argparse.ArgumentParser(prog="pna predict", description=predict.__doc__)
-    parser.add_argument("graph", nargs="?", type=Path, metavar="FILE", help=f"ends in one of {', '.join(FORMATS)}")
+    what = f"an undirected graph; weights are passed over. Its name ends in one of {', '.join(FORMATS)}"
+    parser.add_argument("graph", nargs="?", type=Path, metavar="FILE", help=what)
     parser.add_argument("--cell", default=CELL, help="the trained network (default: %(default)s); --list shows all")
     parser.add_argument("--list", action="store_true", help="print the trained networks that are here")
     parser.add_argument("--source", metavar="NODE", help="where shortest paths start (default: the file's first node)")
-    parser.add_argument("--seed", type=int, help="of the network (default: the best on validation)")
+    parser.add_argument("--seed", type=int, help="which of the trained networks (default: the best on validation)")
     parser.add_argument(
         "--depth", metavar="RULE", help="layers: cap (default: no more than in training), N/2, N, diameter or a number"
     )

@@ -1,5 +1,6 @@
 """One graph of the user's, checked, in the benchmark's form; and graphs from files."""
 
+import csv
 import json
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -104,17 +105,38 @@ def _features(x: ArrayLike | None, N: int) -> NDArray[np.float32]:
 # ---- files ----
 
 
+HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node2"))  # of tables, in any case
+
+
+def _edges(path: Path, comma: bool = False) -> nx.Graph:
+    """Two nodes a line, and perhaps more, which is passed over. networkx would pass over lines, and keep blanks."""
+    graph = nx.Graph()
+    text = path.read_text(encoding="utf-8-sig").splitlines()
+    rows = csv.reader(text, skipinitialspace=True) if comma else (line.split("#")[0].split() for line in text)
+    for number, words in enumerate(rows, 1):
+        nodes = [word.strip() for word in words[:2]]
+        if not any(nodes) or nodes[0].startswith("#") or (number == 1 and tuple(map(str.lower, nodes)) in HEADERS):
+            continue
+        if len(nodes) < 2 or not all(nodes):
+            between = " with a comma between them" * comma
+            raise ValueError(f"line {number} must hold two nodes{between}, got {text[number - 1]!r}")
+        graph.add_edge(*nodes)
+    return graph
+
+
 def _node_link_or_adjacency(path: Path) -> nx.Graph:
-    facts = json.loads(path.read_text(encoding="utf-8"))
+    facts = json.loads(path.read_text(encoding="utf-8-sig"))
+    if not isinstance(facts, dict) or not {"adjacency", "edges", "links"} & facts.keys():
+        raise ValueError("networkx's node-link data or adjacency data are wanted")
     if "adjacency" in facts:
         return nx.adjacency_graph(facts)
     return nx.node_link_graph(facts, edges="edges" if "edges" in facts else "links")
 
 
 FORMATS: dict[str, Callable[[Path], nx.Graph]] = {
-    ".edgelist": partial(nx.read_edgelist, data=False),  # what follows the two nodes is passed over
-    ".txt": partial(nx.read_edgelist, data=False),
-    ".csv": partial(nx.read_edgelist, data=False, delimiter=","),
+    ".edgelist": _edges,
+    ".txt": _edges,
+    ".csv": partial(_edges, comma=True),
     ".adjlist": nx.read_adjlist,
     ".graphml": nx.read_graphml,
     ".gml": nx.read_gml,
@@ -125,14 +147,15 @@ FORMATS: dict[str, Callable[[Path], nx.Graph]] = {
 
 def read_graph(path: Path) -> nx.Graph:
     """The graph of a file, in the format that its ending says."""
-    if path.suffix not in FORMATS:
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
         raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}, each a format that networkx reads")
     try:
-        graph = FORMATS[path.suffix](path)
+        graph = FORMATS[ending](path)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except Exception as error:  # networkx has no error of its own for a file that it stumbles over
-        raise ValueError(f"{path} does not hold one graph in the format of {path.suffix}: {error}") from error
+        raise ValueError(f"{path} does not hold one graph in the format of {ending}: {error}") from error
     if not isinstance(graph, nx.Graph):
         raise ValueError(f"{path} must hold one graph, got several")
     return graph

@@ -25,13 +25,13 @@ Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network,
 _UNKNOWN = DegreeStatistics(1.0, 1.0)  # δ is one of the buffers that are loaded
 
 
-def load(name: str, seed: int | None = None, depth: str | None = None) -> MultiTaskNetwork | RealWorldNetwork:
+def load(name: str, seed: int | None = None, depth: str | int | None = None) -> MultiTaskNetwork | RealWorldNetwork:
     """The trained network of a cell, as multitask/released/pna/16, in evaluation mode on the CPU.
 
     It is the seed with the least validation error, of the fullest budget whose weights are here; `seed` asks for
-    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is the rule for the number of
-    layers of a recurrent network (pna/networks/depths.py): N/2 is the paper's. Without it, it is "cap": as in training,
-    and on larger graphs no deeper than in training, which figure "depth" of the report shows to be better there.
+    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is a recurrent network's
+    number of layers, or the rule for it (pna/networks/depths.py): "N/2" is the paper's. Without it, it is "cap": as
+    in training, and on larger graphs no deeper, which figure "depth" of the report shows to be better there.
     """
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
@@ -74,7 +74,9 @@ def _near(name: str) -> str:
     """The names that may have been meant."""
     here = names()
     near = get_close_matches(name, here, n=4, cutoff=0.5)
-    return f"; trained networks with a name near it: {', '.join(near)}" if near else f"; {len(here)} others are here"
+    if near:
+        return f"; trained networks with a name near it: {', '.join(near)}"
+    return f"; python -m pna predict --list names the {len(here)} trained networks that are here"
 
 
 def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:
@@ -113,8 +115,8 @@ def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> W
 # ---- networks ----
 
 
-def _multitask(run: MultiTaskRun, weights: Weights, depth: str | None) -> MultiTaskNetwork:
-    rule = None if run.training.architecture == "standard" else depth or "cap"
+def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> MultiTaskNetwork:
+    rule = None if run.training.architecture == "standard" else "cap" if depth is None else str(depth)
 
     def fresh() -> nn.Module:
         cell, architecture = run.cell, run.training.architecture

@@ -56,10 +56,15 @@ class Prediction:
 
     def __repr__(self) -> str:
         seeds = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
-        head = f"{self.cell}, {seeds}: a graph of {len(self.nodes)} nodes and {self.edges} edges"
+        head = (
+            f"{self.cell}, {seeds}: a graph of {len(self.nodes)} nodes and {self.edges} edge{'s' * (self.edges != 1)}"
+        )
         parts = [head, self._graph(), self._nodes()]
         if self.bipartite_counts_as_unconnected:
             parts.append("* as released, a graph counts as connected if it is connected and not bipartite")
+        if (self.true["sssp"] == 0).sum() > 1:  # not the source alone
+            rule = "the path to a node out of reach has length 0, and eccentricities stay within a part"
+            parts.append(f"The graph has several parts: as in the benchmark, {rule}.")
         return "\n\n".join([*parts, *(f"Beware: {words}." for words in self.outside)])
 
     def _graph(self) -> str:
@@ -82,4 +87,4 @@ class Prediction:
 def _text(value: float) -> str:
     """Two digits, and a whole number as such where it is the truth."""
     whole = isinstance(value, np.float32) and float(value).is_integer()
-    return f"{value:.0f}" if whole else f"{value:.2f}"
+    return f"{value:.0f}" if whole else f"{value:z.2f}"  # z: no -0.00

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.command_line import BAD_VALUE, FAILED, told
+from pna.command_line import BAD_VALUE, FAILED, positive, told
 from pna.files import write_whole
 from pna.places import figures_folder
 from pna.report.claims import Finding, judge
@@ -19,9 +19,9 @@ __all__ = ["cards", "claims", "claims_text", "coverage", "direction_of", "facts_
 
 
 def claims(arguments: Sequence[str]) -> int:
-    """Print every claim of the paper with its verdict, or one JSON list."""
+    """Print every claim of the paper with its verdict."""
     parser = _parser("claims", claims)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write them to a file as well")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file, as one JSON list")
     options = parser.parse_args(arguments)
     return _told("claims", lambda: _claims(options))
 
@@ -43,9 +43,11 @@ def report(arguments: Sequence[str]) -> int:
 
 
 def coverage(arguments: Sequence[str]) -> int:
-    """Simulate on the recorded seeds how often the report's 95 % intervals hold the truth, beside other methods."""
+    """Simulate on the recorded seeds how often the report's 95 % intervals contain the truth, beside other methods."""
     parser = argparse.ArgumentParser(prog="pna coverage", description=coverage.__doc__)
-    parser.add_argument("--trials", type=int, default=2_000, help="for each cell and population (default: %(default)s)")
+    parser.add_argument(
+        "--trials", type=positive, default=2_000, help="for each cell and population (default: %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="keep the table in the package, where the report reads it")
     options = parser.parse_args(arguments)
     return _told("coverage", lambda: _coverage(options))
@@ -148,7 +150,7 @@ def _parser(name: str, function: Callable) -> argparse.ArgumentParser:
         "--profile",
         type=_profile,
         default=RECORDED,
-        help="a budget, as quick or paper; or recorded, the fullest that has all cells of a figure (default)",
+        help="a budget, such as quick or paper; or recorded, the fullest that has all cells of a figure (default)",
     )
     return parser
 

@@ -42,7 +42,7 @@ class Links:
     def source(self, function: object) -> Raw:
         """To the line at which a function begins."""
         path, line = Path(inspect.getsourcefile(function)), inspect.getsourcelines(function)[1]
-        name = path.relative_to(repository()).as_posix()
+        name = path.relative_to(Path(__file__).parents[2]).as_posix()  # the folder of the package, also if installed
         return link(f"{self.to(path)}#L{line}", f"{name}, line {line}")
 
 

@@ -12,7 +12,7 @@ Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, 
 
 def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
     for row in facts["rows"]:
-        if row["model"] == "pna" and not facts.get("breakdown"):
+        if row["model"] == "pna":
             what = f"one epoch and run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
             yield what, f"{row['ms']:.2f} ms", f"{row['ratio']:,.0f} × the released code"
 

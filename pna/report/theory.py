@@ -43,7 +43,9 @@ def outcomes() -> tuple[Outcome, ...]:
     try:
         from verification import evidence
     except ImportError as error:
-        return (Outcome("", "The paper's theory", "", "", "", "not checked", f"verification needs {error.name}"),)
+        installed = error.name == "verification"
+        why = "verification/ is in the repository, not in the package" if installed else f"it needs {error.name}"
+        return (Outcome("", "The paper's theory", "", "", "", "not checked", why),)
     status = {evidence.FAILS: "FAILS", evidence.NOT_RECORDED: "not checked", "measured": "measured"}
     return tuple(
         Outcome(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pna.files import hash_of, read_tensors, write_tensors
 from pna.locks import remove_left_over
-from pna.places import data_folder, results_folder
+from pna.places import data_folder, results_folder, weights_folders
 from pna.training.replicas import Replicas
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 from pna.training.trainer import Trainer
@@ -127,6 +127,14 @@ class Run(ABC):
     def shipped(self) -> Path:
         """Where the weights of the best replica are kept, beside the result."""
         return self.result.with_suffix(".safetensors")
+
+    @property
+    def kept(self) -> Path | None:
+        """The best weights that are here: those of all replicas, or else of the best, also in an installed package."""
+        best = (folder / self.profile.name / self.cell.place for folder in weights_folders())
+        return next(
+            (path for path in (self.weights, *(p.with_suffix(".safetensors") for p in best)) if path.exists()), None
+        )
 
     # ---- training ----
 
@@ -263,11 +271,8 @@ class Run(ABC):
         return [collection for collection in self.collections if collection not in tested]
 
     def load_weights(self) -> list[int]:
-        """The best weights of a finished training as replicas, to test them again: of all, or of those shipped.
-
-        Their rows in the result.
-        """
-        path = self.weights if self.weights.exists() else self.shipped
+        """What is kept of a finished training as replicas, to test them again; their rows in the result."""
+        path = self.kept
         tensors, facts = read_tensors(path)
         if facts.get("hash") != self.hash:
             raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")

@@ -22,12 +22,13 @@ from pna.experiments.command import evaluate, results, train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.files import read_tensors, write_tensors
 from pna.multitask import TASKS
+from pna.places import results_folder
 from pna.training.store import load, save
 from tests.test_locks import holder
 
 NAME = "multitask/released/gcn/8"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
-FAILED, BAD_VALUE, STOPPED = 1, 2, 3  # exit codes
+FAILED, BAD_VALUE, STOPPED, MISSING_DATA = 1, 2, 3, 4  # exit codes
 
 
 @pytest.fixture(autouse=True)
@@ -245,6 +246,14 @@ def test_a_second_process_can_wait(run, monkeypatch):
         assert train([*SMOKE, "--wait"]) == 0
 
 
+def test_who_waits_does_so_no_longer_than_the_time_budget(run, capsys):
+    with holder(run.checkpoint):
+        assert train([*SMOKE, "--wait", "--time-budget", "0.1"]) == STOPPED
+    again = f"python -m pna train {' '.join(SMOKE)} --wait --time-budget 0.1 --resume"
+    words = f"another process was training {NAME} to the end of the time budget; go on with: {again}"
+    assert capsys.readouterr().err == f"pna train: {words}\n"
+
+
 def test_what_a_kill_after_the_result_left_goes_with_the_next_call(run, capsys):
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
     before = run.checkpoint.read_bytes()
@@ -266,7 +275,11 @@ def test_what_a_kill_after_the_result_left_goes_with_the_next_call(run, capsys):
         ("multitask/released/gcn", "a cell is named training/spec/model/variant"),
         ("figure4/released/gcn/16", "training in .* must be one of multitask, .*, got 'figure4'"),
         ("multitask/released/gnn/16", "model in .* must be one of pna, .*, got 'gnn'"),
-        ("multitask/D9/gcn/16", "spec must be described, released, released less .*; got 'D9' in 'D9'"),
+        ("multitask/D9/gcn/16", "spec must be described, released, released less .*; got 'D9'"),
+        ("multitask/D3+D1/gcn/16", r"spec in '.*' must name each departure once, in the order D1\+D3"),
+        ("multitask/D1+D1/gcn/16", "spec in '.*' must name each departure once, in the order D1"),
+        ("multitask/released-D5-D1/gcn/16", "spec in '.*' must name each departure once, in the order D1-D5"),
+        ("multitask/released/gcn/016", "the number of hidden features must be a multiple of 4 .*, got '016'"),
         ("multitask/released/gcn/18", "the number of hidden features must be a multiple of 4 .*, got '18'"),
         ("multitask/released/gcn/0", "the number of hidden features must be a multiple of 4 .*, got '0'"),
     ],
@@ -391,6 +404,14 @@ def test_a_full_disk_loses_nothing_that_was_trained(run, monkeypatch, capsys, ki
     assert not run.checkpoint.exists()
 
 
+def test_a_folder_for_results_that_is_none_is_told_before_the_training(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "file" / "results"))
+    assert train(SMOKE) == 2
+    assert f"{tmp_path / 'file'} is no folder that can be written to" in capsys.readouterr().err
+    assert not run.checkpoint.exists()
+
+
 def test_a_full_disk_at_a_checkpoint_leaves_the_one_before(run, monkeypatch, capsys):
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
 
@@ -422,7 +443,7 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     assert first == f"{NAME}, smoke"
     assert lines[:2] == ["as recorded, to 0e+00 of an error", "weights of seeds 0, 1"]
     lines = lines[2:]
-    assert lines[0].startswith("log10 MSE, five best")
+    assert lines[0].startswith("log10 MSE, 2 seeds")
     for task in TASKS:
         assert task.name in lines[0]
     rows = {line.split()[0]: list(map(float, line.split()[1:])) for line in lines[1:]}
@@ -462,12 +483,27 @@ def test_evaluate_takes_none_that_diverged(run, capsys):
     run.record()
     assert evaluate([*SMOKE, "--seeds", "7", "--on", "multitask"]) == 0
     errors = run.test("multitask")["multitask/test"][[0, 1, 3, 6]].log10().mean(0)
-    printed = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:7]]
+    *_, header, row = capsys.readouterr().out.splitlines()
+    assert header.startswith("log10 MSE, five best ")
+    printed = [float(word) for word in row.split()[1:7]]
     assert printed == pytest.approx(errors.tolist(), abs=6e-4)
 
 
+def test_evaluate_takes_the_best_seed_from_an_installed_package(run, monkeypatch, capsys):
+    assert train(SMOKE) == 0
+    installed = run.result.parents[4] / "weights"
+    kept = installed / run.shipped.relative_to(run.result.parents[3])
+    kept.parent.mkdir(parents=True)
+    run.shipped.rename(kept)
+    run.weights.unlink()
+    monkeypatch.setattr("pna.training.run.weights_folders", lambda: (run.result.parents[3], installed))
+    capsys.readouterr()
+    assert evaluate([*SMOKE, "--on", "multitask"]) == 0
+    assert "\nweights of seed " in capsys.readouterr().out
+
+
 def test_evaluate_without_weights_names_the_command(run, capsys):
-    assert evaluate([*SMOKE, "--epochs", "2", "--on", "families"]) == BAD_VALUE
+    assert evaluate([*SMOKE, "--epochs", "2", "--on", "families"]) == MISSING_DATA
     err = capsys.readouterr().err
     weights = MultiTaskRun(run.cell, run.profile.changed(epochs=2)).weights
     assert f"{weights} is missing" in err
@@ -501,7 +537,7 @@ def test_results_tells_recorded_partial_and_missing_per_figure(few_graphs, capsy
     capsys.readouterr()
     assert results(["--profile", "smoke"]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0] == "profile smoke"
+    assert out.splitlines()[0] == f"profile smoke in {results_folder()}"
     for line in (
         r"figure 4 +released +recorded +1 of 7 +\S*gcn/16",
         r"figure 4 +released +partial +1 of 7 +\S*gin/16",
@@ -523,7 +559,7 @@ def test_results_tells_apart_the_cells_of_one_model(capsys):
 def test_results_of_other_epochs(capsys):
     assert results(["--profile", "paper", "--epochs", "300", "--seeds", "3"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("profile paper-3-seeds-300-epochs\n")
+    assert out.startswith("profile paper-3-seeds-300-epochs in ")
     assert "recorded" not in out
 
 
@@ -535,7 +571,7 @@ def test_results_without_a_budget_show_each_cell_at_its_fullest(few_graphs, caps
     capsys.readouterr()
     assert results([]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[0] == "each cell at the fullest budget recorded"
+    assert out.splitlines()[0] == f"each cell at the fullest budget recorded in {results_folder()}"
     for line in (
         r"figure 4 +released +smoke +1 of 7 +multitask/gcn/16",
         r"figure 4 +released +smoke-1-epochs +1 of 7 +multitask/gin/16",
@@ -567,5 +603,5 @@ def test_results_without_a_budget_name_what_is_damaged_and_go_on(few_graphs, cap
 def test_the_commands_are_reached_from_the_package(capsys):
     assert main(["train", "--list"]) == 0
     assert main(["results", "--profile", "smoke"]) == 0
-    assert main(["evaluate", *SMOKE, "--on", "families"]) == BAD_VALUE
+    assert main(["evaluate", *SMOKE, "--on", "families"]) == MISSING_DATA
     assert capsys.readouterr().err.startswith("pna evaluate: ")

@@ -53,7 +53,8 @@ def test_processes_that_start_together_make_it_once(small, monkeypatch):
 
     monkeypatch.setattr(module, "make", counted)
     processes = [Forked(lambda: cached("multitask", RELEASED) is None) for _ in range(4)]
-    assert [process.wait() for process in processes] == [0] * 4
+    said = [process.read() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, said
     assert (small / "made").read_text() == "."
     assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]
 

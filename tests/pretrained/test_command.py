@@ -56,6 +56,22 @@ def test_weights_in_an_edge_list_are_passed_over(tmp_path):
     assert sorted(map(sorted, read_graph(path).edges)) == [["a", "b"], ["b", "c"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "a, b\nb ,c\n"),
+        ("a.csv", "source,target,weight\na,b,1\nb,c,2\n"),
+        ("a.csv", '"a","b"\n"b","c"\n'),
+        ("a.csv", "From,To\r\na,b\r\nb,c\r\n,\r\n"),
+        ("A.TXT", "a\tb  # a comment\n\nb\tc\n"),
+        ("a.edgelist", "\ufeffa b\nb c\nb a\n"),
+    ],
+)
+def test_edge_lists_as_other_programs_write_them(tmp_path, name, text):
+    (tmp_path / name).write_bytes(text.encode())
+    assert sorted(map(sorted, read_graph(tmp_path / name).edges)) == [["a", "b"], ["b", "c"]]
+
+
 @pytest.fixture
 def file(tmp_path):
     nx.write_edgelist(GRAPH, tmp_path / "graph.edgelist")
@@ -119,11 +135,13 @@ def test_list(capsys):
         ("a", "", "must end in one of .edgelist"),
         ("a.edgelist", "", "from 2 to 4,096 nodes, got 0"),
         ("a.edgelist", "1 1\n2 3\n", "graph must have no loops"),
+        ("a.edgelist", "1 2\n3\n", "line 2 must hold two nodes, got '3'"),
+        ("a.csv", "1;2\n2;3\n", "line 1 must hold two nodes with a comma between them, got '1;2'"),
         ("a.graphml", "<graphml", "does not hold one graph in the format of .graphml"),
         ("a.gml", "graph [ node", "does not hold one graph in the format of .gml"),
         ("a.gml", 'graph [ directed 1 node [ id 0 label "a" ] node [ id 1 label "b" ] ]', "must be undirected"),
-        ("a.json", "{}", "does not hold one graph in the format of .json"),
-        ("a.json", "[1, 2]", "does not hold one graph in the format of .json"),
+        ("a.json", "{}", "format of .json: networkx's node-link data or adjacency data are wanted"),
+        ("a.json", "[1, 2]", "format of .json: networkx's node-link data or adjacency data are wanted"),
         ("a.json", "no", "does not hold one graph in the format of .json"),
         ("a.g6", "Bw\nBw\n", "must hold one graph, got several"),
         ("a.g6", "\x01", "does not hold one graph in the format of .g6"),
@@ -154,6 +172,7 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path, capsys):
     [
         (["--cell", "multitask/released/pna/61"], 2, "name near it: multitask/released/pna/16"),
         (["--cell", "multitask/released/pna/64"], 4, "no weights of multitask/released/pna/64 are here"),
+        (["--cell", "x"], 2, "got 'x'; python -m pna predict --list names the "),
         (["--source", "99"], 2, "source must be a node of the graph"),
         (["--seed", "99"], 2, "seed must be one of 0, 1"),
     ],

@@ -147,6 +147,16 @@ def test_another_depth_is_the_same_network_with_other_rounds():
     assert (usual.network.depth, other.network.depth) == (DEPTHS["N/2"], DEPTHS["diameter"])
 
 
+def test_a_depth_may_be_a_number():
+    for depth in (20, "20"):
+        network = pna.load("multitask/released/pna/16", depth=depth)
+        assert network.depth == "20"
+        assert network.network.depth(SimpleNamespace(N=97)) == 20
+    for depth in (0, True, 2.5):
+        with pytest.raises(ValueError, match=f"depth must be one of .*; got '{depth}'"):
+            pna.load("multitask/released/pna/16", depth=depth)
+
+
 @pytest.mark.parametrize(("N", "layers"), [(15, 7), (24, 12), (26, 12), (97, 12)])
 def test_without_a_depth_it_is_no_deeper_than_in_training(N, layers):
     network = pna.load("multitask/released/pna/16")
@@ -201,7 +211,7 @@ def test_a_right_name_without_weights_is_told_the_command():
 
 
 def test_a_name_like_no_other(shelf):
-    with pytest.raises(ValueError, match=r"a cell is named .*; got 'x'; 0 others are here"):
+    with pytest.raises(ValueError, match=r"a cell is named .*; got 'x'; .* names the 0 trained networks that are here"):
         pna.load("x")
     with pytest.raises(TypeError, match="name must be a cell's"):
         pna.load(16)

@@ -127,6 +127,12 @@ def test_the_caller_s_modes_are_no_concern(released):
 # ---- literal cases ----
 
 
+def test_the_truth_of_a_graph_of_several_parts_is_explained(released):
+    words = "The graph has several parts: as in the benchmark, the path to a node out of reach has length 0"
+    assert words not in repr(quietly(released, tree()))
+    assert words in repr(quietly(released, nx.disjoint_union(tree(), nx.path_graph(2))))
+
+
 def test_a_bipartite_graph_is_not_connected_as_released(released, described):
     star = nx.star_graph(19)
     assert (released.predict(star).true["connected"], described.predict(star).true["connected"]) == (0, 1)

@@ -56,3 +56,6 @@ def test_the_command_reads_what_is_recorded(results, capsys):
     write_result("multitask/released/pna/16", noise=0.1)
     assert main(["coverage", "--trials", "20"]) == 0
     assert "20 trials on each of 4 populations" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["coverage", "--trials", "0"])
+    assert "must be a positive integer, got '0'" in capsys.readouterr().err

@@ -1,11 +1,15 @@
 import re
+import sys
 
 import pytest
 
 from pna.__main__ import main
+from pna.report import speed
 from pna.report.claims import CLAIMS
 from pna.report.draw import FIGURES, draw
 from pna.report.page import caption_of
+from pna.report.sections import Links
+from pna.report.theory import outcomes
 from tests.report import chromium
 from tests.report.conftest import write_real, write_result
 
@@ -25,6 +29,25 @@ def page(tmp_path_factory):
             draw(name)
         assert main(["report"]) == 0
     return folder / "figures" / "report.html"
+
+
+def test_an_installed_package_links_to_its_own_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("pna.places.repository", lambda: tmp_path)
+    monkeypatch.setattr("pna.report.sections.repository", lambda: tmp_path)
+    assert ">pna/report/page.py, line " in str(Links(tmp_path).source(caption_of))
+
+
+def test_every_speed_that_is_measured_is_in_the_table():
+    said = [what for what, *_ in speed.rows()]
+    for words in ("epoch and run of PNA, multi-task", "mean, max, min and std", "layer on a batch", "on a CPU", "zinc"):
+        assert any(words in what for what in said), words
+
+
+def test_without_the_repository_the_theory_is_not_checked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "verification", None)
+    (row,) = outcomes.__wrapped__()
+    assert row.status == "not checked"
+    assert row.evidence == "verification/ is in the repository, not in the package"
 
 
 def test_it_has_every_figure_and_every_claim_once(page):

@@ -15,7 +15,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
-from pna.networks.kernels.gru import padded
+from pna.networks.kernels.gates import padded
 from pna.networks.kernels.layout import taken_back
 from pna.networks.kernels.linear import ACTIVATIONS, rows_at, tile
 from pna.networks.kernels.nvrtc import available, shared_memory

@@ -19,10 +19,10 @@ def cuda(monkeypatch):
         return
     if shutil.which("g++") is None:
         pytest.skip("the emulation of CUDA needs a C++ compiler")
-    for module in (recurrence, set2set.cuda, head):
+    for module in (recurrence, set2set, head):
         monkeypatch.setattr(module, "available", lambda x: True)
         monkeypatch.setattr(module, "shared_memory", lambda device: H200)
-    for module in (recurrence, set2set.cuda):
+    for module in (recurrence, set2set):
         monkeypatch.setattr(module, "compiled", emulation.compiled)
 
 

@@ -1,4 +1,4 @@
-"""The kernels of dense layers and of baselines against their plain-torch twins in float64, for several replicas.
+"""The kernels of dense layers against their plain-torch twins in float64, for several replicas.
 
 Forward within 1e-5 and gradients within 1e-4 in norm, as float32 allows; and the same bits every time.
 """
@@ -11,10 +11,7 @@ from torch.nn import functional
 
 from pna.networks import layers
 from pna.networks.kernels.batchnorm import normalise
-from pna.networks.kernels.gru import gated
 from pna.networks.kernels.linear import ACTIVATIONS, linear
-from pna.networks.kernels.neighbours import neighbour_sum
-from pna.networks.kernels.set2set import set2set
 from pna.networks.specification import DESCRIBED
 from pna.training import adam as plain_adam
 from pna.training.adam_kernel import adam
@@ -82,27 +79,6 @@ def test_linear_of_one_input_for_all_replicas_and_without_bias(device):
     )
 
 
-@pytest.mark.parametrize("hidden", [8, 16, 20])
-@pytest.mark.parametrize("shared", [(), (0,)])
-def test_gru(hidden, shared, device):
-    x = torch.randn(45, hidden) if shared else torch.randn(R, 45, hidden)
-    inputs = [x, torch.randn(R, 45, hidden)]
-    assert_agrees(layers.GRU(hidden), lambda m, *xs: m(*xs), lambda m, *xs: gated(*xs, m.gates), inputs, device, shared)
-
-
-@pytest.mark.parametrize(("hidden", "graphs", "nodes"), [(16, 5, 3), (20, 17, 2), (8, 1, 5)])
-def test_set2set(hidden, graphs, nodes, device):
-    inputs = [torch.randn(R, graphs, nodes, hidden) / 2]
-    assert_agrees(layers.Set2Set(hidden), lambda m, x: m(x), lambda m, x: set2set(x, m.gates), inputs, device)
-
-
-@pytest.mark.gpu  # the interpreter would take minutes
-@pytest.mark.parametrize(("hidden", "graphs", "nodes"), [(16, 50, 24), (20, 18, 15), (16, 16, 32)])
-def test_set2set_of_the_benchmarks_sizes(hidden, graphs, nodes, device):
-    inputs = [torch.randn(R, graphs, nodes, hidden) / 2]
-    assert_agrees(layers.Set2Set(hidden), lambda m, x: m(x), lambda m, x: set2set(x, m.gates), inputs, device)
-
-
 @pytest.mark.parametrize(("rows", "features"), [(300, 16), (9, 5), (1029, 20)])
 def test_batch_normalisation(rows, features, device):
     module = layers.BatchNorm(features, DESCRIBED).train()
@@ -125,34 +101,6 @@ def test_batch_normalisation_tells_mean_and_variance(device):
     with torch.no_grad():
         again, _ = normalise(x[:100], weight, bias, torch.stack([mean, var]))
     torch.testing.assert_close(again, y[:100])
-
-
-class Own(nn.Module):
-    """1 + ε of GIN, or 1 of GCN."""
-
-    def __init__(self):
-        super().__init__()
-        self.epsilon = nn.Parameter(torch.ones(1))
-
-
-@pytest.mark.parametrize("normalised", [False, True])
-@pytest.mark.parametrize("features", [2, 16, 20])
-def test_neighbour_sum_is_the_matrix_product(normalised, features, device):
-    V = 70
-    A = (torch.rand(V, V) < 0.1).triu(1).double()
-    A = A + A.t()
-    A[:, -1] = A[-1] = 0  # a node without neighbours
-    ptr = torch.cat([torch.zeros(1), A.sum(1).cumsum(0)]).int()
-    column = A.nonzero()[:, 1].int()
-
-    def twin(m, x):
-        n = torch.rsqrt(A.sum(1, keepdim=True) + 1) if normalised else torch.ones(V, 1).double()
-        return n * (A @ (n * x) + m.epsilon * n * x)
-
-    def fused(m, x):
-        return neighbour_sum(x, (ptr.to(device), column.to(device)), m.epsilon, normalised)
-
-    assert_agrees(Own(), twin, fused, [torch.randn(R, V, features)], device)
 
 
 def test_adam_is_the_plain_one(device):

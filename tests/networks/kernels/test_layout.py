@@ -6,7 +6,7 @@ import torch
 from pna import DegreeStatistics
 from pna.networks import DESCRIBED, build
 from pna.networks.kernels import recurrence
-from pna.networks.kernels.gru import gate_tensors
+from pna.networks.kernels.gates import gate_tensors
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.set2set import _lstm_weights
 from pna.networks.layers import Set2Set

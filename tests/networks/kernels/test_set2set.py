@@ -43,6 +43,16 @@ def results(x, g, fused):
 
 @pytest.mark.parametrize(("N", "H"), [(1, 16), (15, 16), (24, 16), (32, 16), (1, 20), (24, 20), (13, 32), (7, 8)])
 def test_same_as_the_plain_module(N, H, device):
+    assert_same(G, N, H, device)
+
+
+@pytest.mark.gpu  # the emulation would take minutes
+@pytest.mark.parametrize("H", [16, 20])
+def test_same_as_the_plain_module_at_the_benchmarks_sizes(H, device):
+    assert_same(512, 24, H, device)
+
+
+def assert_same(G, N, H, device):
     torch.manual_seed(1)
     x, g = torch.randn(R, G, N, H), torch.randn(R, G, 2 * H)
     expected = results(x.double(), g.double(), fused=False)

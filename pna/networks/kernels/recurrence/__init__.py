@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.gru import gate_tensors, gru_weights, padded
+from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated, rows_of_replicas

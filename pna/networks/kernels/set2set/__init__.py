@@ -1,7 +1,6 @@
-"""The readout S2S of section 3 for many replicas, all its steps in one kernel each way.
+"""The readout S2S of section 3 for many replicas, all its steps in one CUDA kernel each way: forward.cu, backward.cu.
 
-By CUDA kernels where they serve, else by Triton's: both keep the nodes of some graphs in registers from the first step
-to the last.
+They keep the nodes of some graphs in registers from the first step to the last, and are compiled at first launch.
 """
 
 from typing import Any
@@ -13,17 +12,26 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.gru import gate_tensors, padded, width
+from pna.networks.kernels.gates import gate_tensors, padded, width
 from pna.networks.kernels.layout import laid_out, taken_back
+from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
-from pna.networks.kernels.set2set import cuda, triton
 
 __all__ = ["set2set", "takes"]
 
+GRAPHS = 16  # of a block, which has 8 H threads
+
+# Blocks that a multiprocessor shall hold if H = 16, by the nodes of a thread: as many as leave it enough registers.
+RESIDENT = {"forward": (5, 5, 4, 4, 4, 4, 3, 3), "backward": (4, 4, 4, 3, 3, 3, 2, 2)}
+
 
 def takes(x: Tensor) -> bool:
-    """Whether the kernels serve the graphs x [G, N, F]: up to 32 nodes each and 32 features."""
-    return x.shape[1] <= 32 and x.shape[2] <= 32
+    """Whether the kernels serve the graphs x [G, N, F]: up to 32 nodes each and 32 features.
+
+    On an NVIDIA GPU with TF32 tensor cores; more than 16 features need 128 KB of shared memory.
+    """
+    fits = x.shape[1] <= 32 and x.shape[2] <= 32 and available(x)
+    return fits and _bytes("backward", width(x.shape[2])) <= shared_memory(x.device)[0]
 
 
 @on_its_device
@@ -59,8 +67,8 @@ class _Set2Set(Function):
     @staticmethod
     def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
         *tensors, keep = arguments
-        run, weights = (cuda if cuda.takes(x) else triton).forward, laid_out(_lstm_weights, tensors)
-        return *run(x.contiguous(), *weights, keep), *weights
+        weights = laid_out(_lstm_weights, tensors)
+        return *_forward(x.contiguous(), *weights, keep), *weights
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
@@ -73,9 +81,7 @@ class _Set2Set(Function):
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, steps, *weights = ctx.saved_tensors
         weights, tensors = weights[:2], weights[2:]
-        x = x.contiguous()
-        run = (cuda if cuda.takes(x) else triton).backward
-        grad_x, *parts = run(x, *weights, steps, grad.contiguous())
+        grad_x, *parts = _backward(x.contiguous(), *weights, steps, grad.contiguous())
         return grad_x, *taken_back(_lstm_weights, tensors, *parts), None
 
     @staticmethod
@@ -85,3 +91,47 @@ class _Set2Set(Function):
         lifted = (rows_of_replicas(t, dim, R) for t, dim in zip(tensors, in_dims[1:-1], strict=True))
         out, *others = _Set2Set.apply(replicated(x, in_dims[0], R), *lifted, keep)
         return (out.unflatten(0, (R, -1)), *others), (0, *(None,) * len(others))
+
+
+def _forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    """State and read [R, G, 2, H]; of every step and block what backward needs."""
+    R, G, N, H = x.shape
+    out, kept = x.new_empty(R, G, 2, H), 3 * GRAPHS * H + 2 * GRAPHS  # see readout.cuh
+    steps = x.new_empty(R, N, _programs(G), kept) if keep else x.new_empty(0)
+    _launch("forward", keep, x, weights, bias, out, steps)
+    return out, steps
+
+
+def _backward(x: Tensor, weights: Tensor, bias: Tensor, steps: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, int]:
+    """The gradient of x; those of the weights in parts, [R, parts, …], then of the bias; and the number of parts."""
+    programs = _programs(x.shape[1])
+    sizes = [programs * t.numel() for t in (weights, bias)]
+    grad_x, parts = torch.empty_like(x), x.new_empty(sum(sizes))
+    _launch("backward", True, x, weights, bias, steps, grad, grad_x, *parts.split(sizes))
+    return grad_x, parts, programs
+
+
+def _programs(G: int) -> int:
+    return -(-G // GRAPHS)
+
+
+def _launch(name: str, keep: bool, x: Tensor, *tensors: Tensor) -> None:
+    R, G, N, H = x.shape
+    sources = ("set2set/readout.cuh", f"set2set/{name}.cu")
+    kernel = compiled(sources, f"set2set_{name}", _options(name, N, H, keep), _bytes(name, H), x.device.index)
+    kernel((_programs(G), R, 1), (8 * H, 1, 1), [x, *tensors, G, N])
+
+
+def _bytes(name: str, H: int) -> int:
+    """Of shared memory: states and reads; backward the matrices twice, biases, two steps, parts of gradients."""
+    tile = GRAPHS * H
+    steps, parts = 6 * tile + 2 * (tile + 2 * GRAPHS), H // 4 * (2 * tile + GRAPHS * 16)
+    return 4 * (2 * tile if name == "forward" else 16 * H * H + 32 * H + steps + parts)
+
+
+def _options(name: str, N: int, H: int, keep: bool) -> tuple[str, ...]:
+    """The compiler's: every constant as a macro."""
+    nodes = -(-N // 4)  # of a thread, of which four share a graph's nodes
+    resident = max(1, RESIDENT[name][nodes - 1] * 16 // H)
+    values = {"NODES": nodes, "RESIDENT": resident, "KEEP": int(keep), "H": H}
+    return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
