@@ -43,11 +43,12 @@ def split(
     """
     (first, *rest), F = M, x_i.shape[-1]
     names, edge_part, shift = combined.aggregators, None, first.bias
+    W1, W2, W3 = first.weight.split([F, F, first.weight.shape[-1] - 2 * F], dim=-1)  # [T, F, F or encoded] each
+    U1, U2 = U.weight.split([F, U.weight.shape[-1] - F], dim=-1)  # of x_i, and of what is aggregated
     if edge is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
-        W3 = first.weight[..., 2 * F :]  # [T, F, encoded]
         edge_part = product(edge.unsqueeze(1), W3 @ encoder.weight)  # [E, T, F]
         shift = shift if encoder.bias is None else shift + W3 @ encoder.bias
-    own, target, source = _parts(x_i, x_j, U, first, shift)
+    own, target, source = _parts(x_i, x_j, (U1, W1, W2), U.bias, shift)
     if swap_extremes:
         aggregates = _swapped(graph, names, target, source)
     elif rest:
@@ -58,18 +59,19 @@ def split(
         aggregates = aggregate(graph, names, edge=m)
     else:
         aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
-    return own + combined.mapped(aggregates, graph.degree, U.weight[..., F:], scale)
+    return own + combined.mapped(aggregates, graph.degree, U2, scale)
 
 
-def _parts(x_i: Tensor, x_j: Tensor, U: TowerLinear, M: TowerLinear, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _parts(
+    x_i: Tensor, x_j: Tensor, weights: tuple[Tensor, Tensor, Tensor], bias: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """U's part of x_i, [N, T, out], and M's of x_i, with its bias, and of x_j, [N, T, F]."""
-    F = x_i.shape[-1]
-    own, target, source = U.weight[..., :F], M.weight[..., :F], M.weight[..., F : 2 * F]
+    own, target, source = weights
     sizes = [own.shape[1], target.shape[1]]
     if x_i is x_j:
-        bias = torch.cat([U.bias, shift, torch.zeros_like(shift)], dim=1)
+        bias = torch.cat([bias, shift, torch.zeros_like(shift)], dim=1)
         return affine(x_i, torch.cat([own, target, source], dim=1), bias).split([*sizes, source.shape[1]], dim=-1)
-    bias = torch.cat([U.bias, shift], dim=1)
+    bias = torch.cat([bias, shift], dim=1)
     return *affine(x_i, torch.cat([own, target], dim=1), bias).split(sizes, dim=-1), product(x_j, source)
 
 

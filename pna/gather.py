@@ -21,9 +21,9 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
-from pna.neighbourhoods import Neighbourhoods
+from pna.neighbourhoods import Neighbourhoods, joined_of
 
-__all__ = ["aggregate"]
+__all__ = ["aggregate", "sent"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
@@ -74,6 +74,39 @@ def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
     return shift.view(d.shape[0], *[1] * (out.dim() - 3), len(names), 1)
+
+
+def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
+    """What the sender of every message has, [V, ...] -> [E, ...].
+
+    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
+    """
+    if graph.transpose is None:
+        return x[graph.source]
+    return _Sent.apply(x, graph.ptr, graph.source, *graph.transpose)
+
+
+class _Sent(Function):
+    @staticmethod
+    def forward(x: Tensor, ptr: Tensor, source: Tensor, *transpose: Tensor) -> Tensor:
+        return x.index_select(0, source)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        sender_ptr, _, place = inputs[3:]
+        ctx.save_for_backward(sender_ptr, place)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        sender_ptr, place = ctx.saved_tensors
+        return segments.sum(g.index_select(0, place), sender_ptr), *(None,) * 5
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, *graph: Tensor) -> tuple[Tensor, int]:
+        R, dims = info.batch_size, in_dims[1:]
+        if all(dim is None for dim in dims):  # replicas are channels
+            return _Sent.apply(x.movedim(in_dims[0], 1), *graph), 1
+        return _Sent.apply(_as_nodes(x, in_dims[0], R), *_one_graph(graph, dims, R)).unflatten(0, (R, -1)), 0
 
 
 # ---- the operator: messages of a block of nodes at a time ----
@@ -263,6 +296,8 @@ def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
 
 def _one_graph(graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int) -> list[Tensor | None]:
     """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
+    if (known := joined_of(graphs[0])) is not None:
+        return [known.ptr, known.source, *known.transpose][: len(graphs)]
     N, E = (graphs[k].numel() // (1 if dims[k] is None else R) for k in (0, 1))  # N + 1 pointers
     node, message = (size * torch.arange(R, device=graphs[0].device).unsqueeze(1) for size in (N - 1, E))
     shifts = (None, node, None, node, message)  # of ptr, column and the transpose's ptr, receiver, place

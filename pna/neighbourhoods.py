@@ -7,7 +7,8 @@ from torch import Tensor
 
 from pna.arguments import choice
 
-__all__ = ["FLOWS", "Neighbourhoods", "Transpose", "check_range"]
+__all__ = ["FLOWS", "Joined", "Neighbourhoods", "Transpose", "check_range"]
+__all__ += ["joined_of", "remember", "target_of"]
 
 FLOWS = ("source_to_target", "target_to_source")
 
@@ -18,6 +19,34 @@ class Transpose(NamedTuple):
     ptr: Tensor  # [N + 1]
     receiver: Tensor  # [E], the node i of each message, sorted by its sender j
     place: Tensor  # [E], where the message stands among those sorted by receiver
+
+
+class Joined(NamedTuple):
+    """The graphs of R replicas as one, each counted on from those before it, where a kernel has made it beside them."""
+
+    ptr: Tensor  # [R·N + 1]
+    source: Tensor | None  # [R·E]; None for pointers that are no messages'
+    transpose: Transpose | None
+    target: Tensor  # [R·E]
+
+
+def remember(ptr: Tensor, joined: Joined) -> None:
+    """Keeps with the pointers of each replica, [R, N + 1], what torch.func.vmap's rules would make of them anew.
+
+    A tensor keeps its attributes on its way through torch.func, and they are freed with it. No node of such a graph may
+    be a hub, whose messages the kernels would have to share out, and none may have 2^16 messages.
+    """
+    ptr.pna_joined, joined.ptr.pna_target = joined, joined.target
+
+
+def joined_of(ptr: Tensor) -> Joined | None:
+    """What is remembered of the pointers of replicas."""
+    return None if torch.compiler.is_compiling() else getattr(ptr, "pna_joined", None)
+
+
+def target_of(ptr: Tensor) -> Tensor | None:
+    """What is remembered of the pointers of joined graphs: the node of each message."""
+    return None if torch.compiler.is_compiling() else getattr(ptr, "pna_target", None)
 
 
 class Neighbourhoods(NamedTuple):

@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.neighbourhoods import joined_of, target_of
+
 __all__ = ["joined", "max", "spread", "stacked", "sum"]
 
 
@@ -31,7 +33,9 @@ def max(m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def _target(ptr: Tensor, num_messages: int) -> Tensor:
-    return torch.repeat_interleave(ptr.diff().long(), output_size=num_messages)  # [E], the node of each message
+    """The node of each message, [E]."""
+    known = target_of(ptr)
+    return torch.repeat_interleave(ptr.diff().long(), output_size=num_messages) if known is None else known
 
 
 def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
@@ -58,8 +62,9 @@ def _lift(
     R = info.batch_size
     if dims[1] is None:
         return function(_replicas_as_channels(t, dims[0], R), ptr, E), 1
-    t = stacked(t, dims[0], R).flatten(0, 1)
-    return function(t, joined(ptr.movedim(dims[1], 0), E), R * E).unflatten(0, (R, -1)), 0
+    t, known = stacked(t, dims[0], R).flatten(0, 1), joined_of(ptr)
+    whole = joined(ptr.movedim(dims[1], 0), E) if known is None else known.ptr
+    return function(t, whole, R * E).unflatten(0, (R, -1)), 0
 
 
 def _rows(m: Tensor, dim: int | None) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pna import products
 from pna.arguments import MOST_LAYERS, positive
 
 __all__ = ["Activation", "TowerLinear", "affine", "mlp", "product", "product_backward"]
@@ -17,7 +18,9 @@ Activation = str | Callable[[Tensor], Tensor] | None
 def product(x: Tensor, weight: Tensor) -> Tensor:
     """x [N, T, in] and weight [T, out, in] -> [N, T, out]; x [N, 1, in] is given to every tower."""
     if x.shape[1] == 1:
-        return nn.functional.linear(x.squeeze(1), weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
+        return _wide(x.squeeze(1), weight, None)
+    if products.takes(x):
+        return products.batched(x.transpose(0, 1), weight, None).transpose(0, 1)
     return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
 
 
@@ -33,8 +36,20 @@ def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tens
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same with a bias [T, out] for every tower."""
     if x.shape[1] == 1:
-        return nn.functional.linear(x.squeeze(1), weight.flatten(0, 1), bias.flatten()).unflatten(-1, bias.shape)
+        return _wide(x.squeeze(1), weight, bias)
+    if products.takes(x):
+        return products.batched(x.transpose(0, 1), weight, bias).transpose(0, 1)
     return torch.baddbmm(bias.unsqueeze(1), x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+
+
+def _wide(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x [N, in] given to every tower -> [N, T, out]: one product."""
+    flat, bias = weight.flatten(0, 1), None if bias is None else bias.flatten()
+    if products.takes(x):
+        y = products.batched(x.unsqueeze(0), flat.unsqueeze(0), None if bias is None else bias.unsqueeze(0)).squeeze(0)
+    else:
+        y = nn.functional.linear(x, flat, bias)
+    return y.unflatten(-1, weight.shape[:2])
 
 
 class TowerLinear(nn.Module):

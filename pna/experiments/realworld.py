@@ -97,10 +97,15 @@ class Figure6Trainer(Trainer):
 
     @torch.no_grad()
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
-        """The same for batches that lie on the device."""
-        edges = self.model.edge_dim > 0
-        batches = (graphs.batch(row, shape, edges) for row in rows)
-        parts = [self.lifted.map(theta, state, lambda network, b=batch: network(b)) for batch in batches]
+        """The same for batches that lie on the device; each replica has its own copy, as in training.
+
+        So the kernels that are compiled for training serve here too, however many replicas are left.
+        """
+
+        def predict(network: Callable[..., Tensor], index: Tensor) -> Tensor:
+            return network(graphs.batch(index, shape, edges=self.model.edge_dim > 0))
+
+        parts = [self.lifted.map(theta, state, predict, row.expand(len(theta), -1)) for row in rows]
         return torch.cat(parts, dim=1)[:, : len(graphs)]
 
 

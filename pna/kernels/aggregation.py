@@ -14,9 +14,10 @@ from torch import Tensor
 
 from pna.kernels.choice import on_its_device
 from pna.kernels.compile_time import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
-from pna.kernels.hubs import Hubs, limit
+from pna.kernels.hubs import NONE, Hubs, limit
 from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, rescan, scan, write
+from pna.neighbourhoods import target_of
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -47,12 +48,13 @@ def forward(
     """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F]."""
     given = source if source is not None else edge
     N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
+    T = limit(E) if target_of(ptr) is None else NONE
     if N * G * F == 0 or E == 0:
         out, *saved = allocate(given, N, E, names, save)
         return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
-    out, *saved = allocate(given, N, E, names, save, means=True)
+    out, *saved = allocate(given, N, E, names, save, T, means=True)
     saved = Saved(*saved)
-    C, T = G * F, limit(E)
+    C = G * F
     config = config or Config.of(C)
     tensors = [given if t is None else grouped(t) for t in (source, edge, target)]
     strides = [s for t in tensors for s in t.stride()[:2]]
@@ -100,14 +102,16 @@ def channel_means(given: Tensor) -> Tensor:
     return torch.mean(rows, 0, dtype=widened(given.dtype)).view(-1)
 
 
-def allocate(given: Tensor, N: int, E: int, names: str, save: bool, means: bool = False) -> tuple[Tensor, ...]:
+def allocate(
+    given: Tensor, N: int, E: int, names: str, save: bool, T: int | None = None, means: bool = False
+) -> tuple[Tensor, ...]:
     """The output [N, G, A, F] and the tensors of Saved, not yet written; but for the first of these if `means`."""
     G, F = given.shape[1:]
     C = G * F
     extremes = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     stats = number_of_stats(names) if save else 0
     dtype = widened(given.dtype)
-    T = limit(E)
+    T = limit(E) if T is None else T
     return (
         given.new_empty(N, G, names.count(" ") + 1, F),
         channel_means(given) if means and stats > 0 else given.new_empty(C if stats > 0 else 0, dtype=dtype),

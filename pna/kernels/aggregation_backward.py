@@ -23,9 +23,10 @@ from pna.kernels.aggregation import Saved
 from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
 from pna.kernels.compile_time import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
-from pna.kernels.hubs import chunk_of, chunk_owners, limit, sum_chunks
+from pna.kernels.hubs import NONE, chunk_of, chunk_owners, limit, sum_chunks
 from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
+from pna.neighbourhoods import target_of
 
 __all__ = ["backward"]
 
@@ -131,7 +132,7 @@ class _Backward:
         self.source, self.edge = grouped(source), grouped(edge)
         self.given = self.source if source is not None else self.edge
         self.N, self.E, (self.G, self.F) = ptr.shape[0] - 1, column.shape[0], self.given.shape[1:]
-        self.C, self.T = self.G * self.F, limit(self.E)
+        self.C, self.T = self.G * self.F, limit(self.E) if target_of(ptr) is None else NONE
         self.config = config or Config.of(self.C, backward=True)
         self.blocks = blocks(self.C, self.config.BC)
 

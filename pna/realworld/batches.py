@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pna.kernels import choice
 from pna.neighbourhoods import Neighbourhoods, Transpose
 from pna.realworld.data.datasets import Dataset
 from pna.realworld.data.graphs import Graphs
@@ -130,6 +131,8 @@ class Resident:
 
     def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> PaddedBatch:
         """The graphs of the list `index`, [B], NO_GRAPH for none; without edge features if the network has no use."""
+        if self.dtype == torch.float32 and self.transposed and choice.usable(self.source):
+            return self._drawn(index, shape, edges)
         g = index.clamp(min=0)
         at = self._places(g, index >= 0, shape)
         real = at.is_node[:-1].unsqueeze(1).to(self.dtype)
@@ -144,6 +147,23 @@ class Resident:
             norm=real * torch.rsqrt(at.nodes[at.graph[:-1]].clamp(min=1).to(self.dtype)).unsqueeze(1),
             y=self.y[g],
             valid=(index >= 0).to(self.dtype),
+        )
+
+    def _drawn(self, index: Tensor, shape: Shape, edges: bool) -> PaddedBatch:
+        """The same by kernels."""
+        from pna.realworld.batch_kernel import Sizes, drawn  # here, since it needs Triton
+
+        categories = self.data.node_categories, self.data.edge_categories
+        widths = [sum(c) or t.shape[1] for c, t in zip(categories, (self.x, self.edge), strict=True)]
+        data = (self.node_ptr, self.message_ptr, self.source, self.sender_ptr, self.receiver, self.place)
+        data += (self.x, self.edge, self.y, *(self._offsets[c] for c in categories))
+        made = drawn(index, data, Sizes(*shape, widths[0], widths[1] * edges, *map(len, categories)))
+        transpose = Transpose(made.sender_ptr, made.receiver, made.place)
+        return PaddedBatch(
+            x=made.x,
+            edge=made.edge if edges else None,
+            neighbourhoods=Neighbourhoods(made.ptr, made.source, None, transpose),
+            **{name: getattr(made, name) for name in ("graph_ptr", "nodes", "real", "count", "norm", "y", "valid")},
         )
 
     def _places(self, g: Tensor, valid: Tensor, shape: Shape) -> "_Places":
@@ -208,7 +228,10 @@ class Resident:
     @cached_property
     def _offsets(self) -> dict[tuple[int, ...], Tensor]:
         both = (self.data.node_categories, self.data.edge_categories)
-        return {c: torch.tensor([sum(c[:k]) for k in range(len(c))], device=self.source.device) for c in both}
+        return {
+            c: torch.tensor([sum(c[:k]) for k in range(len(c))], dtype=torch.long, device=self.source.device)
+            for c in both
+        }
 
     def _numbers(self, rows: Tensor, categories: tuple[int, ...]) -> Tensor:
         """Categories as zeros and ones, so that an embedding is a matrix product; numbers as they are."""

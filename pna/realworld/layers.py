@@ -16,6 +16,7 @@ from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
+from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
@@ -91,7 +92,7 @@ class TowersLayer(nn.Module):
         self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # of x_i, x_j and the embedded e_ij
         self.U = TowerLinear(towers, (1 + self.combined.width) * self.F, divisible("out", sizes[1], towers))
         self.norm = BatchNorm(sizes[1])
-        self.mix = nn.Linear(sizes[1], sizes[1])
+        self.mix = Linear(sizes[1], sizes[1])
         self.residual = sizes[0] == sizes[1]
         for layer in (self.M, self.U, self.mix):
             initialise(layer.weight, RELEASED, layer.bias)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
+from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.data.datasets import Dataset
 from pna.realworld.hyperparameters import TOWERS, Hyperparameters
@@ -41,7 +42,7 @@ class Network(nn.Module):
             pairs = list(itertools.pairwise([model.out, model.out // 2, model.out // 4, data.outputs]))
         else:
             pairs = [(size, data.outputs) for size in (sizes if self.head == "every layer" else sizes[-1:])]
-        self.readout = nn.ModuleList(nn.Linear(*pair) for pair in pairs)
+        self.readout = nn.ModuleList(Linear(*pair) for pair in pairs)
 
     def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
         """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
@@ -81,14 +82,14 @@ def _layer(
 def _edge_embedding(model: Hyperparameters, data: Dataset) -> nn.Linear | None:
     if model.edge_dim > 0 and model.layer not in OGB:  # there each layer has its own
         return embedding(data.edge_categories, data.edge_numbers, model.edge_dim)
-    return nn.Linear(1, model.hidden) if model.layer == "gatedgcn" else None  # every edge is 1 there
+    return Linear(1, model.hidden) if model.layer == "gatedgcn" else None  # every edge is 1 there
 
 
 def embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Linear:
     """A linear map of numbers, or a row for each category: standard normal or, of several features, Xavier-uniform."""
     if not categories:
-        return nn.Linear(numbers, features)
-    layer = nn.Linear(sum(categories), features, bias=False)
+        return Linear(numbers, features)
+    layer = Linear(sum(categories), features, bias=False)
     with torch.no_grad():
         for part in layer.weight.split(list(categories), dim=1):  # [features, categories]
             if len(categories) > 1:  # ogb's

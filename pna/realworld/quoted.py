@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate
+from pna.gather import aggregate, sent
 from pna.neighbourhoods import Neighbourhoods
+from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.layers import BatchNorm, dropout
 
@@ -46,7 +47,7 @@ class MLPLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.linear = nn.Linear(*sizes)
+        self.linear = Linear(*sizes)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; like the others here, without dropout."""
@@ -58,7 +59,7 @@ class GatedMLPLayer(MLPLayer):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__(sizes)
-        self.gate = nn.Linear(sizes[1], sizes[1]) if last else None
+        self.gate = Linear(sizes[1], sizes[1]) if last else None
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]."""
@@ -71,7 +72,7 @@ class GCNLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.linear, self.norm = nn.Linear(*sizes), BatchNorm(sizes[1])
+        self.linear, self.norm = Linear(*sizes), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
@@ -84,7 +85,7 @@ class GraphSageLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.linear, self.norm = nn.Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
+        self.linear, self.norm = Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
@@ -99,7 +100,7 @@ class GINLayer(nn.Module):
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
         self.eps = nn.Parameter(torch.zeros(1))
-        self.first, self.second = nn.Linear(*sizes), nn.Linear(sizes[1], sizes[1])
+        self.first, self.second = Linear(*sizes), Linear(sizes[1], sizes[1])
         self.inner, self.norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
@@ -118,7 +119,7 @@ class GATLayer(nn.Module):
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
         self.heads = 1 if last else HEADS
-        self.linear, self.norm = nn.Linear(*sizes, bias=False), BatchNorm(sizes[1])
+        self.linear, self.norm = Linear(*sizes, bias=False), BatchNorm(sizes[1])
         width = sizes[1] // self.heads
         self.a = nn.Parameter(torch.empty(2, self.heads, width))  # for the sender and for the receiver
         nn.init.uniform_(self.a, -1 / math.sqrt(2 * width), 1 / math.sqrt(2 * width))
@@ -141,10 +142,10 @@ class MoNetLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.pseudo = nn.Linear(2, 2)
+        self.pseudo = Linear(2, 2)
         self.mu = nn.Parameter(torch.empty(KERNELS, 2).normal_(0, 0.1))
         self.inverse_sigma = nn.Parameter(torch.ones(KERNELS, 2))
-        self.linear = nn.Linear(sizes[0], KERNELS * sizes[1], bias=False)
+        self.linear = Linear(sizes[0], KERNELS * sizes[1], bias=False)
         nn.init.xavier_normal_(self.linear.weight, gain=math.sqrt(2))
         self.bias, self.norm = nn.Parameter(torch.zeros(sizes[1])), BatchNorm(sizes[1])
 
@@ -182,7 +183,7 @@ class GatedGCNLayer(nn.Module):
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
         self.edges = edges
-        self.A, self.B, self.C, self.D, self.E = (nn.Linear(*sizes) for _ in range(5))
+        self.A, self.B, self.C, self.D, self.E = (Linear(*sizes) for _ in range(5))
         self.norm, self.edge_norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
 
     def forward(
@@ -229,7 +230,7 @@ class OGBGCNLayer(nn.Module):
     def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
         super().__init__()
         self.last, self.bonds, self.p = last, bonds, p
-        self.linear, self.root = nn.Linear(*sizes), nn.Parameter(torch.randn(1, sizes[1]))
+        self.linear, self.root = Linear(*sizes), nn.Parameter(torch.randn(1, sizes[1]))
         self.norm = BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
@@ -248,7 +249,7 @@ class OGBGINLayer(nn.Module):
         super().__init__()
         self.last, self.bonds, self.p = last, bonds, p
         self.eps, wide = nn.Parameter(torch.zeros(1)), 2 * sizes[0]
-        self.first, self.second = nn.Linear(sizes[0], wide), nn.Linear(wide, sizes[1])
+        self.first, self.second = Linear(sizes[0], wide), Linear(wide, sizes[1])
         self.inner, self.norm = BatchNorm(wide), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
@@ -266,18 +267,6 @@ OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLaye
 def _ogb(layer: OGBGCNLayer | OGBGINLayer, y: Tensor, noise: Tensor | None) -> Tensor:
     """The end of a layer of ogb's: ReLU, but not after the last, and dropout."""
     return dropout(y if layer.last else functional.relu(y), layer.p, noise)
-
-
-def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
-    """What the sender of every message has, [V, ...] -> [E, ...].
-
-    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
-    """
-    if graph.transpose is None:
-        return x[graph.source]
-    by_sender = segments.spread(x.flatten(1), graph.transpose.ptr, graph.num_edges)
-    place = graph.transpose.place.unsqueeze(1).expand_as(by_sender)
-    return torch.zeros_like(by_sender).scatter(0, place, by_sender).unflatten(1, x.shape[1:])
 
 
 def _finish(

@@ -7,6 +7,7 @@ is finished, by patience, by its learning rate or because its loss is no longer 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,7 @@ class Trainer(ABC):
 
     def __init__(self, network: nn.Module, settings: Settings) -> None:
         self.lifted, self.settings = Lifted(network), settings
+        self._copy_back = _nothing
 
     @abstractmethod
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
@@ -48,20 +50,26 @@ class Trainer(ABC):
     def steps(self, replicas: Replicas) -> Iterator[Tensor | None]:
         """The same in smaller steps, so that a long epoch can be stopped within: None until the epoch is whole.
 
-        The caller may stop at any of them and go on later from the same `replicas`.
+        The caller may stop at any of them and go on later from the same `replicas`, which `settle` brings up to date.
         """
         index = self.running(replicas)
         while len(index):
             working = replicas if len(index) == len(replicas) else replicas.rows(index)
             step, remaining = self.stepper(working), index
+            self._copy_back = _nothing if working is replicas else partial(replicas.put, index, working)
             while len(remaining) == len(index):
                 whole = step()
-                if working is not replicas:
-                    replicas.put(index, working)
+                if whole:
+                    self.settle()
                 yield index if whole else None
                 if whole:
                     remaining = self.running(replicas)
             index = remaining
+
+    def settle(self) -> None:
+        """Brings `replicas` up to date within an epoch: where some train on alone, they are copied back only with
+        whole epochs, since on a GPU that takes a good part of a step."""
+        self._copy_back()
 
     def running(self, replicas: Replicas) -> Tensor:
         """The replicas that are not finished."""
@@ -108,3 +116,7 @@ class Trainer(ABC):
             kept = getattr(r, {"validation": "best"}.get(name, f"best_{name}"))
             now = getattr(r, name)
             torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept, out=kept)
+
+
+def _nothing() -> None:
+    """For replicas that are trained where they are."""

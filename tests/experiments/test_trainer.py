@@ -192,3 +192,17 @@ def test_a_training_loss_that_is_not_finite_ends_a_replica_even_with_d13(small):
     take_part(trainer, replicas)
     assert replicas.epoch.tolist() == [3, 1]
     assert replicas.diverged.tolist() == [False, True]
+
+
+def test_replicas_that_train_on_are_copied_back_with_every_epoch_and_when_asked(small, monkeypatch):
+    """On a GPU a copy takes a good part of a step."""
+    trainer, replicas = small.trainer(MODEL, epochs=6, patience=2), small.replicas(MODEL, [0, 1])
+    replicas.learning_rate[1] = ASCENT
+    copied, put = [], type(replicas).put
+    monkeypatch.setattr(type(replicas), "put", lambda *given: (copied.append(1), put(*given)))
+    for index in trainer.steps(replicas):
+        if index is None and replicas.epoch.tolist() == [4, 3] and replicas.position[0] == 0:
+            trainer.settle()  # within the fifth epoch
+            assert replicas.position.tolist() == [1, 0]
+    assert len(copied) == 1 + 3  # and after epochs 4 to 6
+    assert replicas.epoch.tolist() == [6, 3]

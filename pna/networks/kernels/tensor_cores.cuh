@@ -12,7 +12,7 @@ INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4],
         "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
 }
 
-INLINE float inverse(float a) {  // of a number from 1 to 1e35: __fdividef would also take care of others
+INLINE float inverse(float a) {  // of a number from 1e-35 to 1e35: __fdividef would also take care of others
   float b;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   return b;
@@ -28,6 +28,14 @@ INLINE float square_root(float a) {  // of a number that is not tiny
 INLINE float exponential(float a) {
   float b;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a * 1.4426950408889634f));
+  return b;
+}
+
+// Off by some 1e-7 of itself for each unit of its exponent to base 2.
+INLINE float power(float a, float exponent) {  // of a positive number
+  float b;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(exponent * b));
   return b;
 }
 

@@ -28,6 +28,7 @@ static float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 static float inverse(float a) { return 1 / a; }
 static float square_root(float a) { return sqrtf(a); }
 static float exponential(float a) { return expf(a); }
+static float power(float a, float exponent) { return powf(a, exponent); }
 static float rsqrtf(float a) { return 1 / sqrtf(a); }
 static float __fdividef(float a, float b) { return a / b; }
 static int __float_as_int(float a) { int b; memcpy(&b, &a, 4); return b; }
@@ -86,6 +87,7 @@ static int __syncthreads_or(int mine) {
   return any;
 }
 static void atomicMax(int *place, int a) { *place = a > *place ? a : *place; }
+static void atomicAdd(float *place, float a) { *place += a; }
 static void __syncwarp() {}
 static void prefetch(const float *) {}
 static unsigned ask(const unsigned *place) { return *place; }

@@ -207,22 +207,24 @@ class Shape(NamedTuple):
         """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
         names = self.model.names
         order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
-        others = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names)
-        coefficients = others + len({"std", "max", "min"} & set(names)) + max(0, order - 1)
-        coefficients += 2 * len({"softmax", "softmin"} & set(names))
-        return max(8, len(names) + coefficients) + 3 | 1
+        others, extremes = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names), {"max", "min"} & set(names)
+        softs = {"softmax", "softmin"} & set(names)
+        count = len(names) + others + ("std" in names) + len(extremes) + 2 * len(softs) + max(0, order - 2)
+        count += order > 0 and "mean" not in names
+        late = 2 * (count > 8 and order > 0 and not extremes | softs)  # over others
+        return max(8, count - late) + 3 | 1
 
     def bytes(self, name: str) -> int:
         """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
 
         Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
-        Of GIN what it knows of columns, and a number for each thread. Of convergence one for each graph.
+        Of GIN what it knows of columns, and two numbers for each thread. Of convergence one for each graph.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
         convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
         tile = rows * (5 * H if forward else self.model.scalers + self.planes * H)
         gru = 6 * H + (6 if forward else 12) * H * H
-        columns = (self.model.kind == "gin") * (6 * H + 2 * rows)
+        columns = (self.model.kind == "gin") * (8 * H + 4 * rows)
         more = (self.until is not None) * rows if forward else 4 * self.messages
         return 4 * (convolution + tile + self.gru * gru + columns + more)
 
@@ -233,7 +235,7 @@ class Shape(NamedTuple):
         values |= {
             "GCN": int(kind == "gcn"),
             "GAT": (kind == "gat") * (1 + mispaired),
-            "GIN": (kind == "gin") * (1 + positions),
+            "GIN": (kind == "gin") * (1 + (positions and self.N == self.H)),
             "F": F,
             "A": len(names),
             "S": scalers,
@@ -332,7 +334,8 @@ SOURCES = {
 def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     x, node, delta = arguments[0], arguments[3], arguments[6]
     needed, (_, room) = shape.bytes(name), shared_memory(x.device)
-    resident = max(1, min(2, room // (needed + 1024)))  # blocks that a multiprocessor shall hold, each with 1 KB more
+    most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # so many have enough registers
+    resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor shall hold; 1 KB is its own
     kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
     kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
 
@@ -370,16 +373,14 @@ class _AllLayers(Function):
         weights, tensors = weights[:5], weights[5:]
         shape, H, R, T = ctx.shape, ctx.shape.H, len(delta), len(node) // 64  # parts, of 64 rows each
         sizes = [R * T * shape.convolutions * sum(shape.sizes), R * T * shape.gru * (6 * H * H + 6 * H)]
+        sizes += [R * shape.split * shape.convolutions * 2 * H]  # GIN's norms: bias and weight
         sums = (x.new_zeros if shape.split else x.new_empty)(sum(sizes))
         parts, between = shape.parts(x, R, node), x.new_empty(shape.split * 2, R, len(node), H)
         given = (x, grad.contiguous(), states, node, lists, rows, delta, *weights)
         given += (routes, depths, norm.contiguous(), found, parts, between, *sums.split(sizes))
         for step in reversed(range(shape.launches)):
             _launch("backward", shape, *given, len(x), shape.layers, len(rows), shape.N, step)
-        of_norm = None
-        if shape.split:  # its bias and weight
-            own, shared = parts.sum(2).tensor_split([shape.convolutions - 1])
-            of_norm = torch.cat([own, shared.sum(0, keepdim=True)]).transpose(0, 1)
+        of_norm = given[-1].view(R, shape.convolutions, 2, H) if shape.split else None
         gradients = taken_back(shape.weights, tensors, sums, T)
         return None, *gradients, None, of_norm, *(None,) * 7  # x, δ, the graph and the shape are data
 

@@ -67,7 +67,7 @@ INLINE Rows attended(const float *p, const float *q, const float *stats, const N
 #pragma unroll
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < nodes.degree[i]; k++) {
-      Message m = message_of(nodes.list[i][k]);
+      Message m = message_of(nodes.words[nodes.start[i] + k]);
       float h[F];
       float weight = weight_of(sum_of(q, m, stride), stats, OVER_SENT ? m.other : warp_row() + 8 * i, stride);
       get_n<F>(h, p + m.other * stride + F * thread_t());

@@ -56,7 +56,7 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     sent[i] = routes.sent + nodes.start[i];
-    segments[i] = OVER_SENT ? sent[i] : nodes.list[i];
+    segments[i] = OVER_SENT ? sent[i] : nodes.words + nodes.start[i];
     put_scalars(tile + D_Y, i, dot(g.v + F * i, out.v + F * i), 0.0f, STRIDE);
   }
   __syncthreads();
@@ -112,8 +112,8 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
 // GIN's, above the sums over all nodes: from the gradient of z, before ReLU, to that of n.
 INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *tile, const float *mix, float *norm,
                       float *part, float *between, const Nodes &nodes, Batch b, Sums &sums, float *to) {
-  Rows standard = standardised(a, norm, nodes, b), d_n = zeros(), product_of;
-  put(tile + Y, normalised(standard, norm, nodes, b), STRIDE);
+  Rows standard = standardised(a, norm + NEXT, nodes), d_n = zeros(), product_of;
+  put(tile + Y, normalised(standard, norm, nodes), STRIDE);
   product(d_n, split(d_z), mix);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) product_of.v[i] = d_n.v[i] * standard.v[i];
@@ -124,27 +124,27 @@ INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *t
   __syncthreads();
   sum_dense(sums, tile);
   if (role() == 3) put_dense<ONE_N, false>(sums.dense, to, to + HH + 2 * H);
-#pragma unroll
-  for (int k = 0; k < 2; k++) {
-    const float *plane = tile + (k == 0 ? P : Q);
-    float sum = column_sum(norm, tile_nodes(b, blockIdx.x), [=](int row, int c) { return plane[row * STRIDE + c]; });
-    if (threadIdx.x < H) part[k * H + threadIdx.x] = sum;
-  }
+  column_sums(
+      norm, tile_nodes(b, blockIdx.x),
+      [=](int k, int c) { return Pair{tile[k * STRIDE + P + c], tile[k * STRIDE + Q + c]}; },
+      [=](int c, Pair sum) { part[c] = sum.x, part[H + c] = sum.y; });
 }
 
-// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed.
+// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed. With M of t = M x, which
+// is symmetric, and s = M d_a these are s W₁ and, of W₁, sᵀ x: one sum over neighbours.
 INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
-                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, Sums &sums,
-                      float *to) {
-#pragma unroll
-  for (int k = 0; k < 2; k++) {
-    float sum = column_sum(norm, gridDim.x, [=](int tile, int c) { return parts[(2 * tile + k) * H + c]; }) / b.V;
-    if (threadIdx.x < H) norm[(k == 0 ? TOTAL : PRODUCT) + threadIdx.x] = sum;
-  }
+                      const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, float *to,
+                      float *of_norm) {
+  column_sums(
+      norm, gridDim.x, [=](int k, int c) { return Pair{parts[2 * k * H + c], parts[(2 * k + 1) * H + c]}; },
+      [=](int c, Pair sum) {
+        norm[TOTAL + c] = sum.x / b.V, norm[PRODUCT + c] = sum.y / b.V;
+        if (blockIdx.x == 0) put_sum(of_norm + c, sum.x), put_sum(of_norm + H + c, sum.y);
+      });
   __syncthreads();
-  Rows standard = standardised(a, norm, nodes, b), total = of_columns(norm + TOTAL, nodes, b);
-  Rows products = of_columns(norm + PRODUCT, nodes, b), scale = of_columns(norm + SCALE, nodes, b);
-  Rows inverses = of_columns(norm + INVERSE, nodes, b), d_a, d_t = zeros(), of_own;
+  Rows standard = standardised(a, norm, nodes), total = of_columns(norm + TOTAL, nodes);
+  Rows products = of_columns(norm + PRODUCT, nodes), scale = of_columns(norm + SCALE, nodes);
+  Rows inverses = of_columns(norm + INVERSE, nodes), d_a, d_t = zeros(), of_own;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) {
     float d = scale.v[i] * inverses.v[i] * (d_n.v[i] - total.v[i] - standard.v[i] * products.v[i]);
@@ -153,19 +153,25 @@ INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &gi
   product(d_t, split(d_a), T);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) of_own.v[i] = d_t.v[i] * given.v[i];
-  put(tile + D_Y, d_a, STRIDE);
-  put(tile + Q, of_own, STRIDE);
-  put(tile + X, neighbour_sum<STRIDE>(given, tile + P, nodes, biases[0]), STRIDE);
-  Rows d_x = neighbour_sum<STRIDE>(d_t, tile + Z, nodes, biases[0]);
-#pragma unroll
-  for (int i = 0; i < 2 * F; i++) down.v[i] += d_x.v[i];
-  if (role() == 3) {
-    sum_dense_of<ONE_N, false>(sums.dense, tile, D_Y, X);
-    put_dense<ONE_N, false>(sums.dense, to + HH + 3 * H, to + HH + H);
-    clear(sums.dense);
-    sum_bias(sums.dense, tile, Q);
-    put_bias(to + HH, sums.dense);
-    clear(sums.dense);
+  put(tile + Q, given, STRIDE);
+  put(tile + Z, of_own, STRIDE);
+  Rows s = neighbour_sum<STRIDE>(d_a, tile + D_Y, nodes, biases[0]);
+  put(tile + P, s, STRIDE);
+  product(down, split(s), T);
+  sync_half();
+#pragma unroll 1
+  for (int k = role(); k < COLUMNS + 2; k += 4) {  // eight columns of W₁'s, or b₁'s or that of 1 + ε
+    const float *left = tile + (k < COLUMNS ? P : k == COLUMNS ? D_Y : Z), *right = tile + Q + 8 * k;
+    float c[DENSE_M][4];
+    clear(c);
+    outer<DENSE_M, 1>(
+        c, [=](int row, int j) { return left[row * STRIDE + 8 * j + thread_g()]; },
+        [=](int row, int) { return k < COLUMNS ? right[row * STRIDE + thread_g()] : 1.0f; });
+    each<DENSE_M, 1>(c, [=](int row, int column, float value) {
+      if (row >= H) return;
+      if (k >= COLUMNS && column == 0) put_sum(to + HH + (k == COLUMNS ? H : 0) + row, value);
+      else if (8 * k + column < H) put_sum(to + HH + 3 * H + row * H + 8 * k + column, value);
+    });
   }
   __syncthreads();
 }
@@ -175,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
     const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes, const int *depths,
     const float *norm_weights, float *statistics, float *parts, float *between, float *grad_convolutions,
-    float *grad_gru, int V, int layers, int messages, int N, int step) {
+    float *grad_gru, float *grad_norm, int V, int layers, int messages, int N, int step) {
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
   float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
@@ -185,6 +191,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     load_transposed(back, gru_weights + r * 6 * HH, 6);
     load(of_gru, gru_bias + r * 6 * H, 6 * H);
   }
+  if (SPLIT && step > 0) prefetch_kept(states, step - 1);
   Nodes nodes = nodes_of(node, lists, words);
   const Layers own = layers_of(depths + (size_t)r * V, nodes.node, layers);
   float factors[S][2];
@@ -195,8 +202,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
+  if (GIN && threadIdx.x < 2 * H) {  // of the layer that this launch ends, and of the next one
+    const int layer = step - threadIdx.x / H, c = threadIdx.x % H;
+    const float *of_layer = statistics + ((size_t)r * layers + layer) * 2 * H;
+    if (0 <= layer && layer < layers) know(norm + threadIdx.x / H * NEXT, c, of_layer[c], of_layer[H + c]);
+  }
   grad_out += (size_t)r * V * OUTPUTS * H + F * thread_t();
-  Rows grad = EVERY ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
+  Rows grad = EVERY || SPLIT && step < layers ? zeros() : of_nodes(grad_out, nodes.node, H, 0);
   Sums sums;
   clear(sums.dense);
   clear(sums.combined);
@@ -205,8 +217,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
   const int start = SPLIT && step < layers ? step : own.block - 1;  // a launch ends this layer, and begins the next one
   for (int layer = start; layer >= 0; layer--) {
+    const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
     if (layer == start || layer < CONVOLUTIONS - 1) {
-      const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
       __syncthreads();
       if (GIN) load_transposed(T, tower_weights + k * HH, 1);
       else load(T, GAT ? mix_weights + k * HH : tower_weights + k * TOWERS, GAT ? HH : TOWERS);
@@ -224,11 +236,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     }
     const size_t at = ((size_t)layer * gridDim.y + r) * gridDim.x * 2 * H;
     float *to = convolution_of(grad_convolutions, layer);
-    if (GIN) statistics_of(norm, statistics + ((size_t)r * layers + layer) * 2 * H, nullptr, {V, N});
     if (GIN && layer == step) {
       grad = get(between + kept_at(0, 0));
       gin_below(grad, get(between + kept_at(0, 1)), get(states + kept_at(layer, 1)), given, tile, T, bias, norm,
-                parts + at, nodes, {V, N}, sums, to);
+                parts + at, nodes, {V, N}, to, grad_norm + k * 2 * H);
       continue;
     }
     Rows ended = zeros();  // the gradients of nodes that this layer left as they were

@@ -30,7 +30,7 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
   if (STD >= 0) combine(sums, all.deviation, T, STD);
 #pragma unroll
   for (int n = 3; n <= ORDER; n++)
-    if (moment(n) >= 0) combine(sums, moment_of(all, n), T, moment(n));
+    if (moment(n) >= 0) combine(sums, root(all, n).value, T, moment(n));
   if (MAX >= 0) combine(sums, shifted(all.top, SWAP ? own_p : own_q, of_M, nodes), T, MAX);
   if (MIN >= 0) combine(sums, shifted(all.low, SWAP ? own_p : own_q, of_M, nodes), T, MIN);
 #pragma unroll
@@ -51,7 +51,7 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
   Routes all = routes_of(routes, V, messages);
   const unsigned *segments[2];
 #pragma unroll
-  for (int i = 0; i < 2; i++) segments[i] = OVER_SENT ? all.sent + nodes.start[i] : nodes.list[i];
+  for (int i = 0; i < 2; i++) segments[i] = (OVER_SENT ? all.sent : nodes.words) + nodes.start[i];
   put_heads(h, p, p + H, a, STRIDE);
   __syncthreads();
   put_statistics(p + H, stats, segments, nodes, STRIDE);
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
-  int *moved = (int *)(norm + GIN * (SCRATCH + THREADS));  // of each graph, in a layer
+  int *moved = (int *)(norm + GIN * (SCRATCH + 2 * THREADS));  // of each graph, in a layer
   if (UNTIL && threadIdx.x < ROWS) moved[threadIdx.x] = 0;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       if (SPLIT) y = get(states + kept_at(layer, 1));
       statistics_of(norm, statistics + (SPLIT ? (size_t)r * layers + layer : k) * 2 * H, SPLIT ? parts + at : nullptr,
                     {V, N});
-      product(z, split(normalised(standardised(y, norm, nodes, {V, N}), norm, nodes, {V, N})), mix);
+      product(z, split(normalised(standardised(y, norm, nodes), norm, nodes)), mix);
     } else {
       y = updated(given, p, nodes, factors, T, biases);
       product(z, split(y), mix);

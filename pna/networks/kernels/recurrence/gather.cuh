@@ -1,30 +1,49 @@
 // Neighbourhoods: what nodes of a tile gather from each other (section 2.1, equations 1 to 4 and 10), and the scalers.
 
-struct Nodes {  // the thread's two: which they are, or -1; their degrees; their neighbours' rows, four in a word
+struct Nodes {  // the thread's two: which they are, or -1; where their lists of words begin; their degrees
   int node[2], start[2], degree[2];
-  const unsigned *list[2];
+  const unsigned *words;
 };
 
 INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) {
   Nodes nodes;
+  nodes.words = words;
 #pragma unroll
   for (int i = 0; i < 2; i++) {
     int row = blockIdx.x * ROWS + warp_row() + 8 * i;
     nodes.node[i] = node[row];
     nodes.start[i] = lists[2 * row];
-    nodes.list[i] = words + nodes.start[i];
     nodes.degree[i] = lists[2 * row + 1];
   }
   return nodes;
 }
 
+// The neighbours' rows, four in a word, read one after the other. Behind the last list there is one word more.
+struct List {
+  const unsigned *words;
+  unsigned place;  // in bytes, as all places here are: 32 bits and no shift make an address
+
+  __device__ __forceinline__ unsigned next() { return *(const unsigned *)((const char *)words + (place += 4)); }
+};
+
+INLINE List list_of(const Nodes &nodes, int i) { return {nodes.words, 4u * nodes.start[i]}; }
+
 INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
+
+// The thread's tower of a neighbour's row, at_row of it.
+INLINE const float *tower_of(const float *base, unsigned four, int n, int stride) {
+  const bool turned = TURNED && stride == PNA_PLANES * H;
+  unsigned place = neighbour(four, n) * (4 * stride) + 4 * F * thread_t();
+  return (const float *)((const char *)base + (turned ? place ^ (neighbour(four, n) & 3) * (4 * F) : place));
+}
 
 struct Words {  // the first of each list, asked for long before they are needed
   unsigned first[2];
 };
 
-INLINE Words first_words(const Nodes &nodes) { return {{ask(nodes.list[0]), ask(nodes.list[1])}}; }
+INLINE Words first_words(const Nodes &nodes) {
+  return {{ask(nodes.words + nodes.start[0]), ask(nodes.words + nodes.start[1])}};
+}
 
 struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
   Rows mean, deviation, top, low, tops, lows;
@@ -35,24 +54,32 @@ struct Gathered {  // of the senders' parts of the messages, without the receive
 // E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact, but for
 // D12, which rounds μ itself.
 template <int STRIDE>
-INLINE void gather_powers(Gathered &all, int i, const float *p, const unsigned *list, int degree,
-                          const float (&first)[F], const float (&away)[F], const float (&inverse_unit)[F]) {
+INLINE void gather_powers(Gathered &all, int i, const float *p, List list, int degree, unsigned word,
+                          float share, const float (&first)[F], const float (&away)[F],
+                          const float (&inverse_unit)[F]) {
   float sums[POWERS][F] = {};
-  for (int k = 0; k < degree; k++) {
-    float m[F];
-    get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
+#pragma unroll 1
+  for (int k = 0; k < degree; k += 2) {
+    unsigned two = word;
+    word = k & 2 ? list.next() : word >> 16;
+    float m[2][F];
 #pragma unroll
-    for (int c = 0; c < F; c++) {
-      float mean = first[c] + away[c], deviation = PNA_ROUNDED ? m[c] - mean : m[c] - first[c] - away[c];
-      float u = deviation * inverse_unit[c], power = u;
+    for (int n = 0; n < 2; n++) get_n<F>(m[n], tower_of(p, two, n, STRIDE));
+    const float second = k + 1 < degree ? 1.0f : 0.0f;
 #pragma unroll
-      for (int n = 0; n < POWERS; n++) sums[n][c] += power *= u;
+    for (int c = 0; c < 2 * F; c++) {
+      const int f = c % F;
+      float mean = first[f] + away[f], to_first = m[c / F][f] - first[f];
+      float deviation = PNA_ROUNDED ? m[c / F][f] - mean : to_first - away[f];
+      float u = deviation * inverse_unit[f] * (c < F ? 1.0f : second), power = u;
+#pragma unroll
+      for (int n = 0; n < POWERS; n++) sums[n][f] += power * u, power *= u;
     }
   }
 #pragma unroll
   for (int n = 0; n < POWERS; n++)
 #pragma unroll
-    for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] / fmaxf(degree, 1);
+    for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] * share;
 }
 
 // Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), and with the opposite sign in the exponents softmin; no exponent is
@@ -66,7 +93,7 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   for (int pass = 0; pass < 2; pass++)
     for (int k = 0; k < degree; k++) {
       float m[F];
-      get_n<F>(m, p + at_row(neighbour(list[k >> 2], k & 3), STRIDE));
+      get_n<F>(m, tower_of(p, list[k >> 2], k & 3, STRIDE));
 #pragma unroll
       for (int c = 0; c < 2 * F; c++) {
         const int n = c / F, f = c % F;
@@ -91,22 +118,23 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
 // Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
 // neighbour to the end of the word: only sums and counts would notice.
 template <bool COUNTS, int STRIDE>
-INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, const unsigned *list, int degree,
-                        unsigned word) {
+INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, List list, int degree,
+                        const unsigned first_word) {
+  unsigned word = first_word;
   float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
-  if (OTHERS && degree > 0) get_n<F>(first, p + at_row(neighbour(word, 0), STRIDE));
+  const List from_its_start = list;
+  if (OTHERS && degree > 0) get_n<F>(first, tower_of(p, word, 0, STRIDE));
 #pragma unroll 1
   for (int k = 0; k < degree; k += 2) {
-    unsigned two = word >> 8 * (k & 2);
-    word = list[(k + 2) >> 2];  // of the next two; behind the last list there is one more
+    unsigned two = word;
+    word = k & 2 ? list.next() : word >> 16;
     float m[2][F], e[2][F];
 #pragma unroll
     for (int n = 0; n < 2; n++) {
-      int j = at_row(neighbour(two, n), STRIDE);
-      if (OTHERS || !SWAP) get_n<F>(m[n], p + j);
-      if (EXTREMES && SWAP) get_n<F>(e[n], q + j);
+      if (OTHERS || !SWAP) get_n<F>(m[n], tower_of(p, two, n, STRIDE));
+      if (EXTREMES && SWAP) get_n<F>(e[n], tower_of(q, two, n, STRIDE));
     }
     const float second = k + 1 < degree ? 1.0f : 0.0f;  // of a condition the compiler makes two ways through the loop
 #pragma unroll
@@ -146,11 +174,11 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, co
     all.lows.v[F * i + c] = lows[c];
     if (ORDER > 0) {
       all.unit.v[F * i + c] = fmaxf(far[c], 1.0f);
-      inverse_unit[c] = 1.0f / fmaxf(far[c], 1.0f);
+      inverse_unit[c] = inverse(fmaxf(far[c], 1.0f));
     }
   }
-  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, list, degree, first, away, inverse_unit);
-  if (SOFT) gather_soft<STRIDE>(all, i, p, list, degree);
+  if (ORDER > 0) gather_powers<STRIDE>(all, i, p, from_its_start, degree, first_word, share, first, away, inverse_unit);
+  if (SOFT) gather_soft<STRIDE>(all, i, p, list.words + from_its_start.place / 4, degree);
 }
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.
@@ -159,26 +187,30 @@ INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const
   Gathered all;
 #pragma unroll
   for (int i = 0; i < 2; i++)
-    gather_node<COUNTS, STRIDE>(all, i, p, q, nodes.list[i], nodes.degree[i], words.first[i]);
+    gather_node<COUNTS, STRIDE>(all, i, p, q, list_of(nodes, i), nodes.degree[i], words.first[i]);
   __syncwarp();
   return all;
 }
 
-// Equation 4: M_n = sign(e) s (|e| + ε / s^n)^exponent with e = E[u^n]; 0 at e = 0. Exponent 1/n, or of its derivative.
-INLINE Rows root(const Gathered &all, int n, float exponent, bool signed_unit) {
-  Rows rows;
+struct Root {  // of a moment
+  Rows value, steepness;
+};
+
+// Equation 4: M_n = sign(e) s r, r = (|e| + ε / s^n)^(1/n), e = E[u^n]; 0 at e = 0. Its steepness is r^(1 - n).
+INLINE Root root(const Gathered &all, int n) {
+  Root root;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) {
-    float e = all.powers[n - 2].v[i], s = all.unit.v[i], ratio = EPS;
+    float e = all.powers[n - 2].v[i], s = all.unit.v[i], inverse_unit = inverse(s), sum = EPS;
 #pragma unroll
-    for (int k = 0; k < n; k++) ratio /= s;
-    float value = expf(exponent * logf(fabsf(e) + ratio));
-    rows.v[i] = e == 0 ? 0.0f : signed_unit ? copysignf(s * value, e) : value;
+    for (int k = 0; k < n; k++) sum *= inverse_unit;
+    sum += fabsf(e);
+    float r = power(sum, 1.0f / n);
+    root.value.v[i] = e == 0 ? 0.0f : copysignf(s * r, e);
+    root.steepness.v[i] = e == 0 ? 0.0f : r * inverse(sum);
   }
-  return rows;
+  return root;
 }
-
-INLINE Rows moment_of(const Gathered &all, int n) { return root(all, n, 1.0f / n, true); }
 
 // The factors S(d, 1) and S(d, -1) of equation 6; 1 for the identity.
 INLINE void scaler_factors(float (&factors)[S][2], const Nodes &nodes, float delta) {
@@ -216,6 +248,7 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
 // gradient. n a goes to `plane`.
 template <int STRIDE>
 INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float own = 1.0f) {
+  Words words = first_words(nodes);
   float norms[2], owns[2] = {own, own};
 #pragma unroll
   for (int i = 0; i < 2; i++) norms[i] = GIN ? 1.0f : rsqrtf(nodes.degree[i] + 1.0f);
@@ -224,13 +257,22 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
   total = scaled(total, owns);
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < 2; i++)
-    for (int k = 0; k < nodes.degree[i]; k++) {
-      float m[F];
-      get_n<F>(m, plane + at_row(neighbour(nodes.list[i][k >> 2], k & 3), STRIDE));
+  for (int i = 0; i < 2; i++) {
+    List list = list_of(nodes, i);
+    unsigned word = words.first[i];
+#pragma unroll 1
+    for (int left = nodes.degree[i]; left > 0; left -= 4) {
+      unsigned four = word;
+      word = list.next();
 #pragma unroll
-      for (int c = 0; c < F; c++) total.v[F * i + c] += m[c];
+      for (int n = 0; n < 4; n++) {
+        float m[F], counted = n == 0 || n < left ? 1.0f : 0.0f;  // of a condition the compiler makes branches
+        get_n<F>(m, tower_of(plane, four, n, STRIDE));
+#pragma unroll
+        for (int c = 0; c < F; c++) total.v[F * i + c] += counted * m[c];
+      }
     }
+  }
   __syncwarp();
   return scaled(total, norms);
 }

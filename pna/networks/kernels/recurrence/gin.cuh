@@ -2,100 +2,114 @@
 //
 // In training the mean and variance are those of all nodes of the batch, which no block knows: a launch ends where each
 // block has written its part of these sums, and the next one begins by adding the parts up (SPLIT). What is normalised
-// together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph.
+// together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph (POSITIONAL).
 
 constexpr int THREADS = 32 * WARPS, SLICES = THREADS / H;
+constexpr bool POSITIONAL = PNA_GIN == 2;
 
 struct Batch {  // of V nodes, in graphs of N
   int V, N;
 };
-
-INLINE bool positional(Batch b) { return PNA_GIN == 2 && b.N == H; }
 
 INLINE int tile_nodes(Batch b, int tile) {
   int full = ROWS / b.N * b.N, left = b.V - tile * full;
   return left < full ? left : full;
 }
 
-// What a layer's normalisation knows of each column, [H] each; behind it room for the threads' sums.
-constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, SCRATCH = 6 * H;
+// What a layer's normalisation knows of each column, [H] each; MU and INVERSE of the NEXT layer, that below; behind it
+// room for the threads' sums.
+constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, NEXT = 6 * H;
+constexpr int SCRATCH = NEXT + 2 * H;
 
-// The sum of of(k, column) over k < count, for the thread's column, threadIdx.x % H.
-template <class Of>
-INLINE float column_sum(float *norm, int count, Of of) {
+INLINE void know(float *norm, int c, float mean, float variance) {
+  norm[MU + c] = mean, norm[INVERSE + c] = rsqrtf(variance + 1e-5f);
+}
+
+// Sums the pairs of(k, column) over k < count, and calls put(column, sums) for each column, by one thread.
+template <class Of, class Put>
+INLINE void column_sums(float *norm, int count, Of of, Put put) {
   const int column = threadIdx.x % H, slice = threadIdx.x / H;
-  float sum = 0.0f, *scratch = norm + SCRATCH;
+  Pair sum = {0.0f, 0.0f}, *scratch = (Pair *)(norm + SCRATCH);
   if (slice < SLICES)
-    for (int k = slice; k < count; k += SLICES) sum += of(k, column);
-  __syncthreads();
+    for (int k = slice; k < count; k += SLICES) {
+      Pair more = of(k, column);
+      sum.x += more.x, sum.y += more.y;
+    }
   scratch[threadIdx.x] = sum;
   __syncthreads();
-  sum = 0.0f;
+  if (threadIdx.x >= H) return;
 #pragma unroll
-  for (int s = 0; s < SLICES; s++) sum += scratch[s * H + column];
-  return sum;
+  for (int s = 1; s < SLICES; s++) sum.x += scratch[s * H + column].x, sum.y += scratch[s * H + column].y;
+  put(column, sum);
 }
 
 // A plane as its columns want it, the tile's nodes in the batch's order; with D7 a graph's matrix is transposed.
 INLINE void put_columns(float *plane, const Rows &a, const Nodes &nodes, Batch b, int stride) {
   const int first = blockIdx.x * (ROWS / b.N * b.N);
 #pragma unroll
-  for (int i = 0; i < 2 * F; i++) {
-    int node = nodes.node[i / F], row = node - first, feature = F * thread_t() + i % F;
-    int at = positional(b) ? (row / H * H + feature) * stride + row % H : row * stride + feature;
-    if (node >= 0) plane[at] = a.v[i];
+  for (int i = 0; i < 2; i++) {
+    const int row = nodes.node[i] - first;
+    if (nodes.node[i] < 0) continue;
+    if (!POSITIONAL) put_n<F>(plane + row * stride + F * thread_t(), a.v + F * i);
+#pragma unroll
+    for (int c = 0; POSITIONAL && c < F; c++)
+      plane[(row / H * H + F * thread_t() + c) * stride + row % H] = a.v[F * i + c];
   }
 }
 
-INLINE Rows of_columns(const float *values, const Nodes &nodes, Batch b) {
+INLINE Rows of_columns(const float *values, const Nodes &nodes) {
   Rows rows = bias_rows(values);
-  if (positional(b))
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) rows.v[i] = values[nodes.node[i / F] < 0 ? 0 : nodes.node[i / F] % H];
+  for (int i = 0; POSITIONAL && i < 2 * F; i++)
+    rows.v[i] = values[nodes.node[i / F] < 0 ? 0 : nodes.node[i / F] % H];
   return rows;
 }
 
-// Mean and variance (times their number) of a tile's columns.
+// Mean and variance (times their number) of a tile's columns, by differences to its first node: so nothing cancels.
 INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, const Nodes &nodes, Batch b, int stride) {
-  const int count = tile_nodes(b, blockIdx.x);
+  const float count = tile_nodes(b, blockIdx.x);
   put_columns(plane, a, nodes, b, stride);
   __syncthreads();
-  float mean = column_sum(norm, count, [=](int k, int c) { return plane[k * stride + c]; }) / count;
-  float squares = column_sum(norm, count, [=](int k, int c) {
-    float away = plane[k * stride + c] - mean;
-    return away * away;
-  });
-  if (threadIdx.x < H) part[threadIdx.x] = mean, part[H + threadIdx.x] = squares;
+  column_sums(
+      norm, count,
+      [=](int k, int c) {
+        float away = plane[k * stride + c] - plane[c];
+        return Pair{away, away * away};
+      },
+      [=](int c, Pair sum) {
+        part[c] = plane[c] + sum.x / count;
+        part[H + c] = fmaxf(sum.y - sum.x * sum.x / count, 0.0f);
+      });
 }
 
 // The mean and 1 / √(variance + ε) of all tiles' parts; or, without parts, of `statistics`, mean and variance, to which
 // they are written otherwise.
 INLINE void statistics_of(float *norm, float *statistics, const float *parts, Batch b) {
-  float mean, variance;
-  if (parts) {
-    mean = column_sum(norm, gridDim.x, [=](int k, int c) { return tile_nodes(b, k) * parts[2 * k * H + c]; }) / b.V;
-    variance = column_sum(norm, gridDim.x, [=](int k, int c) {
-      float away = parts[2 * k * H + c] - mean;
-      return parts[(2 * k + 1) * H + c] + tile_nodes(b, k) * away * away;
-    });
-    variance /= b.V;
-    if (blockIdx.x == 0 && threadIdx.x < H) statistics[threadIdx.x] = mean, statistics[H + threadIdx.x] = variance;
-  } else {
-    mean = statistics[threadIdx.x % H], variance = statistics[H + threadIdx.x % H];
-  }
-  if (threadIdx.x < H) norm[MU + threadIdx.x] = mean, norm[INVERSE + threadIdx.x] = rsqrtf(variance + 1e-5f);
+  if (parts)
+    column_sums(
+        norm, gridDim.x,
+        [=](int k, int c) {
+          float away = parts[2 * k * H + c] - parts[c], count = tile_nodes(b, k);
+          return Pair{count * away, parts[(2 * k + 1) * H + c] + count * away * away};
+        },
+        [=](int c, Pair sum) {
+          float away = sum.x / b.V, mean = parts[c] + away, variance = fmaxf(sum.y / b.V - away * away, 0.0f);
+          know(norm, c, mean, variance);
+          if (blockIdx.x == 0) statistics[c] = mean, statistics[H + c] = variance;
+        });
+  else if (threadIdx.x < H) know(norm, threadIdx.x, statistics[threadIdx.x], statistics[H + threadIdx.x]);
   __syncthreads();
 }
 
-INLINE Rows standardised(const Rows &a, const float *norm, const Nodes &nodes, Batch b) {
-  Rows mean = of_columns(norm + MU, nodes, b), factor = of_columns(norm + INVERSE, nodes, b), rows;
+INLINE Rows standardised(const Rows &a, const float *norm, const Nodes &nodes) {
+  Rows mean = of_columns(norm + MU, nodes), factor = of_columns(norm + INVERSE, nodes), rows;
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) rows.v[i] = (a.v[i] - mean.v[i]) * factor.v[i];
   return rows;
 }
 
-INLINE Rows normalised(const Rows &standard, const float *norm, const Nodes &nodes, Batch b) {
-  Rows scale = of_columns(norm + SCALE, nodes, b), rows = of_columns(norm + SHIFT, nodes, b);
+INLINE Rows normalised(const Rows &standard, const float *norm, const Nodes &nodes) {
+  Rows scale = of_columns(norm + SCALE, nodes), rows = of_columns(norm + SHIFT, nodes);
 #pragma unroll
   for (int i = 0; i < 2 * F; i++) rows.v[i] += scale.v[i] * standard.v[i];
   return rows;

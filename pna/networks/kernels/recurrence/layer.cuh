@@ -201,15 +201,20 @@ INLINE void towers_back(Rows &sum, const Rows &a, const float *W) {
   }
 }
 
+// Calls of(i) for the thread's share of i < count. The number of rounds is a constant, so that the compiler knows it.
+template <class Of>
+INLINE void share(int count, Of of) {
+#pragma unroll
+  for (int round = 0; round < count; round += 32 * WARPS)
+    if (round + 32 * WARPS <= count || round + threadIdx.x < count) of(round + threadIdx.x);
+}
+
 INLINE void load(float *to, const float *from, int count) {
-  for (int i = threadIdx.x; i < count / 4; i += 32 * WARPS) ((float4 *)to)[i] = ((const float4 *)from)[i];
+  share(count / 4, [=](int i) { ((float4 *)to)[i] = ((const float4 *)from)[i]; });
 }
 
 INLINE void load_transposed(float *to, const float *from, int matrices) {
-  for (int i = threadIdx.x; i < matrices * HH; i += 32 * WARPS) {
-    int out = i / H % H, in = i % H;
-    to[i - i % HH + in * H + out] = from[i];
-  }
+  share(matrices * HH, [=](unsigned i) { to[i - i % HH + i % H * H + i / H % H] = from[i]; });
 }
 
 // ---- The GRU --------------------------------------------------------------------------------------------------------

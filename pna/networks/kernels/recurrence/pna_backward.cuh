@@ -3,7 +3,7 @@
 // Asks for what the next layer reads: memory is far.
 INLINE void prefetch_kept(const float *states, int layer) {
   const int which = thread_t();
-  if (which < 3 && (which > 0 || (GRU && layer > 0)))
+  if (which < 3 && (which > 0 || (STATES && layer > 0)))
 #pragma unroll
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
@@ -18,7 +18,10 @@ INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const 
 
 struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
   Rows level, extreme;
+  Rows late[2];  // two coefficients that have no place yet (LATE)
 };
+
+INLINE int curve_at(int n) { return n == ORDER ? LAST_CURVE : CURVES + (n - 3) * H; }
 
 // The gradient of aggregate a, from that of y.
 INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
@@ -42,11 +45,8 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   if (MIN >= 0) put(tile + MIN * H, all.low, STRIDE);
   if (SUM >= 0)
     put(tile + SUM * H, times_degree(shifted(all.mean, get(tile + Q, STRIDE), bias_rows(bias), nodes), nodes), STRIDE);
-#pragma unroll
-  for (int n = 3; n <= ORDER; n++)
-    if (moment(n) >= 0) put(tile + moment(n) * H, moment_of(all, n), STRIDE);
   Rows grads[S], level = zeros();
-  Received received = {zeros(), zeros()};
+  Received received = {zeros(), zeros(), {}};
 #pragma unroll
   for (int s = 0; s < S; s++) {
     const float *own = of_rows + s * ROWS + warp_row(), factors[2] = {own[0], own[8]};
@@ -85,17 +85,20 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   for (int n = 3; n <= ORDER; n++) {  // ∂M_n/∂m = (u^(n-1) - E[u^(n-1)]) (|e| + ε / s^n)^(1/n - 1) / d
     Rows curve = zeros();
     if (moment(n) >= 0) {
-      Rows g = scaled(of_aggregate(grads, T, moment(n)), share), steepness = root(all, n, 1.0f / n - 1.0f, false);
+      Rows g = scaled(of_aggregate(grads, T, moment(n)), share);
+      Root found = root(all, n);
+      put(tile + moment(n) * H, found.value, STRIDE);
 #pragma unroll
       for (int i = 0; i < 2 * F; i++) {
-        float factor = g.v[i] * steepness.v[i];
+        float factor = g.v[i] * found.steepness.v[i], inverse_unit = inverse(all.unit.v[i]);
         level.v[i] -= factor * all.powers[n - 3].v[i];
 #pragma unroll
-        for (int k = 1; k < n; k++) factor /= all.unit.v[i];
+        for (int k = 1; k < n; k++) factor *= inverse_unit;
         curve.v[i] = factor;
       }
     }
-    put(tile + CURVES + (n - 3) * H, curve, STRIDE);
+    if (LATE && n == ORDER) received.late[0] = curve;
+    else put(tile + curve_at(n), curve, STRIDE);
   }
 #pragma unroll
   for (int k = 0; k < 2; k++) {  // ∂softmax/∂m = w (1 + m - softmax), w = exp(m - log): a neighbourhood's w sum to 1
@@ -107,8 +110,9 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
     put(tile + soft_at(k), g, STRIDE);
     put(tile + soft_at(k) + H, all.logs[k], STRIDE);
   }
-  if (ORDER > 0) put(tile + CENTRE, all.mean, STRIDE);
-  if (OTHERS) put(tile + LEVEL, level, STRIDE);
+  if (ORDER > 0 && MEAN < 0) put(tile + CENTRE, all.mean, STRIDE);
+  if (LATE) received.late[1] = level;
+  else if (OTHERS) put(tile + LEVEL, level, STRIDE);
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     if ((k == 0 ? MAX : MIN) < 0) continue;
@@ -135,7 +139,7 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
   if (STD >= 0) get_n<F>(steep, row + STEEP);
   if (ORDER > 0) get_n<F>(centre, row + CENTRE);
 #pragma unroll
-  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + CURVES + n * H);
+  for (int n = 0; n < ORDER - 2; n++) get_n<F>(curves[n], row + curve_at(n + 3));
   if (MAX >= 0) get_n<F>(top, row + TOP), get_n<F>(is_top, row + MAX * H);
   if (MIN >= 0) get_n<F>(low, row + LOW), get_n<F>(is_low, row + MIN * H);
 #pragma unroll
@@ -172,12 +176,13 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsign
   get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
   for (int c = 0; c < F; c++) p[c] = m[c] - (ORDER > 0 ? 0.0f : centre[c]);
-  for (int k = 0; k < nodes.degree[i]; k += 4) {
+  List list = list_of(nodes, i);
+  for (int left = nodes.degree[i]; left > 0; left -= 4) {
     unsigned four = word;
-    word = nodes.list[i][(k >> 2) + 1];
+    word = list.next();
 #pragma unroll
     for (int n = 0; n < 4; n++)
-      if (k + n < nodes.degree[i]) add_receiver(sent, tile + at_row(neighbour(four, n), STRIDE), m, p, e);
+      if (n < left) add_receiver(sent, tower_of(tile, four, n, STRIDE), m, p, e);
   }
   return sent;
 }
@@ -199,9 +204,16 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   sync_half();
   if (layer > 0) prefetch_kept(states, layer - 1);
   Received received = coefficients(all, tile, T, bias, of_rows, nodes);
-  __syncthreads();
+  if (LATE) sync_half();
+  else __syncthreads();
   words = first_words(nodes);
   sum_combined(sums, tile, of_rows, bias);
+  if (LATE) {
+    sync_half();
+    put(tile + LAST_CURVE, received.late[0], STRIDE);
+    put(tile + LEVEL, received.late[1], STRIDE);
+    __syncthreads();
+  }
   Rows sent_p, sent_q, message;
 #pragma unroll
   for (int i = 0; i < 2; i++) {

@@ -2,15 +2,19 @@
 
 // Where the quantities of a tile's rows lie in shared memory, in three phases of a layer. First the GRU's:
 constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5 * H, Z = 6 * H, Y = 7 * H;
-// then the aggregates, at a · H, and behind them the coefficients that there are,
-constexpr int LEVEL = A * H, STEEP = LEVEL + OTHERS * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H;
-constexpr int CENTRE = LOW + (MIN >= 0) * H, CURVES = CENTRE + (ORDER > 0) * H;
-constexpr int SOFTS = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
-constexpr int END = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H;
+// then the aggregates, at a · H, and behind them the coefficients that there are; the mean is also the moments' centre,
+constexpr int STEEP = A * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H, SOFTS = LOW + (MIN >= 0) * H;
+constexpr int BEHIND = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H, CENTRE = MEAN >= 0 ? MEAN * H : BEHIND;
+constexpr int CURVES = BEHIND + (ORDER > 0 && MEAN < 0) * H, END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
 constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
 constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
-constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout
-static_assert(END <= D_Y && Y < D_Y && PNA_PLANES % 2 == 1, "the planes of a tile do not suffice");
+constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout.
+// Where there is no room for all of the second phase, the last two coefficients come over aggregates, once these are
+// summed: so two blocks of five moments fit on a multiprocessor.
+constexpr bool LATE = ORDER > 0 && END + OTHERS * H > D_Y;
+constexpr int LEVEL = LATE ? (MEAN == 0) * H : END, LAST_CURVE = LATE ? LEVEL + (MEAN == 1 ? 2 : 1) * H : END - H;
+static_assert(END + (LATE ? -H : OTHERS * H) <= D_Y && Y < D_Y, "the planes of a tile do not suffice");
+static_assert(PNA_PLANES % 2 == 1 && !(LATE && (EXTREMES || SOFT)), "extremes read their aggregates to the end");
 
 // The rows of a half, 64, are written and summed by its own four warps: where no others read them, these wait for each
 // other alone.
@@ -56,7 +60,7 @@ INLINE void outer(float (*c)[4], Left left, Right right) {
 
 // What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
 // as one more column of ones. Of its tower: U's blocks, A F by S F; the projections' and U's own, with their biases.
-constexpr int DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
+constexpr int COLUMNS = tiles(H, 8), DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
 constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
 constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
 constexpr int PROJECTIONS_M = tiles(4 * F, 16), PROJECTIONS_N = tiles(F + 1, 8);
@@ -173,8 +177,12 @@ INLINE void each(const float (*c)[4], Put put) {
       put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
 }
 
-// A launch of many adds to what those before it have summed.
-INLINE void put_sum(float *to, float value) { *to = SPLIT ? *to + value : value; }
+// A launch of many adds to what those before it have summed, and does not wait for it: no other thread of the launch
+// adds to the same place, so that the order of additions is that of the launches.
+INLINE void put_sum(float *to, float value) {
+  if (SPLIT) atomicAdd(to, value);
+  else *to = value;
+}
 
 // What sum_dense_of has summed: one or two matrices [H, H], and a bias.
 template <int N, bool BOTH>

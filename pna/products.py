@@ -1,0 +1,87 @@
+"""Linear maps of many rows for many replicas at once, each with weights of its own.
+
+The gradient of the weights is a sum over all rows. cuBLAS gives such a product of two narrow matrices to few
+multiprocessors; here the rows are shared out in parts, whose products are one batch, and summed at the end.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+from torch.nn import functional
+
+from pna.kernels import choice
+
+__all__ = ["Linear", "batched", "takes"]
+
+PARTS = 512  # at most, of all replicas: some for each multiprocessor
+ROWS = 64  # at least, in a part
+
+
+def takes(x: Tensor) -> bool:
+    """Whether x is of replicas on a GPU, under torch.func.vmap."""
+    return choice.usable(x) and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def batched(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x Wᵀ + b for each of B: x [B, N, in], weight [B, out, in], bias [B, out] or None -> [B, N, out]."""
+    return _Batched.apply(x, weight, bias)
+
+
+class Linear(nn.Linear):
+    """torch.nn.Linear, whose replicas are one product on a GPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, in] -> [N, out]."""
+        if not takes(x):
+            return functional.linear(x, self.weight, self.bias)
+        bias = None if self.bias is None else self.bias.unsqueeze(0)
+        return batched(x.unsqueeze(0), self.weight.unsqueeze(0), bias).squeeze(0)
+
+
+class _Batched(Function):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if bias is None:
+            return torch.bmm(x, weight.mT)
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        x, weight, _ = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            torch.bmm(g, weight) if of_x else None,
+            _over_rows(g, x) if of_weight else None,
+            g.sum(1) if of_bias else None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Tensor | None) -> tuple[Tensor, int]:
+        R = info.batch_size
+        lifted = (None if t is None else _flat(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
+        return _Batched.apply(*lifted).unflatten(0, (R, -1)), 0
+
+
+def _flat(t: Tensor, dim: int | None, R: int) -> Tensor:
+    """[B, ...] of R replicas as [R·B, ...]."""
+    return (t.expand(R, *t.shape) if dim is None else t.movedim(dim, 0)).flatten(0, 1)
+
+
+def _over_rows(g: Tensor, x: Tensor) -> Tensor:
+    """gᵀ x: g [B, N, out] and x [B, N, in] -> [B, out, in]."""
+    B, N = g.shape[:2]
+    parts = 1
+    while B * parts < PARTS and N % (2 * parts) == 0 and N // (2 * parts) >= ROWS:
+        parts *= 2
+    if parts == 1:
+        return torch.bmm(g.mT, x)
+    g, x = (t.reshape(B * parts, N // parts, t.shape[2]) for t in (g, x))
+    return torch.bmm(g.mT, x).unflatten(0, (B, parts)).sum(1)

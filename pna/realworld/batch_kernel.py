@@ -1,0 +1,234 @@
+"""Batches put together by two kernels, all replicas at once; the plain-torch twin is in batches.py.
+
+The first finds where the graphs of every batch begin; the second, for every node and every message, which one of the
+data set it is. Beside the graph of each replica it writes all of them as one, which is what the layers aggregate over.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+
+from pna.kernels.choice import on_its_device
+from pna.neighbourhoods import Joined, Transpose, remember
+
+__all__ = ["Drawn", "Sizes", "drawn"]
+
+BLOCK, WIDE_BLOCK = 64, 16  # rows of a program; the second of more than 64 numbers each, that they fit its registers
+
+
+class Sizes(NamedTuple):
+    """Of a batch: graphs, nodes, messages, and numbers of a node and of a message; 0 categories for plain numbers."""
+
+    B: int
+    V: int
+    E: int
+    node_width: int
+    edge_width: int  # 0: the network has no use for edge features
+    node_categories: int
+    edge_categories: int
+
+
+class Drawn(NamedTuple):
+    """A batch, as PaddedBatch names its parts."""
+
+    x: Tensor  # [V, node_width]
+    edge: Tensor  # [E, edge_width]
+    ptr: Tensor  # [V + 1]
+    source: Tensor  # [E]
+    sender_ptr: Tensor  # [V + 1]
+    receiver: Tensor  # [E]
+    place: Tensor  # [E]
+    graph_ptr: Tensor  # [B + 2]
+    nodes: Tensor  # [B]
+    real: Tensor  # [V, 1]
+    count: Tensor  # []
+    norm: Tensor  # [V, 1]
+    y: Tensor  # [B]
+    valid: Tensor  # [B]
+
+
+def drawn(index: Tensor, data: tuple[Tensor, ...], sizes: Sizes) -> Drawn:
+    """The graphs of the list `index`, [B], from a data set: node_ptr, message_ptr, source, sender_ptr, receiver, place,
+    x, edge, y, and where the categories of each feature of a node and of an edge begin."""
+    return Drawn(*_Draw.apply(index, sizes, *data))
+
+
+@triton.jit
+def batch_graphs(
+    index, node_ptr, message_ptr, labels, first, first_message, message_start, graph_ptr, joined_ptr, nodes, count, y,
+    valid, B, V, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Where the B graphs of a replica begin, in the data set and in the batch."""
+    r = tl.program_id(0).to(tl.int64)
+    b = tl.arange(0, WIDTH)
+    inside = b < B
+    g = tl.load(index + r * B + b, mask=inside, other=-1)
+    there = g >= 0
+    g = tl.maximum(g, 0)
+    begin = tl.load(node_ptr + g)
+    end = tl.load(node_ptr + g + 1)
+    begin_message = tl.load(message_ptr + begin)
+    n = tl.where(there, end - begin, 0)
+    m = tl.where(there, tl.load(message_ptr + end) - begin_message, 0)
+    node_end = tl.cumsum(n, 0)
+    message_end = tl.cumsum(m, 0)
+    total = tl.sum(n, 0)
+    tl.store(first + r * B + b, begin, mask=inside)
+    tl.store(first_message + r * B + b, begin_message, mask=inside)
+    tl.store(message_start + r * (B + 1) + 1 + b, message_end, mask=inside)
+    tl.store(message_start + r * (B + 1) + b, message_end - m, mask=b == 0)
+    tl.store(graph_ptr + r * (B + 2) + b, node_end - n, mask=inside)
+    tl.store(graph_ptr + r * (B + 2) + B + b, tl.where(b == 0, total, V), mask=b < 2)
+    tl.store(joined_ptr + r * (B + 1) + b, node_end - n + r * V, mask=inside)
+    tl.store(joined_ptr + r * (B + 1) + B + b, tl.where(b == 0, total, V) + r * V, mask=b < 2)  # the next one's first
+    tl.store(nodes + r * B + b, n, mask=inside)
+    tl.store(y + r * B + b, tl.load(labels + g), mask=inside)
+    tl.store(valid + r * B + b, there.to(tl.float32), mask=inside)
+    tl.store(count + r, total.to(tl.float32))
+
+
+@triton.jit
+def _graph_of(start, p, B, STEPS: tl.constexpr):
+    """The last graph that begins at p or before, by halving; one more than there are for what is behind them all."""
+    b = tl.zeros(p.shape, tl.int32)
+    for k in tl.static_range(STEPS):
+        at = b + (1 << (STEPS - 1 - k))
+        begins = tl.load(start + at, mask=at <= B, other=0)
+        b = tl.where((at <= B) & (begins <= p), at, b)
+    return b
+
+
+@triton.jit
+def _features(rows, row, real, to, at, offsets, W, K: tl.constexpr, WIDE: tl.constexpr):
+    """W numbers of each row: as they are or, of K categories, zeros and ones."""
+    w = tl.arange(0, WIDE)[None, :]
+    if K == 0:
+        value = tl.load(rows + row[:, None] * W + w, mask=real[:, None] & (w < W), other=0.0).to(tl.float32)
+    else:
+        value = tl.zeros([row.shape[0], WIDE], tl.float32)
+        for k in tl.static_range(K):
+            hot = tl.load(rows + row * K + k).to(tl.int64) + tl.load(offsets + k)
+            value = tl.where((hot[:, None] == w) & real[:, None], 1.0, value)
+    return to + at[:, None] * W + w, value, w < W
+
+
+@triton.jit
+def batch_places(
+    node_ptr, message_ptr, data_source, data_sender_ptr, data_receiver, data_place, data_x, data_edge, node_offsets,
+    edge_offsets, first, first_message, message_start, graph_ptr, x, edge, ptr, source, sender_ptr, receiver, place,
+    real, norm, all_ptr, all_source, all_sender_ptr, all_receiver, all_place, all_target, all_graph, B, V, E, X, W,
+    STEPS: tl.constexpr, NODE_K: tl.constexpr, EDGE_K: tl.constexpr, NODE_WIDE: tl.constexpr, EDGE_WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A block of nodes of a replica, with where the next one begins, or a block of messages."""
+    r = tl.program_id(1).to(tl.int64)
+    first += r * B
+    first_message += r * B
+    message_start += r * (B + 1)
+    graph_ptr += r * (B + 2)
+    total = tl.load(graph_ptr + B)
+    total_messages = tl.load(message_start + B)
+    D = V - total
+    M = E - total_messages
+    blocks = tl.cdiv(V + 1, BLOCK)
+    if tl.program_id(0) < blocks:
+        p = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        b = tl.minimum(_graph_of(graph_ptr, p, B, STEPS), B - 1)
+        is_node = p < total
+        begin = tl.load(graph_ptr + b)
+        row = tl.where(is_node, tl.load(first + b) + p - begin, 0)
+        before = tl.load(message_start + b) - tl.load(first_message + b)
+        spare = tl.where(is_node, 0, p - total) * M
+        here = tl.where(is_node, before + tl.load(message_ptr + row), total_messages + spare // D)
+        sent = tl.where(is_node, before + tl.load(data_sender_ptr + row), total_messages + (spare + D - 1) // D)
+        inside = p <= V
+        tl.store(ptr + r * (V + 1) + p, here, mask=inside)
+        tl.store(sender_ptr + r * (V + 1) + p, sent, mask=inside)
+        tl.store(all_ptr + r * V + p, here + r * E, mask=inside)  # the last is the next one's first
+        tl.store(all_sender_ptr + r * V + p, sent + r * E, mask=inside)
+        inside = p < V
+        n = tl.load(graph_ptr + b + 1) - begin
+        live = tl.where(is_node, 1.0, 0.0)
+        tl.store(real + r * V + p, live, mask=inside)
+        tl.store(norm + r * V + p, live * (1 / tl.sqrt_rn(tl.maximum(n, 1).to(tl.float32))), mask=inside)
+        tl.store(all_graph + r * V + p, r * (B + 1) + tl.where(is_node, b, B), mask=inside)
+        to, value, wide = _features(data_x, row, is_node, x + r * V * X, p, node_offsets, X, NODE_K, NODE_WIDE)
+        tl.store(to, value, mask=inside[:, None] & wide)
+    else:
+        q = ((tl.program_id(0) - blocks) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+        b = tl.minimum(_graph_of(message_start, q, B, STEPS), B - 1)
+        is_message = q < total_messages
+        begin = tl.load(message_start + b)
+        node = tl.load(graph_ptr + b)
+        row = tl.where(is_message, tl.load(first_message + b) + q - begin, 0)
+        k = tl.where(is_message, 0, q - total_messages)
+        room = tl.maximum(M, 1)
+        j = tl.where(is_message, node + tl.load(data_source + row), total + k * D // room)
+        i = tl.where(is_message, node + tl.load(data_receiver + row), total + ((k + 1) * D - 1) // room)
+        e = tl.where(is_message, begin + tl.load(data_place + row), q)
+        inside = q < E
+        tl.store(source + r * E + q, j, mask=inside)
+        tl.store(receiver + r * E + q, i, mask=inside)
+        tl.store(place + r * E + q, e, mask=inside)
+        tl.store(all_source + r * E + q, j + r * V, mask=inside)
+        tl.store(all_receiver + r * E + q, i + r * V, mask=inside)
+        tl.store(all_place + r * E + q, e + r * E, mask=inside)
+        tl.store(all_target + r * E + e, i + r * V, mask=inside)
+        if W > 0:
+            at, numbers, within = _features(  # not named as above: Triton wants one type of a name in both branches
+                data_edge, row, inside, edge + r * E * W, q, edge_offsets, W, EDGE_K, EDGE_WIDE)  # fmt: skip
+            tl.store(at, numbers, mask=inside[:, None] & within)
+
+
+@on_its_device
+def _draw(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
+    """index [R, B] -> the parts of Drawn, [R, ...] each."""
+    node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, y, node_offsets, edge_offsets = data
+    R, (B, V, E, X, W, node_k, edge_k) = len(index), sizes
+    whole = lambda *shape: index.new_empty(shape)  # noqa: E731
+    numbers = lambda *shape: torch.empty(shape, dtype=torch.float32, device=index.device)  # noqa: E731
+    made = Drawn(
+        numbers(R, V, X), numbers(R, E, W), whole(R, V + 1), whole(R, E), whole(R, V + 1), whole(R, E), whole(R, E),
+        whole(R, B + 2), whole(R, B), numbers(R, V, 1), numbers(R), numbers(R, V, 1), y.new_empty(R, B), numbers(R, B),
+    )  # fmt: skip
+    transpose = Transpose(whole(R * V + 1), whole(R * E), whole(R * E))
+    messages = Joined(whole(R * V + 1), whole(R * E), transpose, whole(R * E))
+    graphs = Joined(whole(R * (B + 1) + 1), None, None, whole(R * V))
+    scratch = whole(R, B), whole(R, B), whole(R, B + 1)  # first, first_message, message_start
+    batch_graphs[(R,)](
+        index.contiguous(), node_ptr, message_ptr, y, *scratch, made.graph_ptr, graphs.ptr, made.nodes, made.count,
+        made.y, made.valid, B, V, WIDTH=max(triton.next_power_of_2(B), 2),
+    )  # fmt: skip
+    block = BLOCK if X <= 64 else WIDE_BLOCK
+    grid = (-(-(V + 1) // block) + -(-E // block), R)
+    batch_places[grid](
+        node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, node_offsets, edge_offsets, *scratch,
+        made.graph_ptr, *made[:7], made.real, made.norm, messages.ptr, messages.source, *transpose, messages.target,
+        graphs.target, B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
+        NODE_WIDE=triton.next_power_of_2(X), EDGE_WIDE=triton.next_power_of_2(max(W, 1)), BLOCK=block,
+    )  # fmt: skip
+    remember(made.ptr, messages)
+    remember(made.graph_ptr, graphs)
+    return tuple(made)
+
+
+class _Draw(Function):
+    """Index arithmetic: nothing of it has a gradient."""
+
+    @staticmethod
+    def forward(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
+        return tuple(t.squeeze(0) for t in _draw(index.unsqueeze(0), sizes, *data))
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[tuple, tuple]:
+        out = _draw(index.movedim(in_dims[0], 0), sizes, *data)
+        return out, (0,) * len(out)

@@ -1,0 +1,130 @@
+"""The kernels that put batches together, against their plain-torch twin; and a training step by all kernels."""
+
+import numpy as np
+import pytest
+import torch
+from torch.func import vmap
+
+from pna.experiments.realworld import Figure6Trainer
+from pna.kernels import aggregation, aggregation_backward, choice, operators
+from pna.neighbourhoods import joined_of, target_of
+from pna.realworld.batches import Resident, Shape
+from pna.realworld.data.datasets import DATASETS
+from pna.segments import joined
+from pna.training.replicas import Replicas
+
+ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """A call after which the kernels serve, on a CPU in Triton's interpreter, or do not."""
+
+    def serve(yes=True):
+        for module in (choice, operators):
+            monkeypatch.setattr(module, "usable", lambda t: yes)
+
+    return serve
+
+
+def resident(toys, name, G, device, dtype=torch.float32):
+    return Resident(DATASETS[name], toys.graphs(name, G), device, dtype, transposed=True)
+
+
+def parts(batch):
+    """Every tensor of a batch by its name."""
+    graph = batch.neighbourhoods
+    found = {name: t for name, t in vars(batch).items() if isinstance(t, torch.Tensor)}
+    named = zip(("sender_ptr", "receiver", "place"), graph.transpose, strict=True)
+    return found | {"ptr": graph.ptr, "source": graph.source} | dict(named)
+
+
+def assert_same(found, expected):
+    assert found.keys() == expected.keys()
+    for name, t in expected.items():
+        torch.testing.assert_close(found[name], t, rtol=1e-6, atol=0, msg=lambda words, name=name: f"{name}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "edges"),
+    [
+        ("zinc", (5, 128, 400), True),
+        ("zinc", (5, 96, 1000), False),
+        ("molhiv", (5, 150, 320), True),
+        ("mnist", (5, 300, 320), True),
+        ("cifar10", (5, 128, 400), False),
+    ],
+)
+def test_they_are_the_plain_ones(toys, name, shape, edges, device, kernels):
+    graphs, found = resident(toys, name, 12, device), []
+    for serve in (False, True):
+        kernels(serve)
+        names = []
+
+        def one(index, names=names):
+            made = parts(graphs.batch(index, Shape(*shape), edges))
+            names[:] = made
+            return tuple(made.values())
+
+        found.append(dict(zip(names, vmap(one)(ROWS.to(device)), strict=True)))
+    assert_same(found[1], found[0])
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 16])
+def test_any_number_of_graphs(toys, count, device, kernels):
+    graphs = resident(toys, "zinc", 16, device)
+    rows = torch.from_numpy(np.random.default_rng(0).permutation(16)[:count]).to(device)
+    found = []
+    for serve in (False, True):
+        kernels(serve)
+        found.append(parts(graphs.batch(rows, Shape(count, 250, 700))))
+    assert_same(found[1], found[0])
+
+
+def test_the_graphs_of_all_replicas_are_remembered_as_one(toys, device, kernels):
+    kernels()
+    graphs, seen = resident(toys, "zinc", 12, device), []
+    R, V, E = len(ROWS), 100, 400
+
+    def one(index):
+        batch = graphs.batch(index, Shape(5, V, E))
+        seen.extend((*batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr))
+        return batch.y
+
+    vmap(one)(ROWS.to(device))
+    ptr, source, sender_ptr, receiver, place, graph_ptr = map(torch._C._functorch.get_unwrapped, seen)
+    nodes, messages = (size * torch.arange(R, device=device).unsqueeze(1) for size in (V, E))
+    known = joined_of(ptr)
+    assert torch.equal(known.ptr, joined(ptr, E))
+    assert torch.equal(known.source, (source + nodes).flatten())
+    assert torch.equal(known.transpose.ptr, joined(sender_ptr, E))
+    assert torch.equal(known.transpose.receiver, (receiver + nodes).flatten())
+    assert torch.equal(known.transpose.place, (place + messages).flatten())
+    assert target_of(known.ptr) is known.target
+    of_graphs = joined_of(graph_ptr)
+    assert torch.equal(of_graphs.ptr, joined(graph_ptr, V))
+    for t in (known, of_graphs):
+        assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
+
+
+@pytest.mark.parametrize(
+    "cell", [("zinc", "pna", "edges"), ("zinc", "gat", "no-edges"), ("molhiv", "gcn", "edges")], ids="/".join
+)
+def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, kernels, monkeypatch):
+    """Weights' gradients, running statistics and predictions; no launch is for hubs, which such a graph has not."""
+    for module in (aggregation, aggregation_backward):
+        monkeypatch.setattr(module, "limit", lambda _: pytest.fail("hubs are looked for"))
+    found = []
+    for dtype in (torch.double, torch.float32):
+        kernels(dtype == torch.float32)
+        model = toys.model(*cell, dropout=0.3, layers=2)
+        networks = [toys.network(*cell, seed=seed, dropout=0.3, layers=2).to(dtype) for seed in (0, 1)]
+        sets = [resident(toys, cell[0], G, device, dtype) for G in (12, 6)]
+        trainer = Figure6Trainer(networks[0], model, *sets, 1)
+        theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
+        r = Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
+        noise = torch.rand(2, model.layers, trainer.largest.nodes, 16, generator=torch.Generator().manual_seed(0))
+        trainer.step(r, ROWS[:2].to(device), trainer.largest, noise.to(device, dtype))
+        found.append([t.cpu().double() for t in (r.m, r.state, trainer.predict(r.theta, r.state, sets[1]))])
+    for a, b in zip(*found, strict=True):
+        assert (a - b).norm() <= 1e-5 * a.norm()

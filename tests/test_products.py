@@ -1,0 +1,77 @@
+"""Products for many replicas: those of torch.nn.functional.linear, gradients too, however many rows there are."""
+
+import pytest
+import torch
+from torch.func import functional_call, vmap
+from torch.nn import functional
+
+from pna import products, towers
+from pna.kernels import choice
+from pna.products import Linear
+
+R = 3
+
+
+@pytest.fixture(autouse=True)
+def _serving(monkeypatch):
+    """Everywhere, not on a GPU alone."""
+    monkeypatch.setattr(choice, "usable", lambda t: True)
+
+
+def grads(function, x, parameters):
+    """Outputs, and gradients of all that has one."""
+    leaves = [t.detach().requires_grad_() for t in (x, *parameters)]
+    out = function(*leaves)
+    return [out, *torch.autograd.grad(out, leaves, torch.cos(torch.arange(out.numel()).view(out.shape)).to(out))]
+
+
+def drawn(*shape):
+    return torch.randn(*shape, dtype=torch.double)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 63, 128, 448, 4096 + 128])
+def test_it_is_linear(rows, bias):
+    layer, x = Linear(3, 2, bias=bias), drawn(R, rows, 3)
+    names = dict(layer.named_parameters())
+    parameters = [drawn(R, *p.shape) for p in names.values()]
+
+    def ours(x, *parameters):
+        return vmap(lambda x, *p: functional_call(layer, dict(zip(names, p, strict=True)), (x,)))(x, *parameters)
+
+    expected = grads(vmap(functional.linear), x, parameters)
+    for a, b in zip(grads(ours, x, parameters), expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_the_same_rows_for_every_replica():
+    x, weight = drawn(256, 3), drawn(R, 2, 3).requires_grad_()
+    out = vmap(lambda w: products.batched(x.unsqueeze(0), w.unsqueeze(0), None).squeeze(0))(weight)
+    torch.testing.assert_close(out, x @ weight.mT)
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), weight)[0], x.sum(0).expand(R, 2, 3))
+
+
+@pytest.mark.parametrize("given", [1, 4])
+def test_towers(given, monkeypatch):
+    parts = drawn(R, 128, given, 3), [drawn(R, 4, 2, 3), drawn(R, 4, 2)]
+    for function, parameters in ((towers.affine, parts[1]), (towers.product, parts[1][:1])):
+        ours = grads(vmap(function), parts[0], parameters)
+        with monkeypatch.context() as patch:
+            patch.setattr(products, "takes", lambda x: False)
+            expected = grads(vmap(function), parts[0], parameters)
+        for a, b in zip(ours, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_without_replicas_it_is_torchs():
+    assert not products.takes(torch.randn(2, 3))
+
+
+def test_a_literal_case():
+    x, weight, bias = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[3.0, 5.0]]]), torch.tensor([[7.0]])
+    assert products.batched(x, weight, bias).tolist() == [[[20.0]]]
+
+
+def test_the_rows_are_shared_out():
+    g, x = drawn(2, 256, 3), drawn(2, 256, 5)
+    torch.testing.assert_close(products._over_rows(g, x), g.mT @ x)
