@@ -12,9 +12,11 @@ of each kernel within one epoch follows. Prints a table and, last, one JSON line
 import argparse
 import contextlib
 import json
+import multiprocessing
 import statistics
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -28,6 +30,8 @@ from pna.training.store import load
 from pna.training.trainer import Trainer
 
 ASSUMED = 4_000  # epochs of a run that is not recorded
+SIDE_BY_SIDE = 16  # cells that --all prepares at a time
+SPAWN = multiprocessing.get_context("spawn")  # a forked process has no CUDA
 
 
 def prepare(
@@ -69,20 +73,49 @@ def breakdown(trainer: Trainer, replicas: Replicas) -> dict[str, float]:
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
+def time_when_asked(name: str, profile: Profile, epochs: int, device: str, asked: Connection) -> None:
+    """In a process of its own: prepare a cell, say so, and time it once the others are quiet."""
+    trainer, state = prepare_cell(name, PROFILES["paper"].seeds, profile, device)
+    next(trainer.epochs(state))  # compiles and records
+    asked.send(len(state))
+    asked.recv()
+    asked.send(measure(trainer, state, epochs) * 1e3 / len(state))
+
+
+def time_together(names: list[str], profile: Profile, epochs: int, device: str) -> list[tuple[int, float]]:
+    """The runs of each cell and its milliseconds per epoch and run: prepared side by side, timed one at a time."""
+    processes, pipes = [], []
+    for name in names:
+        ours, theirs = SPAWN.Pipe()
+        processes.append(SPAWN.Process(target=time_when_asked, args=(name, profile, epochs, device, theirs)))
+        processes[-1].start()
+        theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
+        pipes.append(ours)
+    runs, times = [pipe.recv() for pipe in pipes], []
+    for pipe in pipes:
+        pipe.send("now")
+        times.append(pipe.recv())
+    for process in processes:
+        process.join()
+    return list(zip(runs, times, strict=True))
+
+
 def all_cells_take(profile: Profile, epochs: int, device: str) -> list[dict]:
     """Each cell's milliseconds per epoch and run, and its hours: by its recorded epochs, or 4,000 for each run."""
-    rows = []
+    cells, rows = [cell for cell in all_cells() if cell.training in TRAININGS], []
     print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'epochs of all':>15}{'hours':>8}")
-    for cell in (cell for cell in all_cells() if cell.training in TRAININGS):
-        seeds = PROFILES["paper"].seeds
-        trainer, state = prepare_cell(str(cell), seeds, profile, device)
-        ms = measure(trainer, state, epochs) * 1e3 / len(state)
-        path = run_of(cell, PROFILES["paper"]).result
-        count = sum(r.epochs for r in load(path).replicas) if path.exists() else ASSUMED * len(state)
-        rows.append({"cell": str(cell), "runs": len(state), "ms": ms, "epochs": count, "recorded": path.exists()})
-        rows[-1]["hours"] = ms * count / 3.6e6
-        said = f"{count:,}" + ("" if path.exists() else " ?")
-        print(f"{cell!s:<42}{len(state):>6}{ms:>18.3f}{said:>15}{rows[-1]['hours']:>8.3f}", flush=True)
+    for first in range(0, len(cells), SIDE_BY_SIDE):
+        some = cells[first : first + SIDE_BY_SIDE]
+        for cell, (runs, ms) in zip(some, time_together([str(c) for c in some], profile, epochs, device), strict=True):
+            path = run_of(cell, PROFILES["paper"]).result
+            recorded = path.exists()
+            count = sum(r.epochs for r in load(path).replicas) if recorded else ASSUMED * runs
+            hours = ms * count / 3.6e6
+            rows.append(
+                {"cell": str(cell), "runs": runs, "ms": ms, "epochs": count, "recorded": recorded, "hours": hours}
+            )
+            said = f"{count:,}" + ("" if recorded else " ?")
+            print(f"{cell!s:<42}{runs:>6}{ms:>18.3f}{said:>15}{hours:>8.3f}", flush=True)
     print(f"all {len(rows)} cells, one after the other: {sum(row['hours'] for row in rows):.2f} hours")
     return rows
 
