@@ -7,10 +7,9 @@ from torch.func import vmap
 
 from pna.experiments.realworld import Figure6Trainer
 from pna.kernels import aggregation, aggregation_backward, choice, operators
-from pna.neighbourhoods import joined_of, target_of
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.segments import joined
+from pna.segments import joined_ptr
 from pna.training.replicas import Replicas
 
 ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
@@ -81,28 +80,33 @@ def test_any_number_of_graphs(toys, count, device, kernels):
     assert_same(found[1], found[0])
 
 
-def test_the_graphs_of_all_replicas_are_remembered_as_one(toys, device, kernels):
+def test_a_list_of_any_integers(toys, device, kernels):
+    kernels()
+    graphs = resident(toys, "zinc", 12, device)
+    found = [parts(graphs.batch(ROWS[0].to(device, dtype), Shape(5, 96, 400))) for dtype in (torch.int32, torch.long)]
+    assert_same(*found)
+
+
+@pytest.mark.parametrize("R", [1, 3])
+def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
     kernels()
     graphs, seen = resident(toys, "zinc", 12, device), []
-    R, V, E = len(ROWS), 100, 400
+    V, E = 100, 400
 
     def one(index):
         batch = graphs.batch(index, Shape(5, V, E))
-        seen.extend((*batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr))
-        return batch.y
+        seen[:] = batch.neighbourhoods.joined, batch.joined
+        return *batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr
 
-    vmap(one)(ROWS.to(device))
-    ptr, source, sender_ptr, receiver, place, graph_ptr = map(torch._C._functorch.get_unwrapped, seen)
+    ptr, source, sender_ptr, receiver, place, graph_ptr = vmap(one)(ROWS[:R].to(device))
     nodes, messages = (size * torch.arange(R, device=device).unsqueeze(1) for size in (V, E))
-    known = joined_of(ptr)
-    assert torch.equal(known.ptr, joined(ptr, E))
+    known, of_graphs = seen
+    assert torch.equal(known.ptr, joined_ptr(ptr, E))
     assert torch.equal(known.source, (source + nodes).flatten())
-    assert torch.equal(known.transpose.ptr, joined(sender_ptr, E))
+    assert torch.equal(known.transpose.ptr, joined_ptr(sender_ptr, E))
     assert torch.equal(known.transpose.receiver, (receiver + nodes).flatten())
     assert torch.equal(known.transpose.place, (place + messages).flatten())
-    assert target_of(known.ptr) is known.target
-    of_graphs = joined_of(graph_ptr)
-    assert torch.equal(of_graphs.ptr, joined(graph_ptr, V))
+    assert torch.equal(of_graphs.ptr, joined_ptr(graph_ptr, V))
     for t in (known, of_graphs):
         assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
 
