@@ -111,7 +111,7 @@ def _(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given, target = source if source is not None else edge, rest[9]
+    given, target = source if source is not None else edge, rest[9]  # hubs may come after it
     grads = (given.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
     return *grads, given.new_empty(ptr.shape[0] - 1 if target else 0, *given.shape[1:])
 
