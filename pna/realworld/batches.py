@@ -151,7 +151,10 @@ class Resident:
         )
 
     def _drawn(self, index: Tensor, shape: Shape, edges: bool) -> PaddedBatch:
-        """The same by kernels."""
+        """The same by kernels, and joined with the batches of the other replicas.
+
+        There are no hubs: a graph has at most 255 nodes, and the padding's messages are shared out among its nodes.
+        """
         from pna.realworld.batch_kernel import Sizes, drawn  # here, since it needs Triton
 
         categories = self.data.node_categories, self.data.edge_categories

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch.func import vmap
 
+from pna import segments
 from pna.experiments.realworld import Figure6Trainer
 from pna.kernels import aggregation, aggregation_backward, choice, operators
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
-from pna.segments import joined_ptr
 from pna.training.replicas import Lifted, Replicas
 
 ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
@@ -127,12 +127,12 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
     ptr, source, sender_ptr, receiver, place, graph_ptr = vmap(one)(ROWS[:R].to(device))
     nodes, messages = (size * torch.arange(R, device=device).unsqueeze(1) for size in (V, E))
     known, of_graphs = seen
-    assert torch.equal(known.ptr, joined_ptr(ptr, E))
+    assert torch.equal(known.ptr, segments.joined_ptr(ptr, E))
     assert torch.equal(known.source, (source + nodes).flatten())
-    assert torch.equal(known.transpose.ptr, joined_ptr(sender_ptr, E))
+    assert torch.equal(known.transpose.ptr, segments.joined_ptr(sender_ptr, E))
     assert torch.equal(known.transpose.receiver, (receiver + nodes).flatten())
     assert torch.equal(known.transpose.place, (place + messages).flatten())
-    assert torch.equal(of_graphs.ptr, joined_ptr(graph_ptr, V))
+    assert torch.equal(of_graphs.ptr, segments.joined_ptr(graph_ptr, V))
     for t in (known, of_graphs):
         assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
 
@@ -156,12 +156,18 @@ def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, 
     "cell", [("zinc", "pna", "edges"), ("zinc", "gat", "no-edges"), ("molhiv", "gcn", "edges")], ids="/".join
 )
 def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, kernels, monkeypatch):
-    """Weights' gradients, running statistics and predictions; no launch is for hubs, which such a graph has not."""
+    """Weights' gradients, running statistics and predictions.
+
+    No launch is for hubs, which such a graph has not, and none joins graphs that the batch has joined already.
+    """
     for module in (aggregation, aggregation_backward):
         monkeypatch.setattr(module, "limit", lambda _: pytest.fail("hubs are looked for"))
     found = []
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
+        if dtype == torch.float32:
+            for name in ("joined_ptr", "joined_index"):
+                monkeypatch.setattr(segments, name, lambda *_: pytest.fail("joined again"))
         model = toys.model(*cell, dropout=0.3, layers=2)
         networks = [toys.network(*cell, seed=seed, dropout=0.3, layers=2).to(dtype) for seed in (0, 1)]
         sets = [resident(toys, cell[0], G, device, dtype) for G in (12, 6)]
