@@ -21,9 +21,9 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
-from pna.neighbourhoods import Neighbourhoods, joined_of
+from pna.neighbourhoods import Neighbourhoods
 
-__all__ = ["aggregate", "sent"]
+__all__ = ["aggregate"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
@@ -39,7 +39,7 @@ def aggregate(
 
     source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
     """
-    ptr, column, _, transpose, senders, _ = neighbourhoods
+    ptr, column, _, transpose, senders, _, joined = neighbourhoods
     given = source if source is not None else edge
     if given is None:
         raise ValueError("aggregate needs messages: give source, edge or both")
@@ -48,7 +48,9 @@ def aggregate(
     shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
     flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
     if senders is None and operators.takes(names, given):  # the kernels know one kind of nodes
-        return _fused(*flat, ptr, column, *(transpose or (None,) * 3), " ".join(names)).view(shape)
+        graph = (ptr, column, *(transpose or (None,) * 3))
+        known = () if joined is None else (joined.ptr, joined.source, *joined.transpose)
+        return _fused(*flat, *graph, " ".join(names), *known).view(shape)
     direct = given.is_cpu and not torch.compiler.is_compiling() and not watched(given)
     out = (_Direct if direct else _GatherAggregate).apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
     if target is None:
@@ -74,39 +76,6 @@ def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
     return shift.view(d.shape[0], *[1] * (out.dim() - 3), len(names), 1)
-
-
-def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
-    """What the sender of every message has, [V, ...] -> [E, ...].
-
-    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
-    """
-    if graph.transpose is None:
-        return x[graph.source]
-    return _Sent.apply(x, graph.ptr, graph.source, *graph.transpose)
-
-
-class _Sent(Function):
-    @staticmethod
-    def forward(x: Tensor, ptr: Tensor, source: Tensor, *transpose: Tensor) -> Tensor:
-        return x.index_select(0, source)
-
-    @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-        sender_ptr, _, place = inputs[3:]
-        ctx.save_for_backward(sender_ptr, place)
-
-    @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
-        sender_ptr, place = ctx.saved_tensors
-        return segments.sum(g.index_select(0, place), sender_ptr), *(None,) * 5
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, x: Tensor, *graph: Tensor) -> tuple[Tensor, int]:
-        R, dims = info.batch_size, in_dims[1:]
-        if all(dim is None for dim in dims):  # replicas are channels
-            return _Sent.apply(x.movedim(in_dims[0], 1), *graph), 1
-        return _Sent.apply(_as_nodes(x, in_dims[0], R), *_one_graph(graph, dims, R)).unflatten(0, (R, -1)), 0
 
 
 # ---- the operator: messages of a block of nodes at a time ----
@@ -281,7 +250,9 @@ class _GatherAggregate(Function):
         *graph, names = rest
         if any(dim is not None for dim in in_dims[2:]):
             parts = _as_nodes(source, in_dims[0], R), _as_nodes(edge, in_dims[1], R)
-            return _GatherAggregate.apply(*parts, *_one_graph(graph, in_dims[2:], R), names).unflatten(0, (R, -1)), 0
+            senders = None if source is None else len(parts[0]) // R
+            graph = _one_graph(graph, in_dims[2:], R, senders)
+            return _GatherAggregate.apply(*parts, *graph, names).unflatten(0, (R, -1)), 0
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
 
@@ -294,17 +265,16 @@ def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
     return None if t is None else segments.stacked(t, dim, R).flatten(0, 1)
 
 
-def _one_graph(graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int) -> list[Tensor | None]:
+def _one_graph(
+    graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int, senders: int | None = None
+) -> list[Tensor | None]:
     """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
-    if (known := joined_of(graphs[0])) is not None:
-        return [known.ptr, known.source, *known.transpose][: len(graphs)]
-    N, E = (graphs[k].numel() // (1 if dims[k] is None else R) for k in (0, 1))  # N + 1 pointers
-    node, message = (size * torch.arange(R, device=graphs[0].device).unsqueeze(1) for size in (N - 1, E))
-    shifts = (None, node, None, node, message)  # of ptr, column and the transpose's ptr, receiver, place
-    parts = (None if t is None else segments.stacked(t, dim, R) for t, dim in zip(graphs, dims, strict=False))
+    parts = [None if t is None else segments.stacked(t, dim, R) for t, dim in zip(graphs, dims, strict=False)]
+    N, E = parts[0].shape[1] - 1, parts[1].shape[1]
+    steps = (None, N if senders is None else senders, None, N, E)  # of ptr, column, the transpose's three
     return [
-        None if t is None else segments.joined(t, E) if shift is None else (t + shift).flatten()
-        for t, shift in zip(parts, shifts, strict=False)
+        None if t is None else segments.joined_ptr(t, E) if step is None else segments.joined_index(t, step)
+        for t, step in zip(parts, steps, strict=False)
     ]
 
 
@@ -329,23 +299,33 @@ def _differentiable_backward(
 
 
 def _fused(source: Tensor | None, edge: Tensor | None, target: Tensor | None, *rest: Any) -> Tensor:
-    """source and target [N, C, F], edge [E, C, F] -> [N, C, A, F]; what the gradient needs is kept if there is one."""
+    """source and target [N, C, F], edge [E, C, F] -> [N, C, A, F]; what the gradient needs is kept if there is one.
+
+    The rest: ptr, column and the transpose, the aggregators' names, and perhaps those five of the joined graphs.
+    """
     parts = (source, edge, target)
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in parts)
-    return _FusedAggregate.apply(*parts, *rest, save)[0]
+    return _FusedAggregate.apply(save, *parts, *rest)[0]
 
 
 class _FusedAggregate(Function):
     @staticmethod
     def forward(
-        source: Tensor | None, edge: Tensor | None, target: Tensor | None, ptr: Tensor, column: Tensor, *rest: Any
+        save: bool,
+        source: Tensor | None,
+        edge: Tensor | None,
+        target: Tensor | None,
+        ptr: Tensor,
+        column: Tensor,
+        *rest: Any,
     ) -> tuple[Tensor, ...]:
-        *_, names, save = rest
-        return operators.aggregate(source, edge, target, ptr, column, names, save)
+        _, _, _, names, *joined = rest
+        return operators.aggregate(source, edge, target, ptr, column, names, save, hubs=not joined)
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        *tensors, ctx.names, ctx.save = inputs
+        ctx.save, *tensors, ctx.names = inputs[:10]
+        ctx.hubs = len(inputs) == 10
         saved = output[1:]
         ctx.mark_non_differentiable(*saved)
         ctx.set_materialize_grads(False)
@@ -354,28 +334,31 @@ class _FusedAggregate(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         source, edge, target, ptr, column, *transpose_and_saved = ctx.saved_tensors
-        parts = (source, edge, target)
+        parts, others = (source, edge, target), (None,) * (len(ctx.needs_input_grad) - 4)
         if g is None:
-            return (None,) * 10
+            return None, None, None, None, *others
         if torch.is_grad_enabled():  # a second derivative is wanted
             grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
             grads = (*grads, None if target is None else _target_gradient(g, ptr, ctx.names))
         else:
             transpose, saved = transpose_and_saved[:3], transpose_and_saved[3:]
             if not ctx.save:  # the forward pass, inside a transformation of torch.func, did not know
-                saved = operators.aggregate(source, edge, None, ptr, column, ctx.names, True)[1:]
-            graph = (ptr, column, *transpose)
-            grads = operators.aggregate_backward(g, source, edge, *graph, ctx.names, *saved, target is not None)
-        return *(None if t is None else grad for t, grad in zip(parts, grads, strict=True)), *(None,) * 7
+                saved = operators.aggregate(source, edge, None, ptr, column, ctx.names, True, ctx.hubs)[1:]
+            given = (g, source, edge, ptr, column, *transpose, ctx.names, *saved)
+            grads = operators.aggregate_backward(*given, target is not None, ctx.hubs)
+        return None, *(None if t is None else grad for t, grad in zip(parts, grads, strict=True)), *others
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+    def vmap(info: Any, in_dims: tuple, save: bool, *inputs: Any) -> tuple[tuple, tuple[int | None, ...]]:
         """Replicas are channels, or one graph, as above."""
-        R, graph, dims = info.batch_size, inputs[3:8], in_dims[3:8]
+        R, graph, names, joined = info.batch_size, inputs[3:8], inputs[8], inputs[9:]
+        dims = in_dims[4:9]
         own = any(dim is not None for dim in dims)
         lift, at = (_as_nodes, 0) if own else (_as_channels, 1)
-        parts = (lift(t, dim, R) for t, dim in zip(inputs[:3], in_dims[:3], strict=True))
-        out = _fused(*parts, *(_one_graph(graph, dims, R) if own else graph), inputs[8])
+        parts = [lift(t, dim, R) for t, dim in zip(inputs[:3], in_dims[1:4], strict=True)]
+        if own:
+            graph = joined or _one_graph(graph, dims, R)
+        out = _fused(*parts, *graph, names, *joined)
         return (out.unflatten(at, (R, -1)), *(out.new_empty(0) for _ in range(5))), (at, *(None,) * 5)
 
 

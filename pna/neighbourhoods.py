@@ -8,7 +8,6 @@ from torch import Tensor
 from pna.arguments import choice
 
 __all__ = ["FLOWS", "Joined", "Neighbourhoods", "Transpose", "check_range"]
-__all__ += ["joined_of", "remember", "target_of"]
 
 FLOWS = ("source_to_target", "target_to_source")
 
@@ -22,31 +21,16 @@ class Transpose(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The graphs of R replicas as one, each counted on from those before it, where a kernel has made it beside them."""
+    """The graphs of R replicas as one, each counted on from those before it, made once for all layers.
+
+    Without it, the rules of torch.func.vmap join the graphs anew in every operation. Whoever makes it knows that no
+    node of it is a hub, whose messages the kernels would have to share out, or has 2^16 messages.
+    """
 
     ptr: Tensor  # [R·N + 1]
-    source: Tensor | None  # [R·E]; None for pointers that are no messages'
-    transpose: Transpose | None
-    target: Tensor  # [R·E]
-
-
-def remember(ptr: Tensor, joined: Joined) -> None:
-    """Keeps with the pointers of each replica, [R, N + 1], what torch.func.vmap's rules would make of them anew.
-
-    A tensor keeps its attributes on its way through torch.func, and they are freed with it. No node of such a graph may
-    be a hub, whose messages the kernels would have to share out, and none may have 2^16 messages.
-    """
-    ptr.pna_joined, joined.ptr.pna_target = joined, joined.target
-
-
-def joined_of(ptr: Tensor) -> Joined | None:
-    """What is remembered of the pointers of replicas."""
-    return None if torch.compiler.is_compiling() else getattr(ptr, "pna_joined", None)
-
-
-def target_of(ptr: Tensor) -> Tensor | None:
-    """What is remembered of the pointers of joined graphs: the node of each message."""
-    return None if torch.compiler.is_compiling() else getattr(ptr, "pna_target", None)
+    target: Tensor  # [R·E], the node of each message
+    source: Tensor | None = None  # [R·E]; None for pointers that are no messages'
+    transpose: Transpose | None = None
 
 
 class Neighbourhoods(NamedTuple):
@@ -63,6 +47,7 @@ class Neighbourhoods(NamedTuple):
     transpose: Transpose | None = None
     senders: int | None = None  # how many nodes can send; None if they are those that receive
     flow: str | None = None  # the flow it was made with, if that was said
+    joined: Joined | None = None  # with the graphs of the other replicas; None if no one has made it
 
     @classmethod
     def of(cls, edges: Tensor, num_nodes: int | tuple[int, int], flow: str = "source_to_target") -> "Neighbourhoods":

@@ -14,31 +14,38 @@ from torch.nn import functional
 
 from pna.kernels import choice
 
-__all__ = ["Linear", "batched", "takes"]
+__all__ = ["Linear", "batched", "linear", "takes"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
 ROWS = 64  # at least, in a part
 
 
 def takes(x: Tensor) -> bool:
-    """Whether x is of replicas on a GPU, under torch.func.vmap."""
-    return choice.usable(x) and torch._C._functorch.peek_interpreter_stack() is not None
+    """Whether x is of replicas on a GPU, under torch.func.vmap; autocast chooses the precision of torch's own alone."""
+    if torch.compiler.is_compiling() or not choice.usable(x) or torch.is_autocast_enabled(x.device.type):
+        return False
+    innermost = torch._C._functorch.peek_interpreter_stack()
+    return innermost is not None and innermost.key() == torch._C._functorch.TransformType.Vmap
 
 
 def batched(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x Wᵀ + b for each of B: x [B, N, in], weight [B, out, in], bias [B, out] or None -> [B, N, out]."""
-    return _Batched.apply(x, weight, bias)
+    return (_Batched.apply if takes(x) else _Batched.forward)(x, weight, bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """torch.nn.functional.linear; for replicas of x [N, in] one product on a GPU."""
+    if x.dim() != 2 or not takes(x):
+        return functional.linear(x, weight, bias)
+    return batched(x.unsqueeze(0), weight.unsqueeze(0), None if bias is None else bias.unsqueeze(0)).squeeze(0)
 
 
 class Linear(nn.Linear):
-    """torch.nn.Linear, whose replicas are one product on a GPU."""
+    """torch.nn.Linear by `linear`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[N, in] -> [N, out]."""
-        if not takes(x):
-            return functional.linear(x, self.weight, self.bias)
-        bias = None if self.bias is None else self.bias.unsqueeze(0)
-        return batched(x.unsqueeze(0), self.weight.unsqueeze(0), bias).squeeze(0)
+        return linear(x, self.weight, self.bias)
 
 
 class _Batched(Function):

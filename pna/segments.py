@@ -1,7 +1,8 @@
 """Sums, maxima and copies over neighbourhoods in CSR order.
 
 The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each
-is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics.
+is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics. Where
+torch.func.vmap gives each replica pointers of its own, `joined` are those of all replicas, if they are made already.
 """
 
 from collections.abc import Callable
@@ -12,29 +13,48 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.neighbourhoods import joined_of, target_of
+from pna.neighbourhoods import Joined, Neighbourhoods
 
-__all__ = ["joined", "max", "spread", "stacked", "sum"]
+__all__ = ["joined_index", "joined_ptr", "max", "sent", "spread", "stacked", "sum"]
 
 
-def sum(m: Tensor, ptr: Tensor) -> Tensor:
+def sum(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
     """[E, ...] -> [N, ...]: the sum over each neighbourhood, 0 for an empty one."""
-    return _Sum.apply(m, ptr)
+    return _Sum.apply(m, ptr, *_known(joined))
 
 
-def spread(v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
+def spread(v: Tensor, ptr: Tensor, num_messages: int, joined: Joined | None = None) -> Tensor:
     """[N, ...] -> [E, ...]: the value of each node copied to all of its messages."""
-    return _Spread.apply(v, ptr, num_messages)
+    return _Spread.apply(v, ptr, num_messages, *_known(joined))
 
 
-def max(m: Tensor, ptr: Tensor) -> Tensor:
+def max(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
     """[E, ...] -> [N, ...]: the maximum of each neighbourhood, 0 for an empty one; equal maxima share the gradient."""
-    return _Max.apply(m, ptr)
+    return _Max.apply(m, ptr, *_known(joined))
 
 
-def _target(ptr: Tensor, num_messages: int) -> Tensor:
+def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
+    """What the sender of every message has, [V, ...] -> [E, ...].
+
+    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
+    """
+    if graph.transpose is None:
+        return x[graph.source]
+    return _Sent.apply(x, *_ways(graph), *(() if graph.joined is None else _ways(graph.joined)))
+
+
+def _ways(graph: Neighbourhoods | Joined) -> tuple[Tensor, Tensor, Tensor]:
+    """From senders to messages, [E], and back, [V + 1] and [E]."""
+    return graph.source, graph.transpose.ptr, graph.transpose.place
+
+
+def _known(joined: Joined | None) -> tuple[Tensor | None, Tensor | None]:
+    """Pointers and targets of all replicas; without replicas they are those of the graph itself."""
+    return (None, None) if joined is None else (joined.ptr, joined.target)
+
+
+def _target(ptr: Tensor, num_messages: int, known: Tensor | None) -> Tensor:
     """The node of each message, [E]."""
-    known = target_of(ptr)
     return torch.repeat_interleave(ptr.diff().long(), output_size=num_messages) if known is None else known
 
 
@@ -48,23 +68,27 @@ def stacked(t: Tensor, dim: int | None, replicas: int) -> Tensor:
     return t.expand(replicas, *t.shape) if dim is None else t.movedim(dim, 0)
 
 
-def joined(ptr: Tensor, rows: int) -> Tensor:
+def joined_ptr(ptr: Tensor, rows: int) -> Tensor:
     """The pointers of R graphs of `rows` messages each, [R, N + 1], as those of one graph, [R·N + 1]."""
     before = rows * torch.arange(len(ptr), device=ptr.device).unsqueeze(1)
     starts = ptr + before
     return torch.cat([starts[:, :-1].flatten(), starts[-1, -1:]])
 
 
+def joined_index(index: Tensor, step: int) -> Tensor:
+    """The numbers of nodes or messages in R graphs of `step` each, [R, E], as those in one graph, [R·E]."""
+    return (index + step * torch.arange(len(index), device=index.device).unsqueeze(1)).flatten()
+
+
 def _lift(
-    function: Callable[[Tensor, Tensor, int], Tensor], info: Any, dims: tuple, t: Tensor, ptr: Tensor, E: int
+    function: Callable[..., Tensor], info: Any, dims: tuple, t: Tensor, ptr: Tensor, E: int, known: tuple
 ) -> tuple[Tensor, int]:
     """For torch.func.vmap: replicas are channels; where each has a graph of its own, all of them are one graph."""
-    R = info.batch_size
+    R, (whole, target) = info.batch_size, known
     if dims[1] is None:
-        return function(_replicas_as_channels(t, dims[0], R), ptr, E), 1
-    t, known = stacked(t, dims[0], R).flatten(0, 1), joined_of(ptr)
-    whole = joined(ptr.movedim(dims[1], 0), E) if known is None else known.ptr
-    return function(t, whole, R * E).unflatten(0, (R, -1)), 0
+        return function(_replicas_as_channels(t, dims[0], R), ptr, E, *known), 1
+    whole = joined_ptr(ptr.movedim(dims[1], 0), E) if whole is None else whole
+    return function(stacked(t, dims[0], R).flatten(0, 1), whole, R * E, whole, target).unflatten(0, (R, -1)), 0
 
 
 def _rows(m: Tensor, dim: int | None) -> int:
@@ -73,70 +97,98 @@ def _rows(m: Tensor, dim: int | None) -> int:
 
 class _Sum(Function):
     @staticmethod
-    def forward(m: Tensor, ptr: Tensor) -> Tensor:
+    def forward(m: Tensor, ptr: Tensor, whole: Tensor | None, target: Tensor | None) -> Tensor:
         out = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
         if m.numel() == 0:
             return out
         if m.is_cuda:  # index_add_ would use atomics there, in an order that changes from run to run
             return torch.segment_reduce(m.contiguous(), "sum", offsets=ptr, axis=0, unsafe=True)
-        return out.index_add_(0, _target(ptr, m.shape[0]), m)
+        return out.index_add_(0, _target(ptr, m.shape[0], target), m)
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        m, ptr = inputs
-        ctx.save_for_backward(ptr)
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        m, *graph = inputs
+        ctx.save_for_backward(*graph)
         ctx.num_messages = m.shape[0]
 
     @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
-        (ptr,) = ctx.saved_tensors
-        return _Spread.apply(g, ptr, ctx.num_messages), None
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        ptr, *known = ctx.saved_tensors
+        return _Spread.apply(g, ptr, ctx.num_messages, *known), None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
-        return _lift(lambda m, ptr, _: _Sum.apply(m, ptr), info, in_dims, m, ptr, _rows(m, in_dims[0]))
+    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor, *known: Tensor | None) -> tuple[Tensor, int]:
+        function = lambda m, ptr, _, *known: _Sum.apply(m, ptr, *known)  # noqa: E731
+        return _lift(function, info, in_dims, m, ptr, _rows(m, in_dims[0]), known)
 
 
 class _Spread(Function):
     @staticmethod
-    def forward(v: Tensor, ptr: Tensor, num_messages: int) -> Tensor:
-        return v.index_select(0, _target(ptr, num_messages))
+    def forward(v: Tensor, ptr: Tensor, num_messages: int, whole: Tensor | None, target: Tensor | None) -> Tensor:
+        return v.index_select(0, _target(ptr, num_messages, target))
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        _, ptr, _, *known = inputs
+        ctx.save_for_backward(ptr, *known)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None, None]:
-        (ptr,) = ctx.saved_tensors
-        return _Sum.apply(g, ptr), None, None
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        return _Sum.apply(g, *ctx.saved_tensors), None, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, v: Tensor, ptr: Tensor, num_messages: int) -> tuple[Tensor, int]:
-        return _lift(_Spread.apply, info, in_dims, v, ptr, num_messages)
+    def vmap(info: Any, in_dims: tuple, v: Tensor, ptr: Tensor, E: int, *known: Tensor | None) -> tuple[Tensor, int]:
+        return _lift(_Spread.apply, info, in_dims, v, ptr, E, known)
 
 
 class _Max(Function):
     @staticmethod
-    def forward(m: Tensor, ptr: Tensor) -> Tensor:
+    def forward(m: Tensor, ptr: Tensor, whole: Tensor | None, target: Tensor | None) -> Tensor:
         top = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
         if m.numel() == 0:
             return top
-        index = _target(ptr, m.shape[0]).view(-1, *[1] * (m.dim() - 1)).expand_as(m)
+        index = _target(ptr, m.shape[0], target).view(-1, *[1] * (m.dim() - 1)).expand_as(m)
         return top.scatter_reduce_(0, index, m, "amax", include_self=False)  # a maximum is exact in any order
 
     @staticmethod
-    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        m, ptr = inputs
-        ctx.save_for_backward(m, output, ptr)
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        m, *graph = inputs
+        ctx.save_for_backward(m, output, *graph)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor, None]:
-        m, top, ptr = ctx.saved_tensors
-        is_top = (m.detach() == spread(top.detach(), ptr, m.shape[0])).to(m.dtype)
-        ties = sum(is_top, ptr).clamp(min=1)
-        return spread(g / ties, ptr, m.shape[0]) * is_top, None
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        m, top, ptr, *known = ctx.saved_tensors
+        is_top = (m.detach() == _Spread.apply(top.detach(), ptr, m.shape[0], *known)).to(m.dtype)
+        ties = _Sum.apply(is_top, ptr, *known).clamp(min=1)
+        return _Spread.apply(g / ties, ptr, m.shape[0], *known) * is_top, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor) -> tuple[Tensor, int]:
-        return _lift(lambda m, ptr, _: _Max.apply(m, ptr), info, in_dims, m, ptr, _rows(m, in_dims[0]))
+    def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor, *known: Tensor | None) -> tuple[Tensor, int]:
+        function = lambda m, ptr, _, *known: _Max.apply(m, ptr, *known)  # noqa: E731
+        return _lift(function, info, in_dims, m, ptr, _rows(m, in_dims[0]), known)
+
+
+class _Sent(Function):
+    @staticmethod
+    def forward(x: Tensor, source: Tensor, ptr: Tensor, place: Tensor, *joined: Tensor) -> Tensor:
+        return x.index_select(0, source)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[2:4])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        ptr, place = ctx.saved_tensors
+        return _Sum.apply(g.index_select(0, place), ptr, None, None), *(None,) * (len(ctx.needs_input_grad) - 1)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, x: Tensor, *graph: Tensor) -> tuple[Tensor, int]:
+        R, (dim, *own), joined = info.batch_size, in_dims, graph[3:]
+        if all(d is None for d in own):  # replicas are channels
+            return _Sent.apply(x.movedim(dim, 1), *graph), 1
+        if not joined:
+            source, ptr, place = (stacked(t, d, R) for t, d in zip(graph, own, strict=True))
+            E = place.shape[1]
+            joined = joined_index(source, ptr.shape[1] - 1), joined_ptr(ptr, E), joined_index(place, E)
+        return _Sent.apply(stacked(x, dim, R).flatten(0, 1), *joined).unflatten(0, (R, -1)), 0

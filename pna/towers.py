@@ -17,11 +17,7 @@ Activation = str | Callable[[Tensor], Tensor] | None
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
     """x [N, T, in] and weight [T, out, in] -> [N, T, out]; x [N, 1, in] is given to every tower."""
-    if x.shape[1] == 1:
-        return _wide(x.squeeze(1), weight, None)
-    if products.takes(x):
-        return products.batched(x.transpose(0, 1), weight, None).transpose(0, 1)
-    return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
+    return affine(x, weight, None)
 
 
 def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,23 +29,12 @@ def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tens
     return torch.bmm(g, weight).transpose(0, 1), torch.bmm(g.transpose(1, 2), x.transpose(0, 1))
 
 
-def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The same with a bias [T, out] for every tower."""
     if x.shape[1] == 1:
-        return _wide(x.squeeze(1), weight, bias)
-    if products.takes(x):
-        return products.batched(x.transpose(0, 1), weight, bias).transpose(0, 1)
-    return torch.baddbmm(bias.unsqueeze(1), x.transpose(0, 1), weight.transpose(1, 2)).transpose(0, 1)
-
-
-def _wide(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x [N, in] given to every tower -> [N, T, out]: one product."""
-    flat, bias = weight.flatten(0, 1), None if bias is None else bias.flatten()
-    if products.takes(x):
-        y = products.batched(x.unsqueeze(0), flat.unsqueeze(0), None if bias is None else bias.unsqueeze(0)).squeeze(0)
-    else:
-        y = nn.functional.linear(x, flat, bias)
-    return y.unflatten(-1, weight.shape[:2])
+        flat = None if bias is None else bias.flatten()
+        return products.linear(x.squeeze(1), weight.flatten(0, 1), flat).unflatten(-1, weight.shape[:2])
+    return products.batched(x.transpose(0, 1), weight, bias).transpose(0, 1)
 
 
 class TowerLinear(nn.Module):

@@ -1,5 +1,8 @@
 """Aggregation without messages against the equations on messages."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
@@ -9,6 +12,7 @@ from pna import Neighbourhoods, segments
 from pna import gather as module
 from pna.aggregators import AGGREGATORS, resolve
 from pna.gather import aggregate
+from pna.neighbourhoods import Joined, Transpose
 
 NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]
 
@@ -113,6 +117,74 @@ def test_sums_maxima_and_copies_on_graphs_of_their_own(function):
     torch.testing.assert_close(out, one_by_one)
     g = torch.randn_like(out)
     torch.testing.assert_close(torch.autograd.grad(out, m, g), torch.autograd.grad(one_by_one, m, g))
+
+
+def stacked(graphs):
+    """Graphs of one size for torch.func.vmap: every tensor of theirs as a row for each."""
+    tensors = [(graph.ptr, graph.source, *graph.transpose) for graph in graphs]
+    return [torch.stack(column) for column in zip(*tensors, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "call", [segments.sent, lambda x, graph: aggregate(graph, NAMES, x)], ids=["sent", "aggregate"]
+)
+def test_graphs_of_their_own_with_senders_of_another_kind(call):
+    edges = [torch.stack([torch.randint(0, 7, (30,)), torch.randint(0, 4, (30,))]) for _ in range(3)]
+    graphs = [Neighbourhoods.of(each, (7, 4)).with_transpose() for each in edges]
+    x = torch.randn(3, 7, 2, dtype=torch.double, requires_grad=True)
+
+    def one(x, ptr, source, *transpose):
+        return call(x, Neighbourhoods(ptr, source, None, Transpose(*transpose), senders=7))
+
+    out, one_by_one = torch.func.vmap(one)(x, *stacked(graphs)), torch.stack(list(map(call, x, graphs)))
+    torch.testing.assert_close(out, one_by_one)
+    g = torch.randn_like(out)
+    torch.testing.assert_close(torch.autograd.grad(out, x, g), torch.autograd.grad(one_by_one, x, g))
+
+
+def joined(graphs):
+    """Graphs of one size as one, by the definition: the edges of each have the nodes after those before it."""
+    N, E = graphs[0].num_nodes, graphs[0].num_edges
+    edges = [torch.stack([graph.source, graph.target]) + k * N for k, graph in enumerate(graphs)]
+    whole = Neighbourhoods.of(torch.cat(edges, dim=1), len(graphs) * N).with_transpose()
+    assert torch.equal(whole.order, torch.arange(len(graphs) * E))
+    return Joined(whole.ptr, whole.target, whole.source, whole.transpose)
+
+
+ON_GRAPHS = {
+    "sum": lambda x, graph: segments.sum(x.repeat(5, 1)[:40], graph.ptr, graph.joined),
+    "max": lambda x, graph: segments.max(x.repeat(5, 1)[:40], graph.ptr, graph.joined),
+    "spread": lambda x, graph: segments.spread(x, graph.ptr, 40, graph.joined),
+    "sent": segments.sent,
+}
+
+
+@pytest.mark.parametrize("call", ON_GRAPHS.values(), ids=ON_GRAPHS)
+def test_graphs_that_are_joined_already_are_not_joined_again(call, monkeypatch):
+    graphs = [random_graph().with_transpose() for _ in range(3)]
+    x = torch.randn(3, 9, 2, dtype=torch.double, requires_grad=True)
+    whole = joined(graphs)
+
+    def one(x, ptr, source, *transpose):
+        return call(x, Neighbourhoods(ptr, source, None, Transpose(*transpose), joined=whole))
+
+    one_by_one = torch.stack(list(map(call, x, graphs)))
+    for name in ("joined_ptr", "joined_index"):
+        monkeypatch.setattr(segments, name, lambda *_: pytest.fail("joined again"))
+    out = torch.func.vmap(one)(x, *stacked(graphs))
+    torch.testing.assert_close(out, one_by_one)
+    g = torch.randn_like(out)
+    torch.testing.assert_close(torch.autograd.grad(out, x, g), torch.autograd.grad(one_by_one, x, g))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda graph: pickle.loads(pickle.dumps(graph))], ids=["deep", "pickle"]
+)
+def test_copies_keep_what_is_joined(copied):
+    graph = random_graph().with_transpose()
+    graph = graph._replace(joined=joined([graph]))
+    assert torch.equal(copied(graph).joined.target, graph.target)
+    assert all(map(torch.equal, copied(graph).joined.transpose, graph.transpose))
 
 
 class LargestTensor(TorchDispatchMode):

@@ -63,8 +63,26 @@ def test_towers(given, monkeypatch):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_without_replicas_it_is_torchs():
-    assert not products.takes(torch.randn(2, 3))
+@pytest.mark.parametrize("around", [lambda f: f, torch.func.grad], ids=["nothing", "grad"])
+def test_without_replicas_it_is_torchs(around):
+    around(lambda x: pytest.fail("taken") if products.takes(x) else x.sum())(torch.randn(2, 3))
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 6, 3), (2, 5, 6, 3)])
+def test_rows_of_any_shape(shape):
+    layer, x = Linear(3, 2).double(), drawn(R, *shape)
+    torch.testing.assert_close(vmap(layer)(x), functional.linear(x, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize("function", [functional.linear, products.linear])
+def test_autocast_has_the_same_gradients(function):
+    """The rows are float32 and their products are not, which the backward pass has to know."""
+    x, weight = (drawn(R, *shape).float().requires_grad_() for shape in ((128, 3), (2, 3)))
+    with torch.autocast("cpu", torch.bfloat16):
+        out = vmap(lambda x, w: function(x, w, None))(x, weight)
+    assert out.dtype == torch.bfloat16
+    grad = torch.autograd.grad(out.sum(), weight)[0]
+    torch.testing.assert_close(grad, x.sum(1, keepdim=True).expand_as(weight), rtol=0.02, atol=0.2)
 
 
 def test_a_literal_case():

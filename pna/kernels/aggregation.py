@@ -14,10 +14,9 @@ from torch import Tensor
 
 from pna.kernels.choice import on_its_device
 from pna.kernels.compile_time import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
-from pna.kernels.hubs import NONE, Hubs, limit
+from pna.kernels.hubs import NO_HUBS, Hubs, limit
 from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, rescan, scan, write
-from pna.neighbourhoods import target_of
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -44,17 +43,20 @@ def forward(
     names: str,
     save: bool,
     config: Config | None = None,
+    hubs: bool = True,
 ) -> tuple[Tensor, Saved]:
-    """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F]."""
+    """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F].
+
+    hubs: whether there may be any; nothing is launched for them if not.
+    """
     given = source if source is not None else edge
     N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
-    T = limit(E) if target_of(ptr) is None else NONE
     if N * G * F == 0 or E == 0:
-        out, *saved = allocate(given, N, E, names, save)
+        out, *saved = allocate(given, N, E, names, save, hubs)
         return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
-    out, *saved = allocate(given, N, E, names, save, T, means=True)
+    out, *saved = allocate(given, N, E, names, save, hubs, means=True)
     saved = Saved(*saved)
-    C = G * F
+    C, T = G * F, limit(E) if hubs else NO_HUBS
     config = config or Config.of(C)
     tensors = [given if t is None else grouped(t) for t in (source, edge, target)]
     strides = [s for t in tensors for s in t.stride()[:2]]
@@ -62,12 +64,12 @@ def forward(
     parts = (source is not None, edge is not None, target is not None)
     light, chunks, again = _told(names, dtype, save, parts, Layout.of(F, G, config.BC, *tensors), C, F, T, config)
     columns = blocks(C, config.BC)
-    hubs = Hubs(ptr, E, C, T, saved.shift, again) if E > T else None
-    if hubs:
-        hubs.scan(arguments, chunks, columns)
+    large = Hubs(ptr, E, C, T, saved.shift, again) if E > T else None
+    if large:
+        large.scan(arguments, chunks, columns)
     _launch_light((blocks(N, config.B), columns), arguments, light, config.warps)
-    if hubs:
-        hubs.finish(arguments, chunks, columns)
+    if large:
+        large.finish(arguments, chunks, columns)
     return out, saved
 
 
@@ -103,7 +105,7 @@ def channel_means(given: Tensor) -> Tensor:
 
 
 def allocate(
-    given: Tensor, N: int, E: int, names: str, save: bool, T: int | None = None, means: bool = False
+    given: Tensor, N: int, E: int, names: str, save: bool, hubs: bool = True, means: bool = False
 ) -> tuple[Tensor, ...]:
     """The output [N, G, A, F] and the tensors of Saved, not yet written; but for the first of these if `means`."""
     G, F = given.shape[1:]
@@ -111,7 +113,7 @@ def allocate(
     extremes = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     stats = number_of_stats(names) if save else 0
     dtype = widened(given.dtype)
-    T = limit(E) if T is None else T
+    T = limit(E) if hubs else NO_HUBS
     return (
         given.new_empty(N, G, names.count(" ") + 1, F),
         channel_means(given) if means and stats > 0 else given.new_empty(C if stats > 0 else 0, dtype=dtype),

@@ -23,10 +23,9 @@ from pna.kernels.aggregation import Saved
 from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
 from pna.kernels.compile_time import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
-from pna.kernels.hubs import NONE, chunk_of, chunk_owners, limit, sum_chunks
+from pna.kernels.hubs import NO_HUBS, chunk_of, chunk_owners, limit, sum_chunks
 from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import MAX, MIN, load_shift, place, places, tile
-from pna.neighbourhoods import target_of
 
 __all__ = ["backward"]
 
@@ -46,20 +45,21 @@ def backward(
     target: bool,
     config: Config | None = None,
     into: tuple[Tensor, Tensor] | None = None,
+    hubs: bool = True,
 ) -> tuple[Tensor, ...]:
     """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
 
     transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
-    into: where to write those of source and target, two parts of one tensor, if there is no edge.
+    into: where to write those of source and target, two parts of one tensor, if there is no edge. hubs: as forward's.
     """
     given = source if source is not None else edge
     if into is not None:
-        _Backward(g, source, None, ptr, column, transpose, names, saved, config).run(into[0], None, into[1])
+        _Backward(g, source, None, ptr, column, transpose, names, saved, config, hubs).run(into[0], None, into[1])
         return into
     grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
     grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
     if g.numel() > 0:
-        _Backward(g, source, edge, ptr, column, transpose, names, saved, config).run(*grads, grad_target)
+        _Backward(g, source, edge, ptr, column, transpose, names, saved, config, hubs).run(*grads, grad_target)
     return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target
 
 
@@ -127,12 +127,13 @@ class _Backward:
         names: str,
         saved: Saved,
         config: Config | None,
+        hubs: bool,
     ) -> None:
         self.g, self.ptr, self.column, self.transpose, self.names, self.saved = g, ptr, column, transpose, names, saved
         self.source, self.edge = grouped(source), grouped(edge)
         self.given = self.source if source is not None else self.edge
         self.N, self.E, (self.G, self.F) = ptr.shape[0] - 1, column.shape[0], self.given.shape[1:]
-        self.C, self.T = self.G * self.F, limit(self.E) if target_of(ptr) is None else NONE
+        self.C, self.T = self.G * self.F, limit(self.E) if hubs else NO_HUBS
         self.config = config or Config.of(self.C, backward=True)
         self.blocks = blocks(self.C, self.config.BC)
 

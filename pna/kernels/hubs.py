@@ -14,10 +14,10 @@ from torch import Tensor
 from pna.kernels.launch import Launch, Told
 from pna.kernels.messages import SUM, centre, load_shift, places, rescan, scan, tile, write
 
-__all__ = ["NONE", "Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
+__all__ = ["NO_HUBS", "Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
 
 SMALL = 1 << 17  # messages: below, a graph is so quick that the launches for hubs would cost more than a hub does
-NONE = (1 << 31) - 1  # T of a graph of which it is known that it has no hubs
+NO_HUBS = (1 << 31) - 1  # T of a graph of which it is known that it has none
 PLANES = tl.constexpr(5)  # of a chunk's first pass: mean, centred squares, maximum, minimum, sum
 PLANES_2 = tl.constexpr(7)  # of its second pass: how many maxima and minima, and the sums of the powers 1 … 5
 

@@ -29,13 +29,15 @@ def _known(names: tuple[str, ...]) -> bool:
 
 _library = torch.library.Library("pna", "FRAGMENT")
 _library.define(
-    "fused_aggregate(Tensor? source, Tensor? edge, Tensor? target, Tensor ptr, Tensor column, str names, bool save)"
+    "fused_aggregate(Tensor? source, Tensor? edge, Tensor? target, Tensor ptr, Tensor column, str names, bool save,"
+    " bool hubs=True)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 _library.define(
     "fused_aggregate_backward(Tensor g, Tensor? source, Tensor? edge, Tensor ptr, Tensor column,"
     " Tensor? sender_ptr, Tensor? receiver, Tensor? place, str names,"
-    " Tensor shift, Tensor stats, Tensor ties, Tensor hub_ties, Tensor marks, bool target) -> (Tensor, Tensor, Tensor)"
+    " Tensor shift, Tensor stats, Tensor ties, Tensor hub_ties, Tensor marks, bool target,"
+    " bool hubs=True) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -47,10 +49,11 @@ def _aggregate(
     column: Tensor,
     names: str,
     save: bool,
+    hubs: bool = True,
 ) -> tuple[Tensor, ...]:
     from pna.kernels.aggregation import forward
 
-    out, saved = forward(source, edge, target, ptr, column, names, save)
+    out, saved = forward(source, edge, target, ptr, column, names, save, hubs=hubs)
     return out, *saved
 
 
@@ -70,6 +73,7 @@ def _aggregate_backward(
     hub_ties: Tensor,
     marks: Tensor,
     target: bool,
+    hubs: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
     from pna.kernels.aggregation import Saved
     from pna.kernels.aggregation_backward import backward
@@ -77,7 +81,8 @@ def _aggregate_backward(
     transpose = (sender_ptr, receiver, place)
     if sender_ptr is None and source is not None:
         transpose = transpose_edges(ptr, column)
-    return backward(g, source, edge, ptr, column, transpose, names, Saved(shift, stats, ties, hub_ties, marks), target)
+    saved = Saved(shift, stats, ties, hub_ties, marks)
+    return backward(g, source, edge, ptr, column, transpose, names, saved, target, hubs=hubs)
 
 
 for _key in ("CUDA", "CPU"):  # on a CPU for Triton's interpreter, which the tests use
@@ -94,19 +99,21 @@ def _(
     column: Tensor,
     names: str,
     save: bool,
+    hubs: bool = True,
 ) -> tuple[Tensor, ...]:
     from pna.kernels.aggregation import allocate
 
-    return allocate(source if source is not None else edge, ptr.shape[0] - 1, column.shape[0], names, save)
+    given = source if source is not None else edge
+    return allocate(given, ptr.shape[0] - 1, column.shape[0], names, save, hubs=hubs)
 
 
 @torch.library.register_fake("pna::fused_aggregate_backward", lib=_library)
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given = source if source is not None else edge
+    given, target = source if source is not None else edge, rest[9]  # hubs may come after it
     grads = (given.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
-    return *grads, given.new_empty(ptr.shape[0] - 1 if rest[-1] else 0, *given.shape[1:])
+    return *grads, given.new_empty(ptr.shape[0] - 1 if target else 0, *given.shape[1:])
 
 
 aggregate = torch.ops.pna.fused_aggregate.default

@@ -14,7 +14,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import on_its_device
-from pna.neighbourhoods import Joined, Transpose, remember
+from pna.neighbourhoods import Joined, Transpose
 
 __all__ = ["Drawn", "Sizes", "drawn"]
 
@@ -52,10 +52,18 @@ class Drawn(NamedTuple):
     valid: Tensor  # [B]
 
 
-def drawn(index: Tensor, data: tuple[Tensor, ...], sizes: Sizes) -> Drawn:
+OWN = len(Drawn._fields)  # tensors of each replica, before those that are joined
+
+
+def drawn(index: Tensor, data: tuple[Tensor, ...], sizes: Sizes) -> tuple[Drawn, Joined, Joined]:
     """The graphs of the list `index`, [B], from a data set: node_ptr, message_ptr, source, sender_ptr, receiver, place,
-    x, edge, y, and where the categories of each feature of a node and of an edge begin."""
-    return Drawn(*_Draw.apply(index, sizes, *data))
+    x, edge, y, and where the categories of each feature of a node and of an edge begin.
+
+    With the batch of a replica come the messages of all, joined, and the nodes of their graphs.
+    """
+    made = _Draw.apply(index, sizes, *data)
+    ptr, target, source, *transpose, graph_ptr, graph = made[OWN:]
+    return Drawn(*made[:OWN]), Joined(ptr, target, source, Transpose(*transpose)), Joined(graph_ptr, graph)
 
 
 @triton.jit
@@ -187,34 +195,32 @@ def batch_places(
 
 @on_its_device
 def _draw(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
-    """index [R, B] -> the parts of Drawn, [R, ...] each."""
+    """index [R, B] -> the parts of Drawn, [R, ...] each, then those that are joined."""
     node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, y, node_offsets, edge_offsets = data
     R, (B, V, E, X, W, node_k, edge_k) = len(index), sizes
-    whole = lambda *shape: index.new_empty(shape)  # noqa: E731
+    whole = lambda *shape: torch.empty(shape, dtype=torch.int64, device=index.device)  # noqa: E731
     numbers = lambda *shape: torch.empty(shape, dtype=torch.float32, device=index.device)  # noqa: E731
     made = Drawn(
         numbers(R, V, X), numbers(R, E, W), whole(R, V + 1), whole(R, E), whole(R, V + 1), whole(R, E), whole(R, E),
         whole(R, B + 2), whole(R, B), numbers(R, V, 1), numbers(R), numbers(R, V, 1), y.new_empty(R, B), numbers(R, B),
     )  # fmt: skip
-    transpose = Transpose(whole(R * V + 1), whole(R * E), whole(R * E))
-    messages = Joined(whole(R * V + 1), whole(R * E), transpose, whole(R * E))
-    graphs = Joined(whole(R * (B + 1) + 1), None, None, whole(R * V))
+    all_ptr, all_target, all_source = whole(R * V + 1), whole(R * E), whole(R * E)
+    transpose = whole(R * V + 1), whole(R * E), whole(R * E)
+    all_graph_ptr, all_graph = whole(R * (B + 1) + 1), whole(R * V)
     scratch = whole(R, B), whole(R, B), whole(R, B + 1)  # first, first_message, message_start
     batch_graphs[(R,)](
-        index.contiguous(), node_ptr, message_ptr, y, *scratch, made.graph_ptr, graphs.ptr, made.nodes, made.count,
+        index.contiguous(), node_ptr, message_ptr, y, *scratch, made.graph_ptr, all_graph_ptr, made.nodes, made.count,
         made.y, made.valid, B, V, WIDTH=max(triton.next_power_of_2(B), 2),
     )  # fmt: skip
     block = BLOCK if X <= 64 else WIDE_BLOCK
     grid = (-(-(V + 1) // block) + -(-E // block), R)
     batch_places[grid](
         node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, node_offsets, edge_offsets, *scratch,
-        made.graph_ptr, *made[:7], made.real, made.norm, messages.ptr, messages.source, *transpose, messages.target,
-        graphs.target, B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
+        made.graph_ptr, *made[:7], made.real, made.norm, all_ptr, all_source, *transpose, all_target, all_graph,
+        B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
         NODE_WIDE=triton.next_power_of_2(X), EDGE_WIDE=triton.next_power_of_2(max(W, 1)), BLOCK=block,
     )  # fmt: skip
-    remember(made.ptr, messages)
-    remember(made.graph_ptr, graphs)
-    return tuple(made)
+    return *made, all_ptr, all_target, all_source, *transpose, all_graph_ptr, all_graph
 
 
 class _Draw(Function):
@@ -222,7 +228,8 @@ class _Draw(Function):
 
     @staticmethod
     def forward(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
-        return tuple(t.squeeze(0) for t in _draw(index.unsqueeze(0), sizes, *data))
+        made = _draw(index.unsqueeze(0), sizes, *data)
+        return *(t.squeeze(0) for t in made[:OWN]), *made[OWN:]
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
@@ -231,4 +238,4 @@ class _Draw(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[tuple, tuple]:
         out = _draw(index.movedim(in_dims[0], 0), sizes, *data)
-        return out, (0,) * len(out)
+        return out, (0,) * OWN + (None,) * (len(out) - OWN)

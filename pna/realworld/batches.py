@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pna.kernels import choice
-from pna.neighbourhoods import Neighbourhoods, Transpose
+from pna.neighbourhoods import Joined, Neighbourhoods, Transpose
 from pna.realworld.data.datasets import Dataset
 from pna.realworld.data.graphs import Graphs
 
@@ -48,6 +48,7 @@ class PaddedBatch:
     norm: Tensor  # [V, 1] 1/√n of a graph with n nodes, zero for padding
     y: Tensor  # [B]
     valid: Tensor  # [B] one, or zero where there is no graph
+    joined: Joined | None = None  # graph_ptr with those of the other replicas, if they are made beside it
     scale: Tensor | None = None  # [V, S] what the scalers give every node, once a network has said it for its layers
 
 
@@ -150,19 +151,24 @@ class Resident:
         )
 
     def _drawn(self, index: Tensor, shape: Shape, edges: bool) -> PaddedBatch:
-        """The same by kernels."""
+        """The same by kernels, and joined with the batches of the other replicas.
+
+        There are no hubs: a graph has at most 255 nodes, and the padding's messages are shared out among its nodes.
+        """
         from pna.realworld.batch_kernel import Sizes, drawn  # here, since it needs Triton
 
         categories = self.data.node_categories, self.data.edge_categories
         widths = [sum(c) or t.shape[1] for c, t in zip(categories, (self.x, self.edge), strict=True)]
         data = (self.node_ptr, self.message_ptr, self.source, self.sender_ptr, self.receiver, self.place)
         data += (self.x, self.edge, self.y, *(self._offsets[c] for c in categories))
-        made = drawn(index, data, Sizes(*shape, widths[0], widths[1] * edges, *map(len, categories)))
+        sizes = Sizes(*shape, widths[0], widths[1] * edges, *map(len, categories))
+        made, messages, graphs = drawn(index, data, sizes)
         transpose = Transpose(made.sender_ptr, made.receiver, made.place)
         return PaddedBatch(
             x=made.x,
             edge=made.edge if edges else None,
-            neighbourhoods=Neighbourhoods(made.ptr, made.source, None, transpose),
+            neighbourhoods=Neighbourhoods(made.ptr, made.source, None, transpose, joined=messages),
+            joined=graphs,
             **{name: getattr(made, name) for name in ("graph_ptr", "nodes", "real", "count", "norm", "y", "valid")},
         )
 

@@ -62,7 +62,7 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        x = segments.sum(x, batch.graph_ptr)[:-1]  # the last graph is padding
+        x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x
 
 

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate, sent
+from pna.gather import aggregate
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.layers import BatchNorm, dropout
+from pna.segments import sent
 
 __all__ = [
     "OGB",
@@ -129,11 +130,12 @@ class GATLayer(nn.Module):
         graph, E = batch.neighbourhoods, batch.neighbourhoods.num_edges
         z = self.linear(x).unflatten(1, (self.heads, -1))  # [V, H, F / H]
         sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
-        logit = functional.leaky_relu(sent(sender, graph) + segments.spread(receiver, graph.ptr, E))  # [E, H]
-        top = segments.max(logit.detach(), graph.ptr)
-        weight = torch.exp(logit - segments.spread(top, graph.ptr, E))
-        total = segments.sum(weight, graph.ptr).clamp(min=1)  # the largest weight is 1
-        y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr) / total.unsqueeze(-1)
+        logit = sent(sender, graph) + segments.spread(receiver, graph.ptr, E, graph.joined)  # [E, H]
+        logit = functional.leaky_relu(logit)
+        top = segments.max(logit.detach(), graph.ptr, graph.joined)
+        weight = torch.exp(logit - segments.spread(top, graph.ptr, E, graph.joined))
+        total = segments.sum(weight, graph.ptr, graph.joined).clamp(min=1)  # the largest weight is 1
+        y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
         return _finish(x, y.flatten(1), self.norm, batch, functional.elu)
 
 
@@ -152,7 +154,7 @@ class MoNetLayer(nn.Module):
     def weights(self, graph: Neighbourhoods) -> Tensor:
         """w_k(u_ij) of every message, [E, K]."""
         r = torch.rsqrt(graph.degree.to(self.mu.dtype) + 1).unsqueeze(1)  # [V, 1]
-        pair = torch.cat([sent(r, graph), segments.spread(r, graph.ptr, graph.num_edges)], dim=1)
+        pair = torch.cat([sent(r, graph), segments.spread(r, graph.ptr, graph.num_edges, graph.joined)], dim=1)
         u = torch.tanh(self.pseudo(pair)).unsqueeze(1)  # [E, 1, 2]
         return torch.exp(-0.5 * ((u - self.mu) * self.inverse_sigma).square().sum(-1))
 
@@ -160,7 +162,7 @@ class MoNetLayer(nn.Module):
         """[V, F] -> [V, F]."""
         graph = batch.neighbourhoods
         z = sent(self.linear(x).unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
-        y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr)
+        y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
         return _finish(x, y, self.norm, batch) + self.bias
 
 
@@ -192,10 +194,10 @@ class GatedGCNLayer(nn.Module):
         """[V, F], then what the layer before made."""
         x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
         graph, messages = batch.neighbourhoods, batch.neighbourhoods.num_edges
-        moved = self.C(e) + sent(self.D(x), graph) + segments.spread(self.E(x), graph.ptr, messages)
+        moved = self.C(e) + sent(self.D(x), graph) + segments.spread(self.E(x), graph.ptr, messages, graph.joined)
         gate = torch.sigmoid(moved)
-        total = segments.sum(gate, graph.ptr) + 1e-6
-        y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr) / total
+        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
+        y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total
         edges = Gated(x, e, *rows)
         moved = functional.relu(self.edge_norm(moved, edges, edges.norm))
         return Gated(_finish(x, y, self.norm, batch), e + moved, *rows)
@@ -238,7 +240,7 @@ class OGBGCNLayer(nn.Module):
         graph, x = batch.neighbourhoods, self.linear(x)
         d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
         m = functional.relu(sent(x, graph) + self.bonds(batch.edge)) * sent(torch.rsqrt(d), graph)
-        y = segments.sum(m, graph.ptr) * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        y = segments.sum(m, graph.ptr, graph.joined) * torch.rsqrt(d) + functional.relu(x + self.root) / d
         return _ogb(self, self.norm(y, batch), noise)
 
 
@@ -256,7 +258,7 @@ class OGBGINLayer(nn.Module):
         """[V, F] -> [V, F]."""
         graph = batch.neighbourhoods
         m = functional.relu(sent(x, graph) + self.bonds(batch.edge))
-        y = (1 + self.eps) * x + segments.sum(m, graph.ptr)
+        y = (1 + self.eps) * x + segments.sum(m, graph.ptr, graph.joined)
         y = self.second(functional.relu(self.inner(self.first(y), batch)))
         return _ogb(self, self.norm(y, batch), noise)
 

@@ -267,6 +267,27 @@ def test_the_operators_pass_torchs_own_checks(device):
     torch.library.opcheck(operators.aggregate_backward, arguments)
 
 
+def test_without_hubs_nothing_is_launched_for_them(monkeypatch, device):
+    """Those who know that there is none say so; the operator's own checks hold there too."""
+    for module in (aggregation, aggregation_backward):
+        monkeypatch.setattr(module, "limit", lambda _: 16)  # so that node 5 would be one
+    neighbourhoods = random_graph(N=8, E=40, hub=5)
+    ptr, column = (t.to(device) for t in neighbourhoods[:2])
+    source, g = torch.randn(8, 1, 4, device=device), torch.randn(8, 1, 4, 4, device=device)
+    found = []
+    for hubs in (True, False):
+        if not hubs:
+            for module in (aggregation, aggregation_backward):
+                monkeypatch.setattr(module, "limit", lambda _: pytest.fail("hubs are looked for"))
+        out, *saved = operators.aggregate(source, None, None, ptr, column, PAPER, True, hubs)
+        assert (saved[3].numel() > 0) == hubs
+        arguments = (g, source, None, ptr, column, None, None, None, PAPER, *saved, True, hubs)
+        found.append((out, *operators.aggregate_backward(*arguments)))
+    torch.library.opcheck(operators.aggregate, (source, None, None, ptr, column, PAPER, True, False))
+    torch.library.opcheck(operators.aggregate_backward, arguments)
+    torch.testing.assert_close(*found)
+
+
 def test_which_aggregators_have_a_kernel():
     assert not operators.takes(PAPER.split(), torch.empty(1))  # the twin serves on a CPU
     if torch.cuda.is_available():

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch.func import vmap
 
+from pna import segments
 from pna.experiments.realworld import Figure6Trainer
 from pna.kernels import aggregation, aggregation_backward, choice, operators
-from pna.neighbourhoods import joined_of, target_of
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.segments import joined
-from pna.training.replicas import Replicas
+from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
+from pna.training.replicas import Lifted, Replicas
 
 ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
 
@@ -81,42 +81,93 @@ def test_any_number_of_graphs(toys, count, device, kernels):
     assert_same(found[1], found[0])
 
 
-def test_the_graphs_of_all_replicas_are_remembered_as_one(toys, device, kernels):
+def strange(rng):
+    """A graph, one without a message, one of a single node, one without nodes, one of repeated edges and loops."""
+    pairs = [[(0, 1), (1, 0), (2, 1)], [], [], [], [(0, 1), (0, 1), (1, 1), (0, 0), (0, 1)]]
+    for n, edges in zip((3, 4, 1, 0, 2), pairs, strict=True):
+        degree, source, _ = sort_by_target(np.array(edges, dtype=np.int64).reshape(-1, 2).T, n)
+        x, edge = (rng.integers(0, k, (rows, 1)).astype(np.uint8) for rows, k in ((n, 28), (len(source), 4)))
+        yield Graph(x, degree, source, edge, rng.normal())
+
+
+@pytest.mark.parametrize("room", [(1, 0), (1, 70), (60, 0), (60, 70)])
+@pytest.mark.parametrize("index", [[0, 1, 2, 3, 4], [4, 3, 3, 4, 0], [1, 2, -1, 3, -1], [3, -1, 0, -1, 3], [-1] * 5])
+def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(index, room, device, kernels):
+    """In the smallest shape that has room for them, and in larger ones."""
+    graphs = Resident(DATASETS["zinc"], Graphs.of(list(strange(np.random.default_rng(0)))), device, transposed=True)
+    sizes = [sum(int(of[g]) for g in index if g >= 0) for of in (graphs.nodes, graphs.messages)]
+    shape, found = Shape(5, sizes[0] + room[0], max(1, sizes[1] + room[1])), []
+    for serve in (False, True):
+        kernels(serve)
+        batch = graphs.batch(torch.tensor(index, device=device), shape)
+        found.append(parts(batch))
+    assert_same(found[1], found[0])
+    assert torch.equal(batch.neighbourhoods.joined.target, batch.neighbourhoods.target)
+    assert torch.equal(batch.joined.target, torch.repeat_interleave(batch.graph_ptr.diff()))
+
+
+def test_a_list_of_any_integers(toys, device, kernels):
+    kernels()
+    graphs = resident(toys, "zinc", 12, device)
+    found = [parts(graphs.batch(ROWS[0].to(device, dtype), Shape(5, 96, 400))) for dtype in (torch.int32, torch.long)]
+    assert_same(*found)
+
+
+@pytest.mark.parametrize("R", [1, 3])
+def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
     kernels()
     graphs, seen = resident(toys, "zinc", 12, device), []
-    R, V, E = len(ROWS), 100, 400
+    V, E = 100, 400
 
     def one(index):
         batch = graphs.batch(index, Shape(5, V, E))
-        seen.extend((*batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr))
-        return batch.y
+        seen[:] = batch.neighbourhoods.joined, batch.joined
+        return *batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr
 
-    vmap(one)(ROWS.to(device))
-    ptr, source, sender_ptr, receiver, place, graph_ptr = map(torch._C._functorch.get_unwrapped, seen)
+    ptr, source, sender_ptr, receiver, place, graph_ptr = vmap(one)(ROWS[:R].to(device))
     nodes, messages = (size * torch.arange(R, device=device).unsqueeze(1) for size in (V, E))
-    known = joined_of(ptr)
-    assert torch.equal(known.ptr, joined(ptr, E))
+    known, of_graphs = seen
+    assert torch.equal(known.ptr, segments.joined_ptr(ptr, E))
     assert torch.equal(known.source, (source + nodes).flatten())
-    assert torch.equal(known.transpose.ptr, joined(sender_ptr, E))
+    assert torch.equal(known.transpose.ptr, segments.joined_ptr(sender_ptr, E))
     assert torch.equal(known.transpose.receiver, (receiver + nodes).flatten())
     assert torch.equal(known.transpose.place, (place + messages).flatten())
-    assert target_of(known.ptr) is known.target
-    of_graphs = joined_of(graph_ptr)
-    assert torch.equal(of_graphs.ptr, joined(graph_ptr, V))
+    assert torch.equal(of_graphs.ptr, segments.joined_ptr(graph_ptr, V))
     for t in (known, of_graphs):
         assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
+
+
+@pytest.mark.parametrize("cell", [("zinc", "pna", "edges"), ("zinc", "gat", "no-edges")], ids="/".join)
+def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, device, kernels):
+    networks = [toys.network(*cell, seed=seed, layers=1).eval() for seed in (0, 1)]
+    found = []
+    for dtype in (torch.double, torch.float32):
+        kernels(dtype == torch.float32)
+        batch = resident(toys, cell[0], 12, device, dtype).batch(ROWS[1].to(device), Shape(5, 64, 200))
+        lifted = Lifted(networks[0].to(device, dtype))
+        theta, state = lifted.stack([network.to(device, dtype) for network in networks])
+        alone = torch.stack([network(batch) for network in networks])
+        found += [t.double() for t in (alone, lifted.map(theta, state, lambda network, b=batch: network(b)))]
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "cell", [("zinc", "pna", "edges"), ("zinc", "gat", "no-edges"), ("molhiv", "gcn", "edges")], ids="/".join
 )
 def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, kernels, monkeypatch):
-    """Weights' gradients, running statistics and predictions; no launch is for hubs, which such a graph has not."""
+    """Weights' gradients, running statistics and predictions.
+
+    No launch is for hubs, which such a graph has not, and none joins graphs that the batch has joined already.
+    """
     for module in (aggregation, aggregation_backward):
         monkeypatch.setattr(module, "limit", lambda _: pytest.fail("hubs are looked for"))
     found = []
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
+        if dtype == torch.float32:
+            for name in ("joined_ptr", "joined_index"):
+                monkeypatch.setattr(segments, name, lambda *_: pytest.fail("joined again"))
         model = toys.model(*cell, dropout=0.3, layers=2)
         networks = [toys.network(*cell, seed=seed, dropout=0.3, layers=2).to(dtype) for seed in (0, 1)]
         sets = [resident(toys, cell[0], G, device, dtype) for G in (12, 6)]

@@ -11,7 +11,6 @@ from torch_geometric.nn import GATConv, GINConv, GINEConv, GMMConv, SAGEConv
 
 from pna.experiments import EXPERIMENTS, Figure6Run
 from pna.experiments.realworld import PROFILES
-from pna.gather import sent
 from pna.networks import count_parameters
 from pna.realworld import quoted
 from pna.realworld.batches import NO_GRAPH, Resident, Shape
@@ -21,6 +20,7 @@ from pna.realworld.data.storage import Splits
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
 from pna.realworld.quoted import OGB, QUOTED, Gated
+from pna.segments import sent
 from pna.training.store import load
 
 F = 16
