@@ -15,6 +15,8 @@ import json
 import multiprocessing
 import statistics
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -30,7 +32,6 @@ from pna.training.store import load
 from pna.training.trainer import Trainer
 
 ASSUMED = 4_000  # epochs of a run that is not recorded
-SIDE_BY_SIDE = 16  # cells that --all prepares at a time
 SPAWN = multiprocessing.get_context("spawn")  # a forked process has no CUDA
 
 
@@ -73,49 +74,56 @@ def breakdown(trainer: Trainer, replicas: Replicas) -> dict[str, float]:
     return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
-def time_when_asked(name: str, profile: Profile, epochs: int, device: str, asked: Connection) -> None:
-    """In a process of its own: prepare a cell, say so, and time it once the others are quiet."""
-    trainer, state = prepare_cell(name, PROFILES["paper"].seeds, profile, device)
-    next(trainer.epochs(state))  # compiles and records
-    asked.send(len(state))
-    asked.recv()
-    asked.send(measure(trainer, state, epochs) * 1e3 / len(state))
+def time_when_asked(cells: list[Cell], profile: Profile, epochs: int, device: str, asked: Connection) -> None:
+    """In a process of its own: prepare one cell after another, and time each once the other processes are quiet."""
+    for cell in cells:
+        trainer, state = prepare_cell(str(cell), PROFILES["paper"].seeds, profile, device)
+        next(trainer.epochs(state))  # compiles and records
+        asked.send(len(state))
+        asked.recv()
+        asked.send(measure(trainer, state, epochs) * 1e3 / len(state))
+        del trainer, state  # before the next cell takes its memory
 
 
-def time_together(names: list[str], profile: Profile, epochs: int, device: str) -> list[tuple[int, float]]:
-    """The runs of each cell and its milliseconds per epoch and run: prepared side by side, timed one at a time."""
-    processes, pipes = [], []
-    for name in names:
+def timed(cells: list[Cell], profile: Profile, epochs: int, device: str) -> Iterator[tuple[Cell, int, float]]:
+    """Each cell, its runs and its milliseconds per epoch and run.
+
+    Cells of one model and width share compiled kernels, and so a process. The processes prepare a cell each side by
+    side; then each times its own, one process at a time.
+    """
+    families = defaultdict(list)
+    for cell in cells:
+        families[cell.model, cell.variant].append(cell)
+    waiting, processes = [], []
+    for family in families.values():
         ours, theirs = SPAWN.Pipe()
-        processes.append(SPAWN.Process(target=time_when_asked, args=(name, profile, epochs, device, theirs)))
+        processes.append(SPAWN.Process(target=time_when_asked, args=(family, profile, epochs, device, theirs)))
         processes[-1].start()
         theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
-        pipes.append(ours)
-    runs, times = [pipe.recv() for pipe in pipes], []
-    for pipe in pipes:
-        pipe.send("now")
-        times.append(pipe.recv())
+        waiting.append((ours, family))
+    for turn in range(max(len(family) for family in families.values())):
+        waiting = [(pipe, family) for pipe, family in waiting if turn < len(family)]
+        runs = [pipe.recv() for pipe, _ in waiting]
+        for (pipe, family), count in zip(waiting, runs, strict=True):
+            pipe.send("now")
+            yield family[turn], count, pipe.recv()
     for process in processes:
         process.join()
-    return list(zip(runs, times, strict=True))
 
 
 def all_cells_take(profile: Profile, epochs: int, device: str) -> list[dict]:
     """Each cell's milliseconds per epoch and run, and its hours: by its recorded epochs, or 4,000 for each run."""
-    cells, rows = [cell for cell in all_cells() if cell.training in TRAININGS], []
+    rows = []
     print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'epochs of all':>15}{'hours':>8}")
-    for first in range(0, len(cells), SIDE_BY_SIDE):
-        some = cells[first : first + SIDE_BY_SIDE]
-        for cell, (runs, ms) in zip(some, time_together([str(c) for c in some], profile, epochs, device), strict=True):
-            path = run_of(cell, PROFILES["paper"]).result
-            recorded = path.exists()
-            count = sum(r.epochs for r in load(path).replicas) if recorded else ASSUMED * runs
-            hours = ms * count / 3.6e6
-            rows.append(
-                {"cell": str(cell), "runs": runs, "ms": ms, "epochs": count, "recorded": recorded, "hours": hours}
-            )
-            said = f"{count:,}" + ("" if recorded else " ?")
-            print(f"{cell!s:<42}{runs:>6}{ms:>18.3f}{said:>15}{hours:>8.3f}", flush=True)
+    cells = [cell for cell in all_cells() if cell.training in TRAININGS]
+    for cell, runs, ms in timed(cells, profile, epochs, device):
+        path = run_of(cell, PROFILES["paper"]).result
+        recorded = path.exists()
+        count = sum(r.epochs for r in load(path).replicas) if recorded else ASSUMED * runs
+        hours = ms * count / 3.6e6
+        rows.append({"cell": str(cell), "runs": runs, "ms": ms, "epochs": count, "hours": hours, "recorded": recorded})
+        said = f"{count:,}" + ("" if recorded else " ?")
+        print(f"{cell!s:<42}{runs:>6}{ms:>18.3f}{said:>15}{hours:>8.3f}", flush=True)
     print(f"all {len(rows)} cells, one after the other: {sum(row['hours'] for row in rows):.2f} hours")
     return rows
 
