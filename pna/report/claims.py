@@ -221,7 +221,9 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     text = f"{ruling.text}; {real.published_says(asked)}"
     cells = tuple(score.file for score in found.values())
     budget = "; ".join(budgets(ours, asked.columns))
-    return replace(_finding(claim, ruling, full, budget=budget, cells=cells), evidence=text)
+    finding = replace(_finding(claim, ruling, full, budget=budget, cells=cells), evidence=text)
+    drawn = full and not all(score.official for score in found.values())
+    return replace(finding, verdict=f"{finding.verdict}, training set redrawn") if drawn else finding
 
 
 def _from_checks(claim: Claim) -> Finding:

@@ -62,10 +62,10 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     real = [f for f in findings if f.claim.realworld]
     ours = scores(profile)
     places = sum(len(column.titles) for column in COLUMNS.values())
-    whole = sum(one.full for one in ours.values())
-    yield _line(
-        "Real world", real, f"{len(ours)} of {places} cells, {whole} at the paper's budget and data. Welch's test."
-    )
+    whole = [one for one in ours.values() if one.full]
+    drawn = sum(not one.official for one in whole)
+    words = f"{len(ours)} of {places} cells, {len(whole)} at the paper's budget"
+    yield _line("Real world", real, f"{words}, of these {drawn} on a redrawn training set. Welch's test.")
 
 
 def _line(title: str, findings: Sequence[Finding], words: str) -> str:

@@ -101,10 +101,13 @@ class Score:
 
     @property
     def full(self) -> bool:
-        """Whether it was published, or has the paper's budget and data."""
-        if self.result is None:
-            return True
-        return self.budget == PAPER and self.result.facts["data"]["train"] == "official" and not older(self.result)
+        """Whether it was published, or has the paper's budget."""
+        return self.result is None or (self.budget == PAPER and not older(self.result))
+
+    @property
+    def official(self) -> bool:
+        """Whether its training set is the published one's."""
+        return self.result is None or self.result.facts["data"]["train"] == "official"
 
 
 def published_score(title: str, column: str) -> Score | None:
@@ -157,8 +160,8 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     lines += [f"{title}: the training set is {train}" for title, train in others]
     shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
     told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    names = sorted({score.budget for score in ours.values()})
-    return lines + sorted(told) + [line for name in names for line in draws(lambda _, name=name: Profile(name))]
+    names, data = sorted({score.budget for score in ours.values()}), {COLUMNS[name].data for name in columns}
+    return lines + sorted(told) + [line for name in names for line in draws(lambda _, name=name: Profile(name), data)]
 
 
 def _budget(results: list[Result]) -> str:

@@ -118,6 +118,16 @@ def test_a_column_that_was_not_run_keeps_a_claim_open(results):
     assert finding.verdict == "reproduced"
 
 
+def test_a_training_set_that_is_not_the_published_one_is_part_of_the_verdict(results):
+    for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
+        for edges in ("edges", "no-edges"):
+            write_real(f"zinc/released/{model}/{edges}", "paper", (level, level + 0.01), train="redrawn: 3 of 20 rows")
+    (finding,) = judge_recorded("zinc-scalers")
+    assert (finding.kind, finding.verdict) == ("reproduced", "reproduced, training set redrawn")
+    (other,) = judge_recorded("molhiv")
+    assert other.verdict == NOT_RUN
+
+
 def test_published_averages_are_held_against_ours_on_the_sizes_that_they_fit(results):
     write_result("multitask/released/pna/16", level=-3.15, noise=0.05)  # on all of its test sets
     run = runs_of("figure4", "released", "paper").of("multitask")["pna"]

@@ -36,7 +36,7 @@ def figure6(profile: str) -> tuple[Figure, dict]:
     for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="0.88", lw=0.6)
         axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
-    full = bool(ours) and all(score.full for score in ours.values()) and not realworld.missing(ours)
+    full = all(score.full and score.official for score in ours.values()) and not realworld.missing(ours)
     figure.supxlabel(_words(ours, full), fontsize=SMALL, color=GREY if full else WARN)
     return figure, {"published": theirs, "ours": _numbers(ours) or "not run"}
 
