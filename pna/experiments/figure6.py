@@ -57,7 +57,7 @@ class Row:
     """One number of figure 6: the published one, and ours if there is a result."""
 
     run: Figure6Run
-    published: str
+    published: str | None  # PNA without scalers on MolHIV is not in the paper
     result: Result | None
 
     @property
@@ -90,7 +90,7 @@ def figure6(profiles: Callable[[str], Profile]) -> str:
     lines, notes = [], {}
     for row in figure6_rows(profiles):
         title = row.run.dataset.title
-        line = (f"{title}, {row.run.cell.variant}", row.run.model.title, row.published)
+        line = (f"{title}, {row.run.cell.variant}", row.run.model.title, row.published or "–")
         if row.result is None:
             lines.append((*line, "not run", "", "", "", ""))
             continue

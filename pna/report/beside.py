@@ -150,12 +150,9 @@ def _figure6(sides: Sequence[Runs], profile: str) -> str:
 
 
 def _figure6_cell(title: str, name: str, ours: dict[tuple[str, str], Score]) -> Raw:
-    theirs = published_score(title, name)
-    if theirs is None:
-        return Raw("–")
-    mine = ours.get((title, name))
+    theirs, mine = published_score(title, name), ours.get((title, name))
     below = f"<br><b>{mine}</b>" if mine else "<br><small>not yet</small>" if title in COLUMNS[name].titles else ""
-    return Raw(f"{theirs}{below}")
+    return Raw(f"{theirs or '–'}{below}")
 
 
 def _welch(ours: dict[tuple[str, str], Score]) -> str:
@@ -163,6 +160,8 @@ def _welch(ours: dict[tuple[str, str], Score]) -> str:
     rows = []
     for (title, name), score_ in ours.items():
         theirs = published_score(title, name)
+        if theirs is None:
+            continue
         difference = score_.estimate - theirs.estimate
         p = 2 * min(difference.below(), 1 - difference.below())
         digits = 3 if COLUMNS[name].lower_is_better else 2

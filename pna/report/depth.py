@@ -43,8 +43,8 @@ FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 PRACTICE = (
     "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
     "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
-    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNN then have less error at every size, also on the five tasks that are not the diameter.",
+    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA, both "
+    "MPNN and GIN then have less error at every size, also on the five tasks that are not the diameter.",
 )
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "

@@ -74,8 +74,9 @@ def _good(column: str, score: Score) -> float:
 
 def _rivals(column: str, ours: Scores, but: Iterable[str]) -> dict[str, Score]:
     """The other models' scores: ours where there is one, else the published one."""
-    theirs = {title: published_score(title, column) for title in published.realworld() if title not in but}
-    return {title: ours.get((title, column)) or score for title, score in theirs.items() if score}
+    others = (title for title in published.realworld() if title not in but)
+    found = {title: ours.get((title, column)) or published_score(title, column) for title in others}
+    return {title: score for title, score in found.items() if score}
 
 
 def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> Comparison:
