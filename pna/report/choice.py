@@ -1,18 +1,20 @@
-"""A reader's own comparison: some models, one task, one test set, as the figure notebooks offer it."""
+"""A reader's own comparison, as the figure notebooks offer it: some models, one task and test set, or one data set."""
 
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pna import published
 from pna.experiments import Cell
 from pna.multitask import TASKS
 from pna.networks import MODELS
+from pna.report.realworld import COLUMNS, Score, published_score, scores
 from pna.report.runs import RECORDED, Run, Runs, runs_of, specs_of
 from pna.report.scores import SPLIT, score
 from pna.report.style import GREY, MARKERS, MODEL_COLOURS, SMALL, STYLE, WARN, WIDTH, budget_text
 
-__all__ = ["compare"]
+__all__ = ["compare", "compare_realworld"]
 
 _TASKS = {"average": None} | {task.name: place for place, task in enumerate(TASKS)}
 
@@ -83,3 +85,50 @@ def _title(cell: Cell) -> str:
     more = [cell.training] if cell.training != "multitask" else []
     more += [f"{cell.hidden} features"] if cell.hidden != 16 else []
     return MODELS[cell.model].title + (f", {', '.join(more)}" if more else "")
+
+
+# ---- figure 6 ----
+
+_COLUMNS = {column.title: name for name, column in COLUMNS.items()}
+
+
+def compare_realworld(data: str, models: Sequence[str] | None = None, profile: str = RECORDED) -> Figure:
+    """Published and ours on one column of figure 6, mean and deviation over seeds, the best first; no file is written.
+
+    data: the column, as "ZINC, edge features"; models: titles of its rows, by default all that have a number.
+    """
+    import matplotlib.pyplot as plt
+
+    if data not in _COLUMNS:
+        raise ValueError(f"data must be one of {'; '.join(_COLUMNS)}; got {data!r}")
+    rows = _rows(_COLUMNS[data], models, profile)
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(WIDTH, 1.0 + 0.3 * len(rows)), layout="constrained")
+        plt.close(figure)
+        _points(axis, [theirs for theirs, _ in rows.values()], -0.12, color=GREY, mfc="white", label="published")
+        _points(axis, [ours for _, ours in rows.values()], 0.12, color=WARN, label="ours")
+        axis.set_yticks(range(len(rows)), list(rows))
+        axis.set_ylim(len(rows) - 0.5, -0.5)
+        column = COLUMNS[_COLUMNS[data]]
+        axis.set_xlabel(f"{data}: {column.metric}, {'lower' if column.lower_is_better else 'higher'} is better")
+        axis.grid(axis="x")
+        figure.legend(loc="outside upper right", ncols=2)
+    return figure
+
+
+def _rows(name: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Score | None, Score | None]]:
+    """Published and ours, by the model's title, in the order of the published numbers."""
+    ours, sign = scores(profile), 1 if COLUMNS[name].lower_is_better else -1
+    pairs = {title: (published_score(title, name), ours.get((title, name))) for title in published.realworld()}
+    known = {title: pair for title, pair in pairs.items() if any(pair)}
+    if unknown := set(models or ()) - known.keys():
+        raise ValueError(f"models must be among {', '.join(known)}; got {', '.join(map(repr, sorted(unknown)))}")
+    chosen = sorted(models or known, key=lambda title: sign * next(filter(None, known[title])).mean)
+    return {title: known[title] for title in chosen}
+
+
+def _points(axis: Axes, found: Sequence[Score | None], shift: float, **style: str) -> None:
+    there = [(y + shift, one.mean, one.deviation) for y, one in enumerate(found) if one]
+    if there:
+        places, means, deviations = zip(*there, strict=True)
+        axis.errorbar(means, places, xerr=deviations, fmt="o", ms=4, **style)

@@ -16,7 +16,7 @@ from pna.report.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
 __all__ = ["figure6"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
-_LETTERS = 112  # in a line under the table
+_LETTERS = 100  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
@@ -67,7 +67,7 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     lines.append(f"Not trained here: {', '.join(t for t in published.realworld() if t not in TITLES.values())}.")
     if not full:
-        lines.append("NOT THE PAPER'S BUDGET AND DATA:")
+        lines.append("NOT ALL OF THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)
     return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
 
