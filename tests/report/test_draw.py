@@ -17,7 +17,7 @@ DRAWN = [name for name, entry in FIGURES.items() if entry.panels]
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """For what is asked of numbers and words: figures are made, but not painted into files, which takes a second each."""
+    """For what is asked of numbers and words: figures are made, but not painted, which takes a second each."""
     monkeypatch.setattr("pna.report.style._picture", lambda figure, name, suffix: b"")
 
 
