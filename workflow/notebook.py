@@ -7,7 +7,7 @@ import page
 
 def main(source: str, executed: str, to: str, *options: str) -> int:
     """What fails in the notebook raises papermill's error, which shows the cell; then no page is made."""
-    sys.modules["rfc3987_syntax"] = None  # else jsonschema takes seconds to prepare the check of addresses: here are none
+    sys.modules["rfc3987_syntax"] = None  # jsonschema takes seconds to prepare for addresses, and here are none
     from papermill.cli import papermill
 
     papermill([source, executed, *options], standalone_mode=False)
