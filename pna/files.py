@@ -10,13 +10,15 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from pna.locks import new_beside, remove_left_over
+
+if TYPE_CHECKING:
+    from torch import Tensor  # what writes a page or reads a JSON object does not wait for torch
 
 __all__ = ["checksum", "hash_of", "read_arrays", "read_facts", "read_json", "read_tensors"]
 __all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
@@ -47,7 +49,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 # ---- tensors ----
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
+def write_tensors(path: Path, tensors: dict[str, "Tensor"], facts: dict) -> None:
     """Tensors with a JSON object beside them, in one safetensors file with a checksum over the tensors."""
     from safetensors.torch import save
 
@@ -56,7 +58,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], facts: dict) -> None:
     write_whole(path, lambda file: file.write(data))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
+def read_tensors(path: Path) -> tuple[dict[str, "Tensor"], dict]:
     """What write_tensors wrote; a file that is cut off, altered or something else raises a ValueError that names it.
 
     It is read at once: safetensors' own reader opens it twice, and another process may replace it in between.
@@ -79,7 +81,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict]:
     return tensors, facts
 
 
-def _tensors_checksum(tensors: dict[str, Tensor]) -> str:
+def _tensors_checksum(tensors: dict[str, "Tensor"]) -> str:
     return checksum({name: t.numpy() for name, t in tensors.items()})
 
 

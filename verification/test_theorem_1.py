@@ -14,6 +14,8 @@ from verification.theorem_1 import (
     NoCollisionError,
     Sphere,
     collide,
+    dependence,
+    gradients,
     krawczyk,
     order_statistics,
 )
@@ -144,9 +146,14 @@ def test_the_papers_four_are_filled_up_by_rank(n):
     assert not {0, n - 1} & set(collision.shared)  # max and min are there already
 
 
-def test_the_precision_is_raised_where_it_is_needed():
-    aggregators = [lambda x, k=k: sum(exp(k * y) for y in x) for k in range(1, 24)]
-    assert collide(aggregators, Sphere.between(Fraction(1), Fraction(2), 24), 80).precision > 80
+@pytest.mark.parametrize(("n", "bits", "independent"), [(8, 24, False), (8, 40, True)])
+def test_the_precision_is_raised_where_it_is_needed(n, bits, independent):
+    """To tell that the aggregators are independent, and to find and prove a collision."""
+    aggregators = [lambda x, k=k: sum(exp(k * y) for y in x) for k in range(1, n)]
+    sphere = Sphere.between(Fraction(1), Fraction(2), n)
+    with ctx.workprec(bits):
+        assert (dependence(gradients(aggregators, sphere.centre)) is None) == independent
+    assert collide(aggregators, sphere, bits).precision > bits
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import mistune
@@ -23,8 +22,8 @@ from pygments.lexers import PythonLexer
 import pna
 from pna.files import write_whole
 from pna.places import results_folder
-from pna.report.draw import FIGURES, files_of
 
+PACKAGE = Path(pna.__file__).parent  # of which only files are read: torch and matplotlib take longer than a page
 MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
 CODE_FILES = (".py", ".cu", ".cuh", ".css", ".json")
@@ -59,7 +58,7 @@ def _source_hash(cells: list[dict]) -> str:
     for cell in cells:
         if "injected-parameters" not in cell["metadata"].get("tags", []):
             digest.update("".join(cell["source"]).encode())
-    code = [path for path in Path(pna.__file__).parent.rglob("*") if path.suffix in CODE_FILES]
+    code = [path for path in PACKAGE.rglob("*") if path.suffix in CODE_FILES]
     for path in [Path(__file__), *sorted(code), *sorted(results_folder().rglob("*.json"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -68,7 +67,7 @@ def _source_hash(cells: list[dict]) -> str:
 def render(cells: list[dict]) -> str:
     """The whole page."""
     title = "".join(cells[0]["source"]).splitlines()[0]
-    style = resources.files("pna.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = (PACKAGE / "report" / "page.css").read_text(encoding="utf-8")
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -121,13 +120,8 @@ def _said(text: str) -> str:
 
 
 def _linked(text: str) -> str:
-    """What `draw` shows, with links to the files in place of their contents, and with words for what they show."""
-    shows = {file: entry.shows(file) for name, entry in FIGURES.items() for file in files_of(name)}
-
-    def link(found: re.Match) -> str:
-        return f'<img alt="{html.escape(shows[found[1]])}" src="../{found[1]}.png">' if found[1] in shows else found[0]
-
-    return re.sub(r'<img alt="([^"]*)"[^>]*src="data:[^"]*"[^>]*>', link, text)
+    """What `draw` shows, with links to the files in place of their contents."""
+    return re.sub(r'<img alt="([^"]*)" data-file="([^"]*)"[^>]*>', r'<img alt="\1" src="../\2.png">', text)
 
 
 if __name__ == "__main__":

@@ -178,11 +178,15 @@ NOTEBOOKS = (*FIGURES, *TEACHING)
 
 
 class Drawing(dict):
-    """The PNG files of a figure by name. A notebook shows them."""
+    """The PNG files of a figure by name. A notebook shows them, with words for what they show."""
+
+    def __init__(self, entry: Entry, files: dict[str, Path]) -> None:
+        super().__init__(files)
+        self.entry = entry
 
     def _repr_html_(self) -> str:
         images = (
-            f'<img alt="{html.escape(name)}" style="max-width: 100%" '
+            f'<img alt="{html.escape(self.entry.shows(name))}" data-file="{name}" style="max-width: 100%" '
             f'src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
             for name, path in self.items()
         )
@@ -217,7 +221,7 @@ def draw(
         drawings = entry.pictures(profile) if entry.pictures else _panels(name, entry.panels, profile, specs)
         for file, drawn, more in drawings:
             save(drawn, file, facts | more, folder)
-    return Drawing({file: folder / f"{file}.png" for file in files_of(name, spec)})
+    return Drawing(entry, {file: folder / f"{file}.png" for file in files_of(name, spec)})
 
 
 def _entry(name: str) -> Entry:

@@ -15,6 +15,12 @@ from tests.report.conftest import write_real, write_result
 DRAWN = [name for name, entry in FIGURES.items() if entry.panels]
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """For what is asked of numbers and words: figures are made, but not painted, which takes a second each."""
+    monkeypatch.setattr("pna.report.style._picture", lambda figure, name, suffix: b"")
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_figures_of_all_cells(full, name, tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(full))
@@ -40,7 +46,7 @@ def test_figures_of_nothing(results, name, tmp_path):
         assert facts["full paper budget"] is False
 
 
-def test_less_than_the_full_budget_says_so_in_the_picture(results, tmp_path, monkeypatch):
+def test_less_than_the_full_budget_says_so_in_the_picture(results, no_pictures, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr("matplotlib.figure.Figure.supxlabel", lambda self, text, **style: said.append(text))
     write_result("multitask/released/pna/16", "paper-300-epochs")
@@ -50,7 +56,7 @@ def test_less_than_the_full_budget_says_so_in_the_picture(results, tmp_path, mon
     assert "not recorded: 1 moment (multitask, 16)" in text
 
 
-def test_numbers_of_a_sidecar_are_those_of_the_results(results, tmp_path):
+def test_numbers_of_a_sidecar_are_those_of_the_results(results, no_pictures, tmp_path):
     write_result("multitask/released/pna/16", level=-2.0)
     draw("figure4", "paper", "released", folder=tmp_path)
     facts = json.loads((tmp_path / "figure4b_released.json").read_text())
@@ -93,7 +99,7 @@ def test_figure_6_reads_what_is_recorded(results, tmp_path):
     assert "PNA, MolHIV_ROCAUC" in facts["missing"]
 
 
-def test_figure_6_says_what_it_was_made_from(results, tmp_path, monkeypatch):
+def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr("matplotlib.figure.Figure.supxlabel", lambda self, text, **style: said.append(text))
     train = "redrawn: 3 of 20 rows are the official molecules"
@@ -171,7 +177,7 @@ def test_every_figure_has_the_width_of_the_page_and_eight_points(full, tmp_path,
     assert STYLE["font.size"] == 8
 
 
-def test_too_few_seeds_have_no_box(results, tmp_path, monkeypatch):
+def test_too_few_seeds_have_no_box(results, no_pictures, tmp_path, monkeypatch):
     boxes = []
     monkeypatch.setattr("pna.report.figures.multitask._box", lambda *given: boxes.append(given))
     write_result("multitask/released/pna/16", "quick")

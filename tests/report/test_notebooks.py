@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
-import nbformat
 import pytest
 
 from pna.report.draw import FIGURES, NOTEBOOKS, TEACHING
@@ -22,6 +20,8 @@ def test_there_is_one_for_each_figure_and_those_that_teach():
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_kept_so_that_diffs_are_readable(path):
+    import nbformat  # here, since it takes seconds: not every process that collects the tests needs it
+
     text = path.read_text(encoding="utf-8")
     notebook = json.loads(text)
     assert text == json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
@@ -56,6 +56,8 @@ def test_those_of_figures_are_few_cells_with_a_word_on_how_to_read_them(path):
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_jupytext_reads_them(path):
     """As a script, and back: the same cells."""
+    import jupytext
+
     notebook = jupytext.read(path)
     again = jupytext.reads(jupytext.writes(notebook, fmt="py:percent"), fmt="py:percent")
     assert [cell.source for cell in again.cells] == [cell.source for cell in notebook.cells]

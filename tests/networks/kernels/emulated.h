@@ -5,8 +5,6 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include <vector>
-
 #define EMULATED
 #define __device__
 #define __global__
@@ -37,10 +35,11 @@ static float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }
 struct Fiber {  // begun as a context, and then left and entered by jumps, which ask nothing of the system
   ucontext_t begin;
   jmp_buf place;
-  bool begun;
+  bool begun, done;
 };
 
-static std::vector<Fiber> fibers;
+static int threads;  // of a block
+static Fiber fibers[1024];
 static ucontext_t scheduler;
 static jmp_buf turn;
 
@@ -60,22 +59,25 @@ static void enter_fiber(int me) {
 
 struct Barrier {
   int arrived = 0, generation = 0;
-  void wait(int threads) {
+  void wait(int expected) {
     int before = generation;
-    if (++arrived == threads) arrived = 0, generation++;
+    if (++arrived == expected) arrived = 0, generation++;
     while (generation == before) yield_fiber();
   }
 };
 
-struct Warp {
+struct Tiles {
   float a[16][8], b[8][8];
+};
+struct Warp {  // what is written next does not meet what some still read: between them is a barrier
+  Tiles tiles[2];
   Barrier barrier;
 };
 
 static Barrier block_barrier, half_barriers[8];
-static std::vector<Warp> warps;
+static Warp warps[32];
 
-static void __syncthreads() { block_barrier.wait(fibers.size()); }
+static void __syncthreads() { block_barrier.wait(threads); }
 static void sync_half() { half_barriers[threadIdx.x / 128].wait(128); }
 static int __syncthreads_or(int mine) {
   static int any;
@@ -88,35 +90,35 @@ static int __syncthreads_or(int mine) {
 }
 static void atomicMax(int *place, int a) { *place = a > *place ? a : *place; }
 static void atomicAdd(float *place, float a) { *place += a; }
-static void __syncwarp() {}
 static void prefetch(const float *) {}
 static unsigned ask(const unsigned *place) { return *place; }
 
 static float tf32(float a) { return __int_as_float(__float_as_int(a) & -8192); }
 
 // D = A B + C, [16, 8] [8, 8]; the elements that a thread has are those of PTX's mma.m16n8k8.
+__attribute__((optimize("O2")))  // most of the time that a kernel runs
 static void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4], float b0, float b1) {
-  Warp &warp = warps[threadIdx.x / 32];
+  Barrier &barrier = warps[threadIdx.x / 32].barrier;
+  Tiles &tiles = warps[threadIdx.x / 32].tiles[barrier.generation % 2];
   int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  for (int i = 0; i < 4; i++) warp.a[g + 8 * (i % 2)][t + 4 * (i / 2)] = tf32(a[i]);
-  warp.b[t][g] = tf32(b0), warp.b[t + 4][g] = tf32(b1);
-  warp.barrier.wait(32);
+  for (int i = 0; i < 4; i++) tiles.a[g + 8 * (i % 2)][t + 4 * (i / 2)] = tf32(a[i]);
+  tiles.b[t][g] = tf32(b0), tiles.b[t + 4][g] = tf32(b1);
+  barrier.wait(32);
   float *c[4] = {&c0, &c1, &c2, &c3};
   for (int i = 0; i < 4; i++)
-    for (int k = 0; k < 8; k++) *c[i] += warp.a[g + 8 * (i / 2)][k] * warp.b[k][2 * t + i % 2];
-  warp.barrier.wait(32);
+    for (int k = 0; k < 8; k++) *c[i] += tiles.a[g + 8 * (i / 2)][k] * tiles.b[k][2 * t + i % 2];
 }
 
 static void warp_barrier() { warps[threadIdx.x / 32].barrier.wait(32); }
+static void __syncwarp() { warp_barrier(); }
 
 template <class T>
 static T from_lane(T a, int apart) {
-  static T lanes[1024];
-  lanes[threadIdx.x] = a;
+  static T lanes[2][1024];
+  int side = warps[threadIdx.x / 32].barrier.generation % 2;
+  lanes[side][threadIdx.x] = a;
   warp_barrier();
-  T theirs = lanes[threadIdx.x ^ apart];
-  warp_barrier();
-  return theirs;
+  return lanes[side][threadIdx.x ^ apart];
 }
 
 static void copy_later(float *shared, const float *global) { memcpy(shared, global, 16); }
@@ -130,35 +132,34 @@ static Shared &shared_as() {
 
 // Runs `kernel`, a function without arguments, on a grid of blocks with so many bytes of shared memory.
 template <class Kernel>
-static void launch(Kernel kernel, int programs, int replicas, int threads, int bytes) {
+static void launch(Kernel kernel, int programs, int replicas, int size, int bytes) {
+  const size_t STACK = 1 << 16, BEYOND = 4096;
   static Kernel *current;
   static int finished;
-  current = &kernel;
+  char *stacks = (char *)malloc(size * STACK), *memory = (char *)malloc(bytes + BEYOND);
+  current = &kernel, threads = size, shared_memory = (float4 *)memory;
   gridDim = {programs, replicas};
   for (int block = 0; block < programs * replicas; block++) {
     blockIdx = {block % programs, block / programs};
-    std::vector<char> memory(bytes + 4096, 0xff);  // not numbers, unless they are written first
-    shared_memory = (float4 *)memory.data();
-    fibers.assign(threads, {});
-    warps.assign(threads / 32, {});
-    std::vector<std::vector<char>> stacks(threads, std::vector<char>(1 << 16));
+    memset(memory, 0xff, bytes + BEYOND);  // not numbers, unless they are written first
     finished = 0;
     for (int i = 0; i < threads; i++) {
       ucontext_t &begin = fibers[i].begin;
       getcontext(&begin);
-      begin.uc_stack.ss_sp = stacks[i].data();
-      begin.uc_stack.ss_size = stacks[i].size();
+      begin.uc_stack.ss_sp = stacks + i * STACK;
+      begin.uc_stack.ss_size = STACK;
       makecontext(&begin, (void (*)())[] { (*current)(); finished++; _longjmp(turn, 1); }, 0);
+      fibers[i].begun = fibers[i].done = false;
     }
-    std::vector<bool> done(threads);
     while (finished < threads)
       for (int i = 0; i < threads; i++) {
-        if (done[i]) continue;
+        if (fibers[i].done) continue;
         int before = finished;
         enter_fiber(i);
-        done[i] = finished > before;
+        fibers[i].done = finished > before;
       }
-    for (size_t i = bytes; i < memory.size(); i++)
+    for (size_t i = bytes; i < bytes + BEYOND; i++)
       if (memory[i] != (char)0xff) abort();  // written beyond its end
   }
+  free(stacks), free(memory);
 }

@@ -10,13 +10,12 @@ import torch
 
 from pna.networks.kernels import nvrtc
 
-HERE = Path(__file__).parent
-FLAGS = (
-    "-std=c++17",
-    "-Og",  # a kernel takes longer to compile than to run
-    "-w",
+HERE, KERNELS = Path(__file__).parent, Path(nvrtc.__file__).parent
+COMPILER = (
+    *("g++", "-std=c++17", "-w", "-shared", "-fPIC", f"-I{HERE}", f"-I{KERNELS}"),
+    *("-O0", "-fno-exceptions", "-fno-asynchronous-unwind-tables"),  # a kernel takes longer to compile than to run
+    *("-nostdinc++", "-nodefaultlibs"),  # and nothing of C++'s library is read
     "-U_FORTIFY_SOURCE",  # which forbids jumps from one stack to another
-    "-fPIC",
 )
 MOST_STATIC = 48 * 1024  # bytes of shared memory that a block may have without asking
 
@@ -35,32 +34,18 @@ def _pointer(a):
     return ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else ctypes.c_int(a)
 
 
-def _compile(*words):
-    subprocess.run(["g++", *FLAGS, *words], check=True)
-
-
-@cache
-def _emulated():
-    """A folder with emulated.h and all that it includes, read once for all kernels."""
-    folder = tempfile.TemporaryDirectory()
-    _compile("-x", "c++-header", str(HERE / "emulated.h"), "-o", str(Path(folder.name) / "emulated.h.gch"))
-    return folder
-
-
 @cache
 def _library(sources, name, options):
     """run(programs, replicas, threads, bytes of shared memory, arguments…)."""
-    kernels = Path(nvrtc.__file__).parent
-    signature = (kernels / sources[-1]).read_text().split(f") {name}(")[1].split(") {")[0]
+    signature = (KERNELS / sources[-1]).read_text().split(f") {name}(")[1].split(") {")[0]
     names = ", ".join(part.replace("*", " ").split()[-1] for part in signature.split(","))
     included = "".join(f'#include "{file}"\n' for file in ("emulated.h", nvrtc.HEADER, *sources))
     text = (
         f'{included}extern "C" void run(int programs, int replicas, int threads, int shared, {signature}) {{\n'
         f"  launch([=] {{ {name}({names}); }}, programs, replicas, threads, shared);\n}}\n"
     )
-    folders = (f"-I{place}" for place in (_emulated().name, HERE, kernels))
     with tempfile.TemporaryDirectory() as folder:
         source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
         source.write_text(text)
-        _compile("-shared", *folders, *options, str(source), "-o", str(built))
+        subprocess.run([*COMPILER, *options, source, "-lm", "-lc", "-o", built], check=True)
         return ctypes.CDLL(str(built)).run
