@@ -95,10 +95,10 @@ def write_json(path: Path, facts: dict) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def read_json(path: Path) -> dict:
-    """What write_json wrote."""
+def read_json(path: Path, content: bytes | None = None) -> dict:
+    """What write_json wrote; `content`, where the file has been read already."""
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads((path.read_bytes() if content is None else content).decode())
     except ValueError as error:
         raise ValueError(f"{path} does not hold a JSON object: {error}") from error
     if not isinstance(facts, dict):

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,7 +69,12 @@ def save(path: Path, result: Result) -> None:
 
 def load(path: Path) -> Result:
     """A result; a file that is damaged, altered or of another format raises a ValueError that names it."""
-    content = read_json(path)
+    return _checked(path.read_bytes(), path)
+
+
+@lru_cache(maxsize=256)  # a page, or a list of claims, asks for the same result many times
+def _checked(text: bytes, path: Path) -> Result:
+    content = read_json(path, text)
     stated, found = content.pop("sha256", None), content.get("format")
     if found != FORMAT:
         raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {found}")
