@@ -116,7 +116,7 @@ def draws(profiles: Callable[[str], Profile], datasets: Collection[str] = tuple(
             found = [summary(load(run.result))[dataset.reported] for run in runs]
             numbers = " and ".join(cell_text(data, *row) for row in found)
             apart = cell_text(data, abs(found[0][0] - found[1][0]), 0.0).partition("±")[0]
-            trained = f"{dataset.title}: trained on the two halves of the training set"
+            trained = f"{dataset.title}: on either half of the training set"
             lines.append(f"{trained}, {title} has {numbers}: {apart} apart")
     return lines
 

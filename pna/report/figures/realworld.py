@@ -16,7 +16,7 @@ from pna.report.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
 __all__ = ["figure6"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
-_LETTERS = 100  # in a line under the table
+_LETTERS = 108  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
