@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ import yaml
 from packaging.requirements import Requirement
 
 from tests.test_repository import LOCK, PROJECT, normal
+from workflow import address
 
 ROOT = Path(__file__).parents[1]
 BINDER = (ROOT / ".binder" / "requirements.txt").read_text()
-ADDRESS = yaml.safe_load((ROOT / "CITATION.cff").read_text()).get("repository-code", "")
 EXTRAS = PROJECT["optional-dependencies"]
 
 
@@ -84,21 +85,58 @@ print(len(toy_graphs(2)))
     assert run.stdout.strip() == "2", run.stderr
 
 
+def the_address(root):
+    """Of the citation file, after a look that it is in the other places, too."""
+    found = yaml.safe_load((root / "CITATION.cff").read_text()).get("repository-code", "")
+    cells = json.loads((root / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
+    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == found
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"].get("Source", "") == found
+    screen = (root / "README.md").read_text(encoding="utf-8").partition("<!-- the end of the first screen -->")[0]
+    badges = re.findall(
+        r"\((https://(?:colab\.research\.google\.com/github|mybinder\.org/v2/gh)/[^)]*introduction\.ipynb)\)", screen
+    )
+    assert len(badges) == (2 if found else 0)
+    assert all(f"/{found.removeprefix('https://github.com/')}/" in badge for badge in badges)
+    return found
+
+
 def test_badges_and_the_first_cell_have_the_address_of_the_citation_file():
     """Without an address there is no badge, rather than a broken one."""
-    cells = json.loads((ROOT / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
-    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == ADDRESS
-    badges = re.findall(
-        r"\((https://(?:colab\.research\.google\.com|mybinder\.org)/[^)]*introduction\.ipynb)\)", readme()
-    )
-    place = ADDRESS.removeprefix("https://github.com/").removesuffix(".git")
-    assert len(badges) == (2 if ADDRESS else 0)
-    assert all(place in badge for badge in badges)
+    the_address(ROOT)
 
 
-def readme():
-    return (ROOT / "README.md").read_text(encoding="utf-8")
+def test_one_command_writes_the_address_everywhere_and_writes_it_anew(tmp_path):
+    for name, *_ in address.LINES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for given in (
+        "https://github.com/some-one/graphs.git",
+        "https://github.com/other/pna",
+        "https://github.com/other/pna/",
+    ):
+        address.main(given, tmp_path)
+        assert the_address(tmp_path) == given.removesuffix(".git").removesuffix("/")
+    once = {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
+    address.main(given, tmp_path)
+    assert once == {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "pna", "https://github.com/pna", "ftp://github.com/a/b", "https://github.com/a/b/c"]
+)
+def test_what_is_no_address_is_refused(tmp_path, wrong):
+    with pytest.raises(SystemExit, match=r"must be like https://github.com/OWNER/NAME, got"):
+        address.main(wrong, tmp_path)
+
+
+def test_a_file_without_its_place_leaves_all_as_they_are(tmp_path):
+    for name, *_ in address.LINES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("nothing here")
+    with pytest.raises(SystemExit, match=r"CITATION.cff must have 'license:' once"):
+        address.main("https://github.com/other/pna", tmp_path)
+    assert all((tmp_path / name).read_text() == "nothing here" for name, *_ in address.LINES)
 
 
 @pytest.mark.parametrize("colab", [False, True])
