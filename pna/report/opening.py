@@ -8,13 +8,15 @@ from pna.networks import MODELS
 from pna.report.claims import Finding
 from pna.report.comparisons import against_published, sizes_of
 from pna.report.coverage import USED, kept_table
+from pna.report.depth import FIVE, SIX, trained_gain
 from pna.report.markup import badge, escape
 from pna.report.plots import averages
-from pna.report.realworld import COLUMNS, scores
-from pna.report.runs import Runs, recorded_run, runs_of
+from pna.report.realworld import COLUMNS, published_score, scores
+from pna.report.realworld_claims import ZINC
+from pna.report.runs import Run, Runs, recorded_run, runs_of
 from pna.report.scores import ratio, score, wider_split
 from pna.report.statistics import LEVEL
-from pna.report.verdicts import AGAINST, HOLDS, WORDS, number, rule
+from pna.report.verdicts import AGAINST, HOLDS, NOT_RUN, WORDS, less, number, rule
 
 __all__ = ["opening"]
 
@@ -81,7 +83,9 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
     by_id = {(f.claim.id, f.spec): f for f in findings}
     yield from _best(by_id, sides)
     yield from _published(sides)
+    yield from _zinc(by_id, profile)
     yield from _beyond(profile)
+    yield from _depth(profile)
 
 
 def _best(by_id: dict[tuple[str, str], Finding], sides: Sequence[Runs]) -> Iterator[str]:
@@ -126,3 +130,35 @@ def _beyond(profile: str) -> Iterator[str]:
             f"Beyond the paper's 50 nodes {lead}: at {size} nodes the error relative to the baseline, in "
             f"log<sub>10</sub>, is {words} (p = {p:.2g})."
         )
+
+
+def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
+    finding, ours = by_id.get(("zinc", "")), scores(profile)
+    if finding and finding.kind != NOT_RUN:
+        held = sum(row.outcome == HOLDS for row in finding.rows)
+        means = {COLUMNS[name].edges: (ours["PNA", name], published_score("PNA", name)) for name in ZINC.columns}
+        parts = {edges: f"{one.mean:.3f} (published: {theirs.mean:.3f})" for edges, (one, theirs) in means.items()}
+        drawn = "; the training set is redrawn" if "redrawn" in finding.verdict else ""
+        yield (
+            f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
+            f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."
+        )
+
+
+def _depth(profile: str) -> Iterator[str]:
+    runs = runs_of("depth", "described", profile)
+    found, halves = runs.of("depth-diameter"), runs.of("extrapolation")
+    if runs.full and "pna" in found:
+        sure = sum(_everywhere(run, halves[model]) for model, run in found.items())
+        yield (
+            f"Beyond the paper: trained with as many layers as the graph's diameter instead of ⌊N/2⌋, {sure} of "
+            f"{len(found)} models are significantly better at all {len(sizes_of(found['pna']))} sizes from 20 to 100 "
+            "nodes, also without the diameter among the tasks."
+        )
+
+
+def _everywhere(run: Run, half: Run) -> bool:
+    """Whether a network is significantly better than the one with ⌊N/2⌋ layers at every size, on six tasks and five."""
+    gains = [trained_gain(run, half, tasks) for tasks in (SIX, FIVE)]
+    rows = [row for gain in gains for row in rule([less(f"size {k}", one) for k, one in enumerate(gain)]).rows]
+    return all(row.outcome == HOLDS for row in rows)

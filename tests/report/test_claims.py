@@ -3,7 +3,7 @@ import json
 import pytest
 
 from pna.__main__ import main
-from pna.report import comparisons, structure
+from pna.report import comparisons, opening, structure
 from pna.report.claims import CLAIMS, findings_of, judge
 from pna.report.draw import FIGURES
 from pna.report.runs import runs_of
@@ -199,3 +199,16 @@ def test_all_claims_are_judged_without_any_result(results):
     unrecorded = any(row.status == "not checked" for row in outcomes() if row.topic == "theorem1")
     assert theory.pop("theorem1") == ("undecided" if unrecorded else "reproduced")
     assert set(theory.values()) == {"reproduced", "holds after repair"}
+
+
+def test_the_first_screen_says_what_became_of_zinc(results):
+    def said():
+        return list(opening._zinc({("zinc", ""): judge_recorded("zinc")[0]}, "recorded"))
+
+    write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="redrawn: 3 of 20 rows")
+    assert said() == []  # one column of two
+    write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
+    (text,) = said()
+    assert text.startswith("On ZINC PNA is significantly better in ")
+    assert "MAE 0.305 (published: 0.320) without and 0.195 (published: 0.188) with edge features" in text
+    assert text.endswith("; the training set is redrawn.")
