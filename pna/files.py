@@ -4,6 +4,7 @@ Tensors as safetensors, facts as JSON, arrays as npz, nothing pickled; written b
 """
 
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -130,10 +131,12 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
     """Arrays and facts; a file that is cut off, altered or something else raises a ValueError that names it."""
     facts = read_facts(path, format)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            names = [name for name in file.files if name != "facts"]
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name != "facts.npy"]
         with ThreadPoolExecutor() as pool:  # most of the time goes into unpacking
-            arrays = dict(zip(names, pool.map(lambda name: _array(path, name), names), strict=True))
+            contents = list(pool.map(lambda name: _unpacked(path, name), members))
+        # Not in the threads: numpy reads headers by Python's ast, which in 3.11 may fail where two threads are in it.
+        arrays = {name.removesuffix(".npy"): _array(content) for name, content in zip(members, contents, strict=True)}
     except Exception as error:  # a damaged file fails wherever the reading of zip files stumbles over it
         raise ValueError(f"{path} is damaged: {error}; remove it, it is made again") from error
     if checksum(arrays) != facts["sha256"]:
@@ -141,9 +144,13 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
     return arrays, facts
 
 
-def _array(path: Path, name: str) -> NDArray:
-    with np.load(path, allow_pickle=False) as file:
-        return file[name]
+def _unpacked(path: Path, name: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(name)
+
+
+def _array(content: bytes) -> NDArray:
+    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
 def read_facts(path: Path, format: int) -> dict:

@@ -1,5 +1,6 @@
 """Files are whole or not there, and a damaged one is refused by name."""
 
+import ast
 import errno
 import fcntl
 import json
@@ -7,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 
@@ -154,6 +156,16 @@ def test_arrays_and_facts_come_back(tmp_path, method):
     assert facts == {"name": "x", "format": 3, "sha256": checksum(arrays)}
     assert all(np.array_equal(back[name], array) for name, array in arrays.items())
     assert all(back[name].dtype == array.dtype for name, array in arrays.items())
+
+
+def test_threads_unpack_arrays_and_read_no_header(tmp_path, monkeypatch):
+    """Python 3.11's ast, by which numpy reads a header, counts for all threads in one place, and may raise there."""
+    where, parse = set(), ast.literal_eval
+    monkeypatch.setattr(ast, "literal_eval", lambda text: where.add(threading.get_ident()) or parse(text))
+    write_arrays(tmp_path / "x.npz", {name: np.arange(5) for name in "abcdefgh"}, {}, 3)
+    arrays, _ = read_arrays(tmp_path / "x.npz", 3)
+    assert len(arrays) == 8
+    assert where == {threading.get_ident()}
 
 
 def test_the_same_arrays_are_the_same_bytes(tmp_path):
