@@ -91,8 +91,12 @@ def _lift(
     return function(stacked(t, dims[0], R).flatten(0, 1), whole, R * E, whole, target).unflatten(0, (R, -1)), 0
 
 
-def _rows(m: Tensor, dim: int | None) -> int:
-    return m.shape[1 if dim == 0 else 0]
+def _lift_reduction(
+    reduce: Callable[..., Tensor], info: Any, dims: tuple, m: Tensor, ptr: Tensor, known: tuple
+) -> tuple[Tensor, int]:
+    """The same of what reduces messages: there are as many as m has rows."""
+    E = m.shape[1 if dims[0] == 0 else 0]
+    return _lift(lambda m, ptr, _, *known: reduce(m, ptr, *known), info, dims, m, ptr, E, known)
 
 
 class _Sum(Function):
@@ -118,8 +122,7 @@ class _Sum(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor, *known: Tensor | None) -> tuple[Tensor, int]:
-        function = lambda m, ptr, _, *known: _Sum.apply(m, ptr, *known)  # noqa: E731
-        return _lift(function, info, in_dims, m, ptr, _rows(m, in_dims[0]), known)
+        return _lift_reduction(_Sum.apply, info, in_dims, m, ptr, known)
 
 
 class _Spread(Function):
@@ -164,8 +167,7 @@ class _Max(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, m: Tensor, ptr: Tensor, *known: Tensor | None) -> tuple[Tensor, int]:
-        function = lambda m, ptr, _, *known: _Max.apply(m, ptr, *known)  # noqa: E731
-        return _lift(function, info, in_dims, m, ptr, _rows(m, in_dims[0]), known)
+        return _lift_reduction(_Max.apply, info, in_dims, m, ptr, known)
 
 
 class _Sent(Function):

@@ -138,7 +138,7 @@ def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
         held = sum(row.outcome == HOLDS for row in finding.rows)
         means = {COLUMNS[name].edges: (ours["PNA", name], published_score("PNA", name)) for name in ZINC.columns}
         parts = {edges: f"{one.mean:.3f} (published: {theirs.mean:.3f})" for edges, (one, theirs) in means.items()}
-        drawn = "; the training set is redrawn" if "redrawn" in finding.verdict else ""
+        drawn = "" if all(one.official for one, _ in means.values()) else "; the training set is redrawn"
         yield (
             f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
             f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."

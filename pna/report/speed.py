@@ -58,9 +58,13 @@ def rows() -> list[Row]:
     if not path.exists():
         return []
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [
-        (*row, facts["machine"]["device"]) for facts in lines for row in _READ.get(facts["benchmark"], _nothing)(facts)
-    ]
+    return [(*row, _machine(facts)) for facts in lines for row in _READ.get(facts["benchmark"], _nothing)(facts)]
+
+
+def _machine(facts: dict) -> str:
+    """With the threads of the processor, on which the other side of a comparison may hang."""
+    count = facts["machine"]["threads"]
+    return f"{facts['machine']['device']}, {count} {'thread' if count == 1 else 'threads'}"
 
 
 def _nothing(facts: dict) -> Iterator[tuple[str, str, str]]:
