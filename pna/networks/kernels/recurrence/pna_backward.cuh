@@ -34,6 +34,20 @@ INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
 // Where the gradient of softmax or softmin and the logarithm lie.
 INLINE int soft_at(int k) { return SOFTS + (k == 1 && SOFTMAX >= 0 ? 2 * H : 0); }
 
+// The gradient of node i's extreme, shared among the neighbours that have it, whose parts of the messages are at e.
+INLINE void share_among_ties(Rows &grad, const Rows &extreme, int i, const float *e, const Nodes &nodes) {
+  float count[F] = {};
+#pragma unroll 1
+  for (int k = 0; k < nodes.degree[i]; k++) {
+    float m[F];
+    get_n<F>(m, tower_of(e, nodes.words[nodes.start[i] + k / 4], k % 4, STRIDE));
+#pragma unroll
+    for (int c = 0; c < F; c++) count[c] += m[c] == extreme.v[F * i + c] ? 1.0f : 0.0f;
+  }
+#pragma unroll
+  for (int c = 0; c < F; c++) grad.v[F * i + c] *= inverse(fmaxf(count[c], 1.0f));
+}
+
 // From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
 // level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
 // the mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
@@ -116,13 +130,13 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     if ((k == 0 ? MAX : MIN) < 0) continue;
-    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once), each;
+    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once);
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) {
-      received.extreme.v[i] += g.v[i];
-      each.v[i] = g.v[i] * inverse(fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
-    }
-    put(tile + (k == 0 ? TOP : LOW), each, STRIDE);
+    for (int i = 0; i < 2 * F; i++) received.extreme.v[i] += g.v[i];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      if (all.tied[i]) share_among_ties(g, k == 0 ? all.top : all.low, i, tile + (SWAP ? Q : P), nodes);
+    put(tile + (k == 0 ? TOP : LOW), g, STRIDE);
   }
   return received;
 }
