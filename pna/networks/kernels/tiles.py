@@ -84,7 +84,12 @@ class Tiles(NamedTuple):
 
 
 def _row(rank: Tensor, warps: int) -> Tensor:
-    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0."""
+    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0.
+
+    Warps whose numbers are equal modulo four share a scheduler: the first of four has the most work, so that the order
+    of the next four is turned round.
+    """
     group, second = rank // GROUP, rank >= GROUP * warps
     warp = torch.where(second, 2 * warps - 1 - group, group)
+    warp = torch.where(warp < 4, warp, warps + 3 - warp)
     return 2 * GROUP * warp + GROUP * second + rank % GROUP
