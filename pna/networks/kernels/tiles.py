@@ -40,7 +40,7 @@ class Tiles(NamedTuple):
 
     node: Tensor  # [tiles · rows] int32, -1 where there is none
     lists: Tensor  # [tiles · rows, 2] int32: where its list begins in `rows`, in words of four, and its degree
-    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the last one
+    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the first
     routes: Tensor  # int32, empty unless the attention has more to know of the messages (with_routes)
 
     @classmethod
@@ -61,7 +61,7 @@ class Tiles(NamedTuple):
         start = words.cumsum(0) - words
         owner = torch.repeat_interleave(torch.arange(len(node), device=ptr.device), 4 * words)
         k = torch.arange(len(owner), device=ptr.device) - 4 * start[owner]
-        rows = row_of[source[ptr[node[owner]] + k.minimum(d[owner] - 1)]].to(torch.uint8)
+        rows = row_of[source[ptr[node[owner]] + torch.where(k < d[owner], k, 0)]].to(torch.uint8)
         lists, rows = torch.stack([start, d], dim=1).int(), torch.cat([rows, rows.new_zeros(4)])
         return cls(node.int(), lists, rows, lists.new_empty(0))
 

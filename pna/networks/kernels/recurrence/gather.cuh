@@ -116,8 +116,8 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   }
 }
 
-// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
-// neighbour to the end of the word: only sums and ties would notice.
+// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its first
+// neighbour to the end of the word: only ties would notice.
 template <bool TIES, int STRIDE>
 INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, List list, int degree,
                         const unsigned first_word) {
@@ -138,26 +138,27 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, Li
       if (OTHERS || !SWAP) get_n<F>(m[n], tower_of(p, two, n, STRIDE));
       if (EXTREMES && SWAP) get_n<F>(e[n], tower_of(q, two, n, STRIDE));
     }
-    const float second = k + 1 < degree ? 1.0f : 0.0f;  // of a condition the compiler makes two ways through the loop
+    const bool second = k + 1 < degree;
     bool alike = false;
 #pragma unroll
     for (int c = 0; c < F; c++) {
       if (OTHERS) {
-        float difference = m[0][c] - first[c], other = m[1][c] - first[c], counted = second * other;
-        total[c] += difference + counted;
+        float difference = m[0][c] - first[c], other = m[1][c] - first[c];
+        total[c] += difference + other;
         squares[c] += difference * difference;
-        squares[c] += counted * other;
+        squares[c] += other * other;
         if (ORDER > 0) far[c] = fmaxf(far[c], fmaxf(fabsf(difference), fabsf(other)));
       }
       if (EXTREMES) {
         float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
+        if (TIES) two = second ? two : one;
         float larger = fmaxf(one, two), smaller = fminf(one, two);
         if (TIES) alike |= one == two, tied |= MAX >= 0 && larger == top[c], tied |= MIN >= 0 && smaller == low[c];
         top[c] = fmaxf(top[c], larger);
         low[c] = fminf(low[c], smaller);
       }
     }
-    tied |= alike & (k + 1 < degree);
+    tied |= alike & second;
   }
   all.tied[i] = tied;
   float share = inverse(fmaxf(degree, 1)), away[F], inverse_unit[F];
