@@ -1,7 +1,8 @@
 """Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
 
 The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
-these sums together for itself. The plain-torch twin is in layers.py; what it gives a node of the padding, here is zero.
+these sums together for itself; where there are many features, each takes WIDTH of them. The plain-torch twin is in
+layers.py; what it gives a node of the padding, here is zero.
 """
 
 from typing import Any
@@ -20,12 +21,13 @@ __all__ = ["normalise", "takes"]
 
 BLOCK = 32
 PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
+WIDEST = 256  # features of a program
 EPS = tl.constexpr(1e-5)
 
 
-def takes(x: Tensor, *_: Tensor) -> bool:
-    """Whether the kernels serve: for any number of features that fits into the registers of a program."""
-    return x.shape[-1] <= 256
+def takes(*_: Tensor) -> bool:
+    """Whether the kernels serve: for any."""
+    return True
 
 
 @on_its_device
@@ -39,10 +41,16 @@ def normalise(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Te
 
 
 @triton.jit
+def _features(WIDTH: tl.constexpr):
+    """Those of this program."""
+    return tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
+
+
+@triton.jit
 def _block(block, live, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Where the numbers of a block of rows lie in a replica, and which of them are of real nodes."""
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
+    c = _features(WIDTH)[None, :]
     return row * F + c, (row < live) & (c < F)
 
 
@@ -55,15 +63,16 @@ def _factors(factor, r, block, live, V, BLOCK: tl.constexpr):
 
 @triton.jit
 def _of_features(at, r, F, WIDTH: tl.constexpr):
-    c = tl.arange(0, WIDTH)
+    c = _features(WIDTH)
     return tl.load(at + r * F + c, mask=c < F, other=0.0)[None, :]
 
 
 @triton.jit
-def _of_programs(at, r, P, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
+def _of_programs(at, r, P, F, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
     """What each program of a replica has stored, [PROGRAMS, WIDTH], and zeros."""
     p = tl.arange(0, PROGRAMS)[:, None]
-    return tl.load(at + (r * P + p) * WIDTH + tl.arange(0, WIDTH)[None, :], mask=p < P, other=0.0)
+    c = _features(WIDTH)[None, :]
+    return tl.load(at + (r * P + p) * F + c, mask=(p < P) & (c < F), other=0.0)
 
 
 @triton.jit
@@ -85,10 +94,10 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
         squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
         mu += step * (m / (n + m))
         n += m
-    c = me * WIDTH + tl.arange(0, WIDTH)
+    c = _features(WIDTH)
     tl.store(rows + me, n)
-    tl.store(mean + c, mu)
-    tl.store(spread + c, squares)
+    tl.store(mean + me * F + c, mu, mask=c < F)
+    tl.store(spread + me * F + c, squares, mask=c < F)
 
 
 @triton.jit
@@ -102,17 +111,17 @@ def norm_apply(
     n = tl.maximum(live.to(tl.float32), 1.0)
     p = tl.arange(0, PROGRAMS)[:, None]
     each = tl.load(rows + r * P + p, mask=p < P, other=0.0)
-    centres = _of_programs(means, r, P, WIDTH, PROGRAMS)
+    centres = _of_programs(means, r, P, F, WIDTH, PROGRAMS)
     mu = tl.sum(each * centres, 0)[None, :] / n
     away = centres - mu
-    squares = tl.sum(_of_programs(spreads, r, P, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    squares = tl.sum(_of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
     slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
     block = tl.program_id(0)
     place, real = _block(block, live, F, WIDTH, BLOCK)
     values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
     normalised = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
+    c = _features(WIDTH)[None, :]
     tl.store(y + r * V * F + place, tl.where(real, normalised, 0.0), mask=(row < V) & (c < F))
     if block == 0:
         tl.store(mean + r * F + c, mu, mask=c < F)
@@ -135,9 +144,9 @@ def norm_sums(x, factor, count, grad, mean, total, product, V, F, WIDTH: tl.cons
         g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
         first += tl.sum(g, 0)
         second += tl.sum(g * (values - mu), 0)
-    c = me * WIDTH + tl.arange(0, WIDTH)
-    tl.store(total + c, first)
-    tl.store(product + c, second)
+    c = _features(WIDTH)
+    tl.store(total + me * F + c, first, mask=c < F)
+    tl.store(product + me * F + c, second, mask=c < F)
 
 
 @triton.jit
@@ -149,8 +158,8 @@ def norm_back(
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
-    total = tl.sum(_of_programs(totals, r, P, WIDTH, PROGRAMS), 0)[None, :]
-    product = tl.sum(_of_programs(products, r, P, WIDTH, PROGRAMS), 0)[None, :]
+    total = tl.sum(_of_programs(totals, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
+    product = tl.sum(_of_programs(products, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
     inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
     slope = inverse * _of_features(weight, r, F, WIDTH)
     block = tl.program_id(0)
@@ -160,7 +169,7 @@ def norm_back(
     g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
     value = scale * slope * (g - (total + away * inverse * inverse * product) / n)
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
+    c = _features(WIDTH)[None, :]
     tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=(row < V) & (c < F))
     if block == 0:
         tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
@@ -174,13 +183,13 @@ class _Normalise(Function):
     def forward(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
         x, factor, count, weight, bias = (t.contiguous() for t in (x, factor, count, weight, bias))
         R, V, F = x.shape
-        P, sizes = _programs(V), _sizes(F)
-        rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
-        norm_statistics[(P, R)](x, factor, count, rows, means, spreads, V, F, **sizes)
+        P, columns, sizes = _sizes(V, F)
+        rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
+        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
         y = torch.empty_like(x)
         mean, var, unbiased = x.new_empty(3, R, F).unbind()
         given, made = (x, factor, count, weight, bias, rows, means, spreads), (y, mean, var, unbiased)
-        norm_apply[(-(-V // BLOCK), R)](*given, *made, V, F, P, **sizes, PROGRAMS=PROGRAMS)
+        norm_apply[(-(-V // BLOCK), R, columns)](*given, *made, V, F, P, **sizes, PROGRAMS=PROGRAMS)
         return made
 
     @staticmethod
@@ -196,12 +205,13 @@ class _Normalise(Function):
         x, factor, count, weight, mean, var = (t.contiguous() for t in ctx.saved_tensors)
         grad = grad.contiguous()
         R, V, F = x.shape
-        P, sizes = _programs(V), _sizes(F)
-        totals, products = x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
-        norm_sums[(P, R)](x, factor, count, grad, mean, totals, products, V, F, **sizes)
+        P, columns, sizes = _sizes(V, F)
+        totals, products = x.new_empty(2, R, P, F).unbind()
+        norm_sums[(P, R, columns)](x, factor, count, grad, mean, totals, products, V, F, **sizes)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         given = (x, factor, count, grad, weight, mean, var, totals, products)
-        norm_back[(-(-V // BLOCK), R)](*given, grad_x, grad_weight, grad_bias, V, F, P, **sizes, PROGRAMS=PROGRAMS)
+        made = (grad_x, grad_weight, grad_bias)
+        norm_back[(-(-V // BLOCK), R, columns)](*given, *made, V, F, P, **sizes, PROGRAMS=PROGRAMS)
         return grad_x, None, None, grad_weight, grad_bias
 
     @staticmethod
@@ -211,10 +221,8 @@ class _Normalise(Function):
         return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(*lifted)), (0, 0, 0, 0)
 
 
-def _programs(V: int) -> int:
-    return min(-(-V // BLOCK), PROGRAMS)
-
-
-def _sizes(F: int) -> dict[str, int]:
-    width = triton.next_power_of_2(F)
-    return {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width <= 128 else 8, "num_stages": 1}
+def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
+    """How many programs share out the rows and how many the features; and what they are told."""
+    width = triton.next_power_of_2(F) if F <= WIDEST else 128
+    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width <= 128 else 8, "num_stages": 1}
+    return min(-(-V // BLOCK), PROGRAMS), -(-F // width), told

@@ -8,7 +8,7 @@ from torch.func import functional_call, vmap
 
 from pna.kernels import choice
 from pna.realworld.layers import BatchNorm
-from pna.realworld.norm_kernel import BLOCK, PROGRAMS, normalise
+from pna.realworld.norm_kernel import BLOCK, PROGRAMS, WIDEST, normalise
 
 R = 3
 
@@ -37,7 +37,12 @@ def run(x, factor, real, g, weights, dtype, device):
 
 @pytest.mark.parametrize(
     ("V", "F", "counts"),
-    [(70, 5, (70, 64, 3)), (BLOCK, 16, (1, 2, 63)), (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7))],
+    [
+        (70, 5, (70, 64, 3)),
+        (BLOCK, 16, (1, 2, 63)),
+        (70, WIDEST + 44, (70, 64, 3)),
+        (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7)),
+    ],
 )
 def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
     real, factor = batches(V, counts)
