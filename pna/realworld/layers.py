@@ -34,14 +34,25 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
-    def forward(self, x: Tensor, batch: PaddedBatch, factor: Tensor | None = None) -> Tensor:
-        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding."""
+    def forward(
+        self,
+        x: Tensor,
+        batch: PaddedBatch,
+        factor: Tensor | None = None,
+        relu: bool = False,
+        residual: Tensor | None = None,
+        noise: Tensor | None = None,
+        p: float = 0.0,
+    ) -> Tensor:
+        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
+
+        What mostly comes after it is done on the way: ReLU, the residual [V, F] being added, dropout by the noise.
+        """
         rows = batch.real if factor is None else factor
         given = (rows, batch.count, self.weight, self.bias)
         if self.training and (kernels := serving("pna.realworld.norm_kernel", x, *given)):
-            y, mean, unbiased = kernels.normalise(x, *given)
-            self._remember(mean, unbiased)
-            return y
+            then = kernels.Then(relu, residual, noise, p)
+            return kernels.normalise(x, *given, (self.running_mean, self.running_var), then)
         x = x if factor is None else x * factor
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count
@@ -50,7 +61,9 @@ class BatchNorm(nn.Module):
             self._remember(mean, batch.count / (batch.count - 1).clamp(min=1) * var)
         else:
             centred, var = x - self.running_mean, self.running_var
-        return centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        y = functional.relu(y) if relu else y
+        return dropout(y if residual is None else residual + y, p, noise)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
@@ -103,8 +116,8 @@ class TowersLayer(nn.Module):
         h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
         given = (h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)
         y = split(*given, scale=batch.scale)  # [V, T, out / T]
-        y = self.norm(y.flatten(1), batch, batch.norm)  # [V, out]
-        y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
+        y = self.norm(y.flatten(1), batch, batch.norm, noise=noise, p=self.p)  # [V, out]
+        y = functional.leaky_relu(self.mix(y))
         return x + y if self.residual else y
 
 
@@ -132,5 +145,4 @@ class SimpleLayer(nn.Module):
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)
-        y = functional.relu(self.norm(y, batch))
-        return dropout(x + y if self.residual else y, self.p, noise)
+        return self.norm(y, batch, relu=True, residual=x if self.residual else None, noise=noise, p=self.p)
