@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from pna.kernels import choice
 
-__all__ = ["Linear", "batched", "linear", "takes"]
+__all__ = ["Linear", "batched", "linear", "over_rows", "takes"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
 TILE = 64  # rows and columns of a product that one multiprocessor makes at a time
@@ -68,7 +68,7 @@ class _Batched(Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
             torch.bmm(g, weight) if of_x else None,
-            _over_rows(g, x) if of_weight else None,
+            over_rows(g, x) if of_weight else None,
             g.sum(1) if of_bias else None,
         )
 
@@ -84,7 +84,7 @@ def _flat(t: Tensor, dim: int | None, R: int) -> Tensor:
     return (t.expand(R, *t.shape) if dim is None else t.movedim(dim, 0)).flatten(0, 1)
 
 
-def _over_rows(g: Tensor, x: Tensor) -> Tensor:
+def over_rows(g: Tensor, x: Tensor) -> Tensor:
     """gᵀ x: g [B, N, out] and x [B, N, in] -> [B, out, in]."""
     B, N = g.shape[:2]
     parts, tiles = 1, B * -(-g.shape[2] // TILE) * -(-x.shape[2] // TILE)

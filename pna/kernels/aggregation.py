@@ -44,10 +44,12 @@ def forward(
     save: bool,
     config: Config | None = None,
     hubs: bool = True,
+    by_group: bool = False,
 ) -> tuple[Tensor, Saved]:
     """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F].
 
-    hubs: whether there may be any; nothing is launched for them if not.
+    hubs: whether there may be any; nothing is launched for them if not. by_group: whether in memory all nodes of a
+    group lie together, and not all groups of a node.
     """
     given = source if source is not None else edge
     N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
@@ -56,10 +58,11 @@ def forward(
         return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
     out, *saved = allocate(given, N, E, names, save, hubs, means=True)
     saved = Saved(*saved)
+    out = out.view(G, N, -1, F).transpose(0, 1) if by_group else out
     C, T = G * F, limit(E) if hubs else NO_HUBS
     config = config or Config.of(C)
     tensors = [given if t is None else grouped(t) for t in (source, edge, target)]
-    strides = [s for t in tensors for s in t.stride()[:2]]
+    strides = [s for t in (*tensors, out) for s in t.stride()[:2]]
     arguments = [*tensors, ptr, column, out, *saved, *strides, N, E]
     parts = (source is not None, edge is not None, target is not None)
     light, chunks, again = _told(names, dtype, save, parts, Layout.of(F, G, config.BC, *tensors), C, F, T, config)
@@ -127,7 +130,7 @@ def allocate(
 @triton.jit(do_not_specialize=["N", "E"])
 def _light(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
@@ -158,7 +161,7 @@ def _light(
             mask = mine[:, None] & (c < C)[None, :]
             tl.store(ties + (node * C)[:, None] + c[None, :], hits, mask=mask)
     write(target, out, stats, mu0, node, mine, d, mean, squares, top, low, total, p1, p2, p3, p4, p5, c,
-           stride_t, stride_tg, SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
+           stride_t, stride_tg, stride_o, stride_og, SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
 
 
 _launch_light = Launch(_light)

@@ -50,14 +50,15 @@ def backward(
     """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
 
     transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
-    into: where to write those of source and target, two parts of one tensor, if there is no edge. hubs: as forward's.
+    into: where to write those of source and target, two parts of one tensor. hubs: as forward's.
     """
     given = source if source is not None else edge
+    made = (None, edge) if into is not None else (source, edge)
+    grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in made]
     if into is not None:
-        _Backward(g, source, None, ptr, column, transpose, names, saved, config, hubs).run(into[0], None, into[1])
-        return into
-    grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in (source, edge)]
-    grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
+        grads[0], grad_target = into
+    else:
+        grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
     if g.numel() > 0:
         _Backward(g, source, edge, ptr, column, transpose, names, saved, config, hubs).run(*grads, grad_target)
     return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target

@@ -69,7 +69,7 @@ class Hubs:
 @triton.jit
 def _scan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -128,7 +128,7 @@ def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: t
 @triton.jit
 def _rescan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -177,7 +177,7 @@ def sum_chunks(
 @triton.jit
 def _write_hubs(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -205,7 +205,7 @@ def _write_hubs(
             p5 = sum_chunks(partial_2, 6, first, last, c, C, LIMIT, PLANES_2, ACC, K)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
         write(target, out, stats, mu0, hub + one, one == 0, (last - first + one).to(ACC), mean, squares, top, low,
-               total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
+               total, p1, p2, p3, p4, p5, c, stride_t, stride_tg, stride_o, stride_og,
                SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
 
 

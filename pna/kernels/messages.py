@@ -247,8 +247,8 @@ def _put(out, at, value, mask, SLOT: tl.constexpr, F: tl.constexpr):
 @triton.jit
 def write(
     target, out, stats, mu0, node, mine, d, mean, squares, top, low, total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
-    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, HAS_TARGET: tl.constexpr,
-    LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
+    stride_o, stride_og, SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr,
+    HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """The aggregates of the nodes `node` [B] of degree d [B], and the statistics; an empty neighbourhood gives 0."""
     mask = mine[:, None] & (c < C)[None, :]  # [B, BC]
@@ -258,7 +258,7 @@ def write(
     if HAS_TARGET:
         at = (node * stride_t)[:, None] + place(c, stride_tg, F, LAYOUT[3])[None, :]
         shift = tl.where(some, tl.load(target + at, mask=mask, other=0.0).to(ACC), 0.0)
-    at = (node * (A * C))[:, None] + place(c, A * F, F, LAYOUT[0])[None, :]
+    at = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[0])[None, :]
     same = top == low  # all messages are equal: then they are the mean, to the bit, and nothing is left to centre
     mean = tl.where(same, top - mu0[None, :], mean)
     var = tl.where(same, 0.0, squares / d)

@@ -3,7 +3,7 @@
 Written with elementary operations for one network; torch.func.vmap makes many replicas of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from pna.networks.specification import RELEASED
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
-from pna.towers import TowerLinear
+from pna.towers import TowerLinear, product
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
 
@@ -112,13 +112,28 @@ class TowersLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
-        edge = None if embedding is None else batch.edge
-        h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
-        given = (h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)
-        y = split(*given, scale=batch.scale)  # [V, T, out / T]
-        y = self.norm(y.flatten(1), batch, batch.norm, noise=noise, p=self.p)  # [V, out]
+        graph, names = batch.neighbourhoods, self.combined.aggregators
+        if kernels := serving("pna.realworld.tower_kernel", x, names, graph):
+            y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
+        else:
+            h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
+            edge = None if embedding is None else batch.edge
+            y = split(h, h, graph, [self.M], self.U, self.combined, edge, embedding, scale=batch.scale).flatten(1)
+        y = self.norm(y, batch, batch.norm, noise=noise, p=self.p)  # [V, out]
         y = functional.leaky_relu(self.mix(y))
         return x + y if self.residual else y
+
+    def _by_kernels(
+        self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
+    ) -> Tensor:
+        W, W3 = self.M.weight.split([2 * self.F, self.M.weight.shape[-1] - 2 * self.F], dim=-1)
+        shift, edge = self.M.bias, None
+        if embedding is not None:  # it is linear too, as in pna.fused.split
+            edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
+            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
+        scale = None if self.combined.scalers == ("identity",) else batch.scale
+        parts = ((W, shift), (self.U.weight, self.U.bias))
+        return towers(x, *parts, scale, edge, self.combined.aggregators, batch.neighbourhoods)
 
 
 class SimpleLayer(nn.Module):
