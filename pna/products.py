@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from pna.kernels import choice
 
-__all__ = ["Linear", "batched", "linear", "over_rows", "takes"]
+__all__ = ["Linear", "batched", "in_parts", "linear", "takes"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
 TILE = 64  # rows and columns of a product that one multiprocessor makes at a time
@@ -68,7 +68,7 @@ class _Batched(Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
             torch.bmm(g, weight) if of_x else None,
-            over_rows(g, x) if of_weight else None,
+            _over_rows(g, x) if of_weight else None,
             g.sum(1) if of_bias else None,
         )
 
@@ -84,13 +84,17 @@ def _flat(t: Tensor, dim: int | None, R: int) -> Tensor:
     return (t.expand(R, *t.shape) if dim is None else t.movedim(dim, 0)).flatten(0, 1)
 
 
-def over_rows(g: Tensor, x: Tensor) -> Tensor:
+def _over_rows(g: Tensor, x: Tensor) -> Tensor:
     """gᵀ x: g [B, N, out] and x [B, N, in] -> [B, out, in]."""
+    parts = in_parts(g, x)
+    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(1)
+
+
+def in_parts(g: Tensor, x: Tensor) -> Tensor:
+    """The products of the parts, [B, parts, out, in], which are yet to be summed."""
     B, N = g.shape[:2]
     parts, tiles = 1, B * -(-g.shape[2] // TILE) * -(-x.shape[2] // TILE)
     while tiles * parts < PARTS and N % (2 * parts) == 0 and N // (2 * parts) >= ROWS:
         parts *= 2
-    if parts == 1:
-        return torch.bmm(g.mT, x)
     g, x = (t.reshape(B * parts, N // parts, t.shape[2]) for t in (g, x))
-    return torch.bmm(g.mT, x).unflatten(0, (B, parts)).sum(1)
+    return torch.bmm(g.mT, x).unflatten(0, (B, parts))

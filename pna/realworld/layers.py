@@ -126,9 +126,9 @@ class TowersLayer(nn.Module):
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
     ) -> Tensor:
-        W, W3 = self.M.weight.split([2 * self.F, self.M.weight.shape[-1] - 2 * self.F], dim=-1)
-        shift, edge = self.M.bias, None
+        W, shift, edge = self.M.weight, self.M.bias, None
         if embedding is not None:  # it is linear too, as in pna.fused.split
+            W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
             edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
             shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
         scale = None if self.combined.scalers == ("identity",) else batch.scale

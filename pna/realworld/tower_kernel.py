@@ -21,7 +21,8 @@ from pna.kernels.choice import on_its_device
 from pna.kernels.operators import takes as known
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
-from pna.products import over_rows
+from pna.products import in_parts
+from pna.realworld.tower_weights_kernel import pack, unpack
 
 __all__ = ["takes", "towers"]
 
@@ -69,6 +70,14 @@ def _scale(scale, N, s: tl.constexpr, S: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def tower_split(x, by_tower, N, F: tl.constexpr, T: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """x [N, T·F] -> [T, N, F + 1], with a one at the end of every row."""
+    row, f, at, inside = _places(N, F, T, WIDTH, BLOCK)
+    tl.store(by_tower + row * (F + 1) + f, tl.load(x + at, mask=inside, other=0.0), mask=inside)
+    tl.store(by_tower + row * (F + 1) + F, tl.full([BLOCK, WIDTH], 1.0, tl.float32), mask=inside & (f == 0))
+
+
+@triton.jit
 def tower_sum(
     z, parts, scale, y, N, P: tl.constexpr, H: tl.constexpr, T: tl.constexpr, S: tl.constexpr, SCALED: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
@@ -107,7 +116,7 @@ def _apply(*inputs: Any) -> Tensor:
 
 class _Towers(Function):
     """The tensors of `towers`, R of each, the aggregators' names, the joined graph -> y [R, V, T·H], and what is kept:
-    x [T·R, V, F], its parts [T·R, V, H + 2F], the weights of both products, and the aggregates [T·R, V, A·F]."""
+    x [T·R, V, F + 1], its parts [T·R, V, H + 2F], the weights of both products, and the aggregates [T·R, V, A·F]."""
 
     @staticmethod
     def forward(
@@ -123,12 +132,10 @@ class _Towers(Function):
         *graph: Tensor,
     ) -> tuple[Tensor, ...]:
         (R, V, _), (T, H), F, S = x.shape, U.shape[1:3], M.shape[2], _scalers(scale)
-        x = x.reshape(R, V, T, F).permute(2, 0, 1, 3).reshape(T * R, V, F)
-        U, M, U_bias, M_bias = (t.transpose(0, 1) for t in (U, M, U_bias, M_bias))  # [T, R, …]
-        weight = torch.cat([U[..., :F], M[..., :F], M[..., F:]], dim=2).flatten(0, 1)  # [T·R, H + 2F, F]
-        bias = torch.cat([U_bias, M_bias, torch.zeros_like(M_bias)], dim=2).flatten(0, 1)
-        by_scaler = U[..., F:].unflatten(-1, (S, -1)).transpose(2, 3).reshape(T * R, S * H, -1)
-        parts = torch.baddbmm(bias.unsqueeze(1), x, weight.mT)  # [T·R, V, H + 2F]
+        weight, by_scaler = pack(U, U_bias, M, M_bias, S)
+        x, given = x.new_empty(T * R, V, F + 1), x.contiguous()
+        tower_split[_grid(given)](given, x, R * V, F=F, T=T, **_sizes(T * F))
+        parts = torch.bmm(x, weight.mT)  # [T·R, V, H + 2F]
         _, target, source = _nodes(parts, T).split([H, F, F], dim=-1)
         edge = None if edge is None else edge.flatten(0, 1)
         ptr, column = graph[:2]
@@ -154,7 +161,7 @@ class _Towers(Function):
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         scale, edge, ptr, column, *rest = ctx.saved_tensors
         transpose, (x, parts, weight, by_scaler, aggregates), saved = tuple(rest[:3]), rest[3:8], rest[8:]
-        (R, V), (T, H), F, S = grad.shape[:2], ctx.towers, x.shape[2], _scalers(scale)
+        (R, V), (T, H), F, S = grad.shape[:2], ctx.towers, x.shape[2] - 1, _scalers(scale)
         grad = grad.contiguous()
         grad_parts, grad_z = torch.empty_like(parts), grad.new_empty(T * R, V, S * H)
         given = (grad, grad if scale is None else scale.contiguous(), grad_z, grad_parts)
@@ -166,15 +173,8 @@ class _Towers(Function):
             grad_aggregates, _nodes(parts, T)[..., H + F :], None if edge is None else edge.flatten(0, 1), ptr, column,
             transpose, ctx.names, aggregation.Saved(*saved), True, into=(source, target), hubs=False,
         )  # fmt: skip
-        grad_x = torch.bmm(grad_parts, weight).view(T, R, V, F).permute(1, 2, 0, 3).reshape(R, V, T * F)
-        of_weight = over_rows(grad_parts, x).unflatten(0, (T, R)).transpose(0, 1)  # [R, T, H + 2F, F]
-        of_U, of_M_i, of_M_j = of_weight.split([H, F, F], dim=2)
-        grad_U = grad.new_empty(R, T, H, F + S * aggregates.shape[2])
-        grad_U[..., :F] = of_U
-        of_scalers = over_rows(grad_z, aggregates).view(T, R, S, H, -1).permute(1, 0, 3, 2, 4)  # [R, T, H, S, A·F]
-        grad_U[..., F:].unflatten(-1, (S, -1)).copy_(of_scalers)
-        of_bias = grad_parts.sum(1).unflatten(0, (T, R)).transpose(0, 1)  # [R, T, H + 2F]
-        grads = (torch.cat([of_M_i, of_M_j], dim=3), of_bias[..., H : H + F], grad_U, of_bias[..., :H])
+        grad_x = torch.bmm(grad_parts, weight[..., :F]).view(T, R, V, F).permute(1, 2, 0, 3).reshape(R, V, T * F)
+        grads = unpack(in_parts(grad_parts, x), in_parts(grad_z, aggregates), T, S)
         grad_edge = None if edge is None else grad_edge.view(edge.shape)
         return None, grad_x, *grads, None, grad_edge, *(None,) * 6
 
