@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
+from pna.kernels.choice import serving
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
@@ -237,8 +238,8 @@ class OGBGCNLayer(nn.Module):
         """[V, F] -> [V, F]."""
         graph, x = batch.neighbourhoods, self.linear(x)
         d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
-        m = functional.relu(sent(x, graph) + self.bonds(batch.edge)) * sent(torch.rsqrt(d), graph)
-        y = segments.sum(m, graph.ptr, graph.joined) * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
+        y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
         return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
 
 
@@ -254,11 +255,17 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph = batch.neighbourhoods
-        m = functional.relu(sent(x, graph) + self.bonds(batch.edge))
-        y = (1 + self.eps) * x + segments.sum(m, graph.ptr, graph.joined)
+        received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+        y = (1 + self.eps) * x + received
         y = self.second(self.inner(self.first(y), batch, relu=True))
         return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+
+
+def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
+    """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
+    if kernels := serving("pna.realworld.message_kernel", x, edge, scale, graph):
+        return kernels.relu_sum(x, edge, scale, graph)
+    return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
 
 
 OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLayer}
