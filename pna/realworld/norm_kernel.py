@@ -308,5 +308,5 @@ def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
 def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
     """How many programs share out the rows and how many the features; and what they are told."""
     width = triton.next_power_of_2(F) if F <= WIDEST else 128
-    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width <= 128 else 8, "num_stages": 1}
+    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width < 128 else 8, "num_stages": 1}
     return min(-(-V // BLOCK), PROGRAMS), -(-F // width), told
