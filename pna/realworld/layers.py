@@ -16,7 +16,7 @@ from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
-from pna.products import Linear
+from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear, product
@@ -120,8 +120,11 @@ class TowersLayer(nn.Module):
             edge = None if embedding is None else batch.edge
             y = split(h, h, graph, [self.M], self.U, self.combined, edge, embedding, scale=batch.scale).flatten(1)
         y = self.norm(y, batch, batch.norm, noise=noise, p=self.p)  # [V, out]
+        residual = x if self.residual else None
+        if kernels := serving("pna.realworld.mix_kernel", y, self.mix.weight, self.mix.bias):
+            return kernels.leaky(linear(y, self.mix.weight, None), self.mix.bias, residual)
         y = functional.leaky_relu(self.mix(y))
-        return x + y if self.residual else y
+        return y if residual is None else residual + y
 
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
