@@ -81,7 +81,7 @@ def _scan_chunks(
         one = tl.zeros([1], tl.int64)
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         _tile_0, p, sums, squares, top, low, total = scan(
-            source, edge, column, start + one, end + one, c, E, stride_s, stride_sg, stride_e, stride_eg,
+            source, edge, 0.0, column, start + one, end + one, c, E, stride_s, stride_sg, stride_e, stride_eg,
             SLOTS[SUM] >= 0, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         many = (end - start + one).to(ACC)[:, None]
         mean, centred = centre(p, sums, squares, many, load_shift(shift, c, C, STATS > 0, ACC))
@@ -142,10 +142,10 @@ def _rescan_chunks(
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         mean, _squares, top, low, _total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
-        tile_0 = tile(source, edge, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
-                      HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
+        tile_0 = tile(source, edge, 0.0, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e,
+                      stride_eg, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
         hits, p1, p2, p3, p4, p5 = rescan(
-            source, edge, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
+            source, edge, 0.0, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
             stride_s, stride_sg, stride_e, stride_eg,
             ORDER, MARKED, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         at = partial_2 + chunk * (PLANES_2 * C) + c[None, :]

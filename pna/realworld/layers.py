@@ -19,7 +19,7 @@ from pna.networks.specification import RELEASED
 from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
-from pna.towers import TowerLinear, product
+from pna.towers import TowerLinear
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
 
@@ -132,7 +132,7 @@ class TowersLayer(nn.Module):
         W, shift, edge = self.M.weight, self.M.bias, None
         if embedding is not None:  # it is linear too, as in pna.fused.split
             W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
-            edge = product(batch.edge.unsqueeze(1), W3 @ embedding.weight)  # [E, T, F]
+            edge = (batch.edge, W3 @ embedding.weight)
             shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
         scale = None if self.combined.scalers == ("identity",) else batch.scale
         parts = ((W, shift), (self.U.weight, self.U.bias))

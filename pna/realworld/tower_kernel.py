@@ -23,6 +23,7 @@ from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.products import in_parts
 from pna.realworld.tower_weights_kernel import pack, unpack
+from pna.towers import product
 
 __all__ = ["takes", "towers"]
 
@@ -40,17 +41,20 @@ def towers(
     M: tuple[Tensor, Tensor],
     U: tuple[Tensor, Tensor],
     scale: Tensor | None,
-    edge: Tensor | None,
+    edge: tuple[Tensor, Tensor] | None,
     names: Sequence[str],
     graph: Neighbourhoods,
 ) -> Tensor:
     """x [V, T·F] -> U(x_i, ⊕ M(x_i, x_j)), [V, T·H].
 
     Weights and biases: of M's parts for x_i and x_j, [T, F, 2F] and [T, F], and of U, [T, H, (1 + S·A)·F] and
-    [T, H]. scale: S(d) of every node, [V, S], or None for the identity alone; edge: M's part of e_ij, [E, T, F].
+    [T, H]. scale: S(d) of every node, [V, S], or None for the identity alone; edge: e_ij, [E, D], which
+    has no gradient, and its weight in M, [T, F, D]. If e_ij is one number no tensor of all messages is made.
     """
-    joined = graph.joined
-    given = (None if t is None else t.unsqueeze(0) for t in (x, *M, *U, scale, edge))
+    joined, (features, weight) = graph.joined, edge or (None, None)
+    if edge is not None and weight.shape[-1] > 1:
+        features, weight = product(features.unsqueeze(1), weight), None  # [E, T, F]
+    given = (None if t is None else t.unsqueeze(0) for t in (x, *M, *U, scale, features, weight))
     return _apply(*given, " ".join(names), joined.ptr, joined.source, *joined.transpose).squeeze(0)
 
 
@@ -128,6 +132,7 @@ class _Towers(Function):
         U_bias: Tensor,
         scale: Tensor | None,
         edge: Tensor | None,
+        W3: Tensor | None,
         names: str,
         *graph: Tensor,
     ) -> tuple[Tensor, ...]:
@@ -137,10 +142,10 @@ class _Towers(Function):
         tower_split[_grid(given)](given, x, R * V, F=F, T=T, **_sizes(T * F))
         parts = torch.bmm(x, weight.mT)  # [T·R, V, H + 2F]
         _, target, source = _nodes(parts, T).split([H, F, F], dim=-1)
-        edge = None if edge is None else edge.flatten(0, 1)
+        edge, W3 = _edges(edge, W3)
         ptr, column = graph[:2]
         aggregates, saved = aggregation.forward(
-            source, edge, target, ptr, column, names, save, hubs=False, by_group=True
+            source, edge, target, ptr, column, names, save, hubs=False, by_group=True, weight=W3
         )
         aggregates = aggregates.transpose(0, 1).reshape(T * R, V, -1)
         z = torch.bmm(aggregates, by_scaler.mT)  # [T·R, V, S·H]
@@ -151,15 +156,15 @@ class _Towers(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        _, _, _, _, U, _, scale, edge, ctx.names, *graph = inputs
+        _, _, _, _, U, _, scale, edge, W3, ctx.names, *graph = inputs
         ctx.towers, kept = U.shape[1:3], output[1:]
         ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scale, edge, *graph, *kept)
+        ctx.save_for_backward(scale, edge, W3, *graph, *kept)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-        scale, edge, ptr, column, *rest = ctx.saved_tensors
+        scale, edge, W3, ptr, column, *rest = ctx.saved_tensors
         transpose, (x, parts, weight, by_scaler, aggregates), saved = tuple(rest[:3]), rest[3:8], rest[8:]
         (R, V), (T, H), F, S = grad.shape[:2], ctx.towers, x.shape[2] - 1, _scalers(scale)
         grad = grad.contiguous()
@@ -169,20 +174,22 @@ class _Towers(Function):
         tower_spread[_grid(grad)](*given, R * V, **told, **_sizes(T * H))
         _, target, source = _nodes(grad_parts, T).split([H, F, F], dim=-1)
         grad_aggregates = _nodes(torch.bmm(grad_z, by_scaler), T).unflatten(-1, (-1, F))  # [R·V, T, A, F]
+        rows, weight_e = _edges(edge, W3)
         _, grad_edge, _ = aggregation_backward.backward(
-            grad_aggregates, _nodes(parts, T)[..., H + F :], None if edge is None else edge.flatten(0, 1), ptr, column,
-            transpose, ctx.names, aggregation.Saved(*saved), True, into=(source, target), hubs=False,
+            grad_aggregates, _nodes(parts, T)[..., H + F :], rows, ptr, column, transpose, ctx.names,
+            aggregation.Saved(*saved), True, into=(source, target), hubs=False, weight=weight_e,
         )  # fmt: skip
         grad_x = torch.bmm(grad_parts, weight[..., :F]).view(T, R, V, F).permute(1, 2, 0, 3).reshape(R, V, T * F)
         grads = unpack(in_parts(grad_parts, x), in_parts(grad_z, aggregates), T, S)
-        grad_edge = None if edge is None else grad_edge.view(edge.shape)
-        return None, grad_x, *grads, None, grad_edge, *(None,) * 6
+        grad_W3 = None if W3 is None else grad_edge.view(W3.shape)
+        grad_edge = None if edge is None or W3 is not None else grad_edge.view(edge.shape)
+        return None, grad_x, *grads, None, grad_edge, grad_W3, *(None,) * 6
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, save: bool, *inputs: Any) -> tuple[tuple[Tensor], tuple[int]]:
-        R, names, graph = info.batch_size, inputs[7], inputs[8:]
+        R, names, graph = info.batch_size, inputs[8], inputs[9:]
         lifted = [
-            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:7], in_dims[1:8], strict=True)
+            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:8], in_dims[1:9], strict=True)
         ]
         if len(graph[0]) - 1 < R * lifted[0].shape[1]:  # one batch for all replicas, made outside of vmap
             graph = one_graph(graph, (None,) * 5, R)
@@ -192,6 +199,13 @@ class _Towers(Function):
 def _nodes(t: Tensor, T: int) -> Tensor:
     """[T·R, V, F] as [R·V, T, F], without a copy."""
     return t.view(T, -1, t.shape[2]).transpose(0, 1)
+
+
+def _edges(edge: Tensor | None, weight: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """[R, E, T, F] as [R·E, T, F]; of edges that are one number all, [R·E], and their weights, [R, T, F]."""
+    if weight is None:
+        return None if edge is None else edge.flatten(0, 1), None
+    return edge.flatten(), weight.squeeze(-1)
 
 
 def _scalers(scale: Tensor | None) -> int:

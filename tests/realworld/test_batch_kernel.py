@@ -137,7 +137,10 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
         assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
 
 
-@pytest.mark.parametrize("cell", [("zinc", "pna", "edges"), ("zinc", "gat", "no-edges")], ids="/".join)
+ALONE = [("zinc", "pna", "edges"), ("mnist", "pna", "edges"), ("zinc", "gat", "no-edges")]
+
+
+@pytest.mark.parametrize("cell", ALONE, ids="/".join)
 def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, device, kernels):
     networks = [toys.network(*cell, seed=seed, layers=1).eval() for seed in (0, 1)]
     found = []
@@ -153,7 +156,8 @@ def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, 
 
 
 STEPS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "no-edges"), ("zinc", "gat", "no-edges")]
-STEPS += [("molhiv", "pna", "no-edges"), ("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
+STEPS += [("cifar10", "pna", "edges"), ("mnist", "mpnn-max", "edges"), ("molhiv", "pna", "no-edges")]
+STEPS += [("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
 
 
 @pytest.mark.parametrize("cell", STEPS, ids="/".join)
