@@ -1,7 +1,8 @@
 """Linear maps of many rows for many replicas at once, each with weights of its own.
 
 The gradient of the weights is a sum over all rows. cuBLAS gives such a product of two narrow matrices to few
-multiprocessors; here the rows are shared out in parts, whose products are one batch, and summed at the end.
+multiprocessors; here the rows are shared out in parts, whose products are one batch, and summed at the end. Where the
+matrices are wide there is work enough without, and each part would cost the writing and reading of its product.
 """
 
 from typing import Any
@@ -14,9 +15,10 @@ from torch.nn import functional
 
 from pna.kernels import choice
 
-__all__ = ["Linear", "batched", "linear", "takes"]
+__all__ = ["Linear", "batched", "in_parts", "linear", "takes"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
+TILE = 64  # rows and columns of a product that one multiprocessor makes at a time
 ROWS = 64  # at least, in a part
 
 
@@ -84,11 +86,15 @@ def _flat(t: Tensor, dim: int | None, R: int) -> Tensor:
 
 def _over_rows(g: Tensor, x: Tensor) -> Tensor:
     """gᵀ x: g [B, N, out] and x [B, N, in] -> [B, out, in]."""
+    parts = in_parts(g, x)
+    return parts.squeeze(1) if parts.shape[1] == 1 else parts.sum(1)
+
+
+def in_parts(g: Tensor, x: Tensor) -> Tensor:
+    """The products of the parts, [B, parts, out, in], which are yet to be summed."""
     B, N = g.shape[:2]
-    parts = 1
-    while B * parts < PARTS and N % (2 * parts) == 0 and N // (2 * parts) >= ROWS:
+    parts, tiles = 1, B * -(-g.shape[2] // TILE) * -(-x.shape[2] // TILE)
+    while tiles * parts < PARTS and N % (2 * parts) == 0 and N // (2 * parts) >= ROWS:
         parts *= 2
-    if parts == 1:
-        return torch.bmm(g.mT, x)
     g, x = (t.reshape(B * parts, N // parts, t.shape[2]) for t in (g, x))
-    return torch.bmm(g.mT, x).unflatten(0, (B, parts)).sum(1)
+    return torch.bmm(g.mT, x).unflatten(0, (B, parts))

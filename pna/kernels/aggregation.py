@@ -16,7 +16,7 @@ from pna.kernels.choice import on_its_device
 from pna.kernels.compile_time import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
 from pna.kernels.hubs import NO_HUBS, Hubs, limit
 from pna.kernels.launch import Launch, Told
-from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, rescan, scan, write
+from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, load_weight, rescan, scan, write
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -44,30 +44,40 @@ def forward(
     save: bool,
     config: Config | None = None,
     hubs: bool = True,
+    by_group: bool = False,
+    weight: Tensor | None = None,
 ) -> tuple[Tensor, Saved]:
     """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F].
 
-    hubs: whether there may be any; nothing is launched for them if not.
+    hubs: whether there may be any; nothing is launched for them if not. by_group: whether in memory all nodes of a
+    group lie together, and not all groups of a node. weight [R, G, F]: what edges that are one number each, [E], are
+    multiplied by in the graph of each of R replicas, which have as many nodes each, and no hubs.
     """
-    given = source if source is not None else edge
+    given, hubs = source if source is not None else edge, hubs and weight is None
     N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
     if N * G * F == 0 or E == 0:
         out, *saved = allocate(given, N, E, names, save, hubs)
         return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
     out, *saved = allocate(given, N, E, names, save, hubs, means=True)
     saved = Saved(*saved)
+    out = out.view(G, N, -1, F).transpose(0, 1) if by_group else out
     C, T = G * F, limit(E) if hubs else NO_HUBS
-    config = config or Config.of(C)
-    tensors = [given if t is None else grouped(t) for t in (source, edge, target)]
-    strides = [s for t in tensors for s in t.stride()[:2]]
+    config, V = config or Config.of(C), N if weight is None else N // weight.shape[0]
+    config = config if weight is None else config.within(V)
+    rows = edge if weight is None else None
+    tensors = [given if t is None else grouped(t) for t in (source, rows, target)]
+    layout = Layout.of(F, G, config.BC, *tensors)._replace(number=weight is not None)
+    strides = [s for t in (*tensors, out) for s in t.stride()[:2]]
+    tensors[1] = tensors[1] if weight is None else edge.contiguous()
     arguments = [*tensors, ptr, column, out, *saved, *strides, N, E]
     parts = (source is not None, edge is not None, target is not None)
-    light, chunks, again = _told(names, dtype, save, parts, Layout.of(F, G, config.BC, *tensors), C, F, T, config)
+    light, chunks, again = _told(names, dtype, save, parts, layout, C, F, T, config)
     columns = blocks(C, config.BC)
     large = Hubs(ptr, E, C, T, saved.shift, again) if E > T else None
     if large:
         large.scan(arguments, chunks, columns)
-    _launch_light((blocks(N, config.B), columns), arguments, light, config.warps)
+    weighted = (given if weight is None else weight.contiguous(), V)
+    _launch_light((blocks(N, config.B), columns), (*arguments, *weighted), light, config.warps)
     if large:
         large.finish(arguments, chunks, columns)
     return out, saved
@@ -124,10 +134,10 @@ def allocate(
     )
 
 
-@triton.jit(do_not_specialize=["N", "E"])
+@triton.jit(do_not_specialize=["N", "E", "V"])
 def _light(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, weight, V,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
@@ -143,22 +153,23 @@ def _light(
     many = tl.maximum(d, 1.0)[:, None]
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     mu0 = load_shift(shift, c, C, STATS > 0, ACC)
+    w = load_weight(weight, tl.program_id(0) * B, V, c, LAYOUT, C, ACC)
     tile_0, p, sums, squares, top, low, total = scan(
-        source, edge, column, start, end, c, E, stride_s, stride_sg, stride_e, stride_eg,
+        source, edge, w, column, start, end, c, E, stride_s, stride_sg, stride_e, stride_eg,
         SLOTS[SUM] >= 0, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
     mean, squares = centre(p, sums, squares, many, mu0)
     p1 = tl.zeros(mean.shape, ACC)
     p2, p3, p4, p5 = p1, p1, p1, p1
     if MARKED or ORDER > 0:
         hits, p1, p2, p3, p4, p5 = rescan(
-            source, edge, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
+            source, edge, w, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
             stride_s, stride_sg, stride_e, stride_eg,
             ORDER, MARKED, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         if MARKED:
             mask = mine[:, None] & (c < C)[None, :]
             tl.store(ties + (node * C)[:, None] + c[None, :], hits, mask=mask)
     write(target, out, stats, mu0, node, mine, d, mean, squares, top, low, total, p1, p2, p3, p4, p5, c,
-           stride_t, stride_tg, SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
+           stride_t, stride_tg, stride_o, stride_og, SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
 
 
 _launch_light = Launch(_light)

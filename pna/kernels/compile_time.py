@@ -1,6 +1,7 @@
 """What the kernels are told at compile time: which aggregators, how the channels lie in memory, how large a tile is."""
 
 import functools
+import math
 from typing import NamedTuple
 
 import torch
@@ -58,13 +59,15 @@ def grouped(t: Tensor | None) -> Tensor | None:
 
 
 class Layout(NamedTuple):
-    """Whether channel c = (group, feature) is simply the c-th number of a row, and blocks of channels are all full."""
+    """Whether channel c = (group, feature) is simply the c-th number of a row, if blocks of channels are all full, and
+    if an edge is one number, which every channel weighs by itself."""
 
     out: bool
     source: bool
     edge: bool
     target: bool
     whole: bool
+    number: bool = False
 
     @classmethod
     def of(cls, F: int, G: int, BC: int, *tensors: Tensor) -> "Layout":
@@ -87,3 +90,7 @@ class Config(NamedTuple):
         """For that many channels: the fastest of those that benchmarks.aggregation --tune tries."""
         BC, warps = min(64, max(4, triton.next_power_of_2(channels))), 1 if backward else 2
         return cls(B=warps * 128 // BC, K=4, BC=BC, warps=warps)
+
+    def within(self, V: int) -> "Config":
+        """With no program for nodes of two replicas, of V nodes each."""
+        return self._replace(B=math.gcd(self.B, V))

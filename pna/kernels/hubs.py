@@ -69,7 +69,7 @@ class Hubs:
 @triton.jit
 def _scan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -81,7 +81,7 @@ def _scan_chunks(
         one = tl.zeros([1], tl.int64)
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         _tile_0, p, sums, squares, top, low, total = scan(
-            source, edge, column, start + one, end + one, c, E, stride_s, stride_sg, stride_e, stride_eg,
+            source, edge, 0.0, column, start + one, end + one, c, E, stride_s, stride_sg, stride_e, stride_eg,
             SLOTS[SUM] >= 0, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         many = (end - start + one).to(ACC)[:, None]
         mean, centred = centre(p, sums, squares, many, load_shift(shift, c, C, STATS > 0, ACC))
@@ -128,7 +128,7 @@ def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: t
 @triton.jit
 def _rescan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -142,10 +142,10 @@ def _rescan_chunks(
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         mean, _squares, top, low, _total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
-        tile_0 = tile(source, edge, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
-                      HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
+        tile_0 = tile(source, edge, 0.0, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e,
+                      stride_eg, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
         hits, p1, p2, p3, p4, p5 = rescan(
-            source, edge, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
+            source, edge, 0.0, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
             stride_s, stride_sg, stride_e, stride_eg,
             ORDER, MARKED, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         at = partial_2 + chunk * (PLANES_2 * C) + c[None, :]
@@ -177,7 +177,7 @@ def sum_chunks(
 @triton.jit
 def _write_hubs(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -205,7 +205,7 @@ def _write_hubs(
             p5 = sum_chunks(partial_2, 6, first, last, c, C, LIMIT, PLANES_2, ACC, K)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
         write(target, out, stats, mu0, hub + one, one == 0, (last - first + one).to(ACC), mean, squares, top, low,
-               total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
+               total, p1, p2, p3, p4, p5, c, stride_t, stride_tg, stride_o, stride_og,
                SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
 
 

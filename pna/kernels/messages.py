@@ -13,7 +13,8 @@ import triton.language as tl
 from pna.aggregators import EPSILON
 
 __all__ = ["EPS", "MAX", "MEAN", "MIN", "MOMENT", "STD", "SUM", "VAR"]
-__all__ += ["centre", "load_shift", "place", "places", "power", "rescan", "scan", "tile", "with_epsilon", "write"]
+__all__ += ["centre", "load_shift", "load_weight", "place", "places", "power", "rescan", "scan", "tile"]
+__all__ += ["with_epsilon", "write"]
 
 # places in SLOTS, which says where in the output each aggregator stands, or -1
 MEAN, SUM, MAX, MIN, STD, VAR = (tl.constexpr(i) for i in range(6))
@@ -44,15 +45,17 @@ def read(at, c, WHOLE: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr):
 
 @triton.jit
 def tile(
-    source, edge, column, e, c, stride_s, stride_sg, stride_e, stride_eg, HAS_SOURCE: tl.constexpr,
+    source, edge, w, column, e, c, stride_s, stride_sg, stride_e, stride_eg, HAS_SOURCE: tl.constexpr,
     HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """The messages at the places e [B, K], channels c [BC] -> [B, K, BC]."""
+    """The messages at the places e [B, K], channels c [BC] -> [B, K, BC]; w [BC]: of an edge that is one number."""
     if HAS_SOURCE:
         j = tl.load(column + e)
         row = (j * stride_s)[:, :, None] + place(c, stride_sg, F, LAYOUT[1])[None, None, :]
         m = read(source + row, c, LAYOUT[4], C, ACC)
-        if HAS_EDGE:
+        if LAYOUT[5]:  # one rounding wherever this is compiled, so that an extreme is found again
+            m = tl.fma(tl.load(edge + e).to(ACC)[:, :, None], w[None, None, :], m)
+        elif HAS_EDGE:
             row = (e * stride_e)[:, :, None] + place(c, stride_eg, F, LAYOUT[2])[None, None, :]
             m += read(edge + row, c, LAYOUT[4], C, ACC)
     else:
@@ -68,6 +71,15 @@ def load_shift(shift, c, C: tl.constexpr, SHIFTED: tl.constexpr, ACC: tl.constex
         mu0 = tl.load(shift + c, mask=c < C, other=0.0)
         return tl.where(tl.abs(mu0) < float("inf"), mu0, 0.0)
     return tl.zeros(c.shape, ACC)
+
+
+@triton.jit
+def load_weight(weight, node, V, c, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr):
+    """What an edge that is one number is multiplied by, in the replica of a node, [BC]."""
+    if LAYOUT[5]:
+        return tl.load(weight + (node // V) * C + c, mask=c < C, other=0.0).to(ACC)
+    else:  # Triton would compile what follows a return
+        return tl.zeros(c.shape, ACC)
 
 
 @triton.jit
@@ -89,15 +101,15 @@ def _sum_of_live(m, start, end, first):
 
 @triton.jit
 def scan(
-    source, edge, column, start, end, c, E, stride_s, stride_sg, stride_e, stride_eg,
+    source, edge, w, column, start, end, c, E, stride_s, stride_sg, stride_e, stride_eg,
     SUMMED: tl.constexpr, HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """First pass over the messages start : end [B]: the first tile, p, Σ (m - p), Σ (m - p)², max, min, Σ m."""
     B: tl.constexpr = start.shape[0]
-    p = tl.reshape(tile(source, edge, column, places(start, end, 0, E, 1), c, stride_s, stride_sg, stride_e, stride_eg,
-                        HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC), [B, c.shape[0]])  # fmt: skip
-    tile_0 = tile(source, edge, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
+    p = tl.reshape(tile(source, edge, w, column, places(start, end, 0, E, 1), c, stride_s, stride_sg, stride_e,
+                        stride_eg, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC), [B, c.shape[0]])  # fmt: skip
+    tile_0 = tile(source, edge, w, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
                   HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
     apart = tile_0 - p[:, None, :]
     sums, squares = tl.sum(apart, 1), tl.sum(apart * apart, 1)
@@ -106,7 +118,7 @@ def scan(
     if SUMMED:
         total += _sum_of_live(tile_0, start, end, 0)
     for first in range(K, tl.max(end - start, 0), K):
-        m = tile(source, edge, column, places(start, end, first, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
+        m = tile(source, edge, w, column, places(start, end, first, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
                  HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
         apart = m - p[:, None, :]
         sums += tl.sum(apart, 1)
@@ -169,7 +181,7 @@ def _powers(m, live, mu0, mean, s, p1, p2, p3, p4, p5, ORDER: tl.constexpr):
 
 @triton.jit
 def rescan(
-    source, edge, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
+    source, edge, w, column, marks, tile_0, start, end, mu0, mean, top, low, c, E,
     stride_s, stride_sg, stride_e, stride_eg, ORDER: tl.constexpr, MARKED: tl.constexpr, HAS_SOURCE: tl.constexpr,
     HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
@@ -185,7 +197,7 @@ def rescan(
     if ORDER > 0:
         p1, p2, p3, p4, p5 = _powers(tile_0, live, mu0, mean, s, p1, p2, p3, p4, p5, ORDER)
     for first in range(K, tl.max(end - start, 0), K):
-        m = tile(source, edge, column, places(start, end, first, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
+        m = tile(source, edge, w, column, places(start, end, first, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
                  HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
         e = start[:, None] + first + tl.arange(0, K)[None, :]
         live = e < end[:, None]
@@ -247,8 +259,8 @@ def _put(out, at, value, mask, SLOT: tl.constexpr, F: tl.constexpr):
 @triton.jit
 def write(
     target, out, stats, mu0, node, mine, d, mean, squares, top, low, total, p1, p2, p3, p4, p5, c, stride_t, stride_tg,
-    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, HAS_TARGET: tl.constexpr,
-    LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
+    stride_o, stride_og, SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr,
+    HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """The aggregates of the nodes `node` [B] of degree d [B], and the statistics; an empty neighbourhood gives 0."""
     mask = mine[:, None] & (c < C)[None, :]  # [B, BC]
@@ -258,7 +270,7 @@ def write(
     if HAS_TARGET:
         at = (node * stride_t)[:, None] + place(c, stride_tg, F, LAYOUT[3])[None, :]
         shift = tl.where(some, tl.load(target + at, mask=mask, other=0.0).to(ACC), 0.0)
-    at = (node * (A * C))[:, None] + place(c, A * F, F, LAYOUT[0])[None, :]
+    at = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[0])[None, :]
     same = top == low  # all messages are equal: then they are the mean, to the bit, and nothing is left to centre
     mean = tl.where(same, top - mu0[None, :], mean)
     var = tl.where(same, 0.0, squares / d)

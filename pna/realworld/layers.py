@@ -3,7 +3,7 @@
 Written with elementary operations for one network; torch.func.vmap makes many replicas of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
-from pna.products import Linear
+from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
@@ -34,14 +34,25 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_var", torch.ones(features))
 
-    def forward(self, x: Tensor, batch: PaddedBatch, factor: Tensor | None = None) -> Tensor:
-        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding."""
+    def forward(
+        self,
+        x: Tensor,
+        batch: PaddedBatch,
+        factor: Tensor | None = None,
+        relu: bool = False,
+        residual: Tensor | None = None,
+        noise: Tensor | None = None,
+        p: float = 0.0,
+    ) -> Tensor:
+        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
+
+        What mostly comes after it is done on the way: ReLU, the residual [V, F] being added, dropout by the noise.
+        """
         rows = batch.real if factor is None else factor
         given = (rows, batch.count, self.weight, self.bias)
         if self.training and (kernels := serving("pna.realworld.norm_kernel", x, *given)):
-            y, mean, unbiased = kernels.normalise(x, *given)
-            self._remember(mean, unbiased)
-            return y
+            then = kernels.Then(relu, residual, noise, p)
+            return kernels.normalise(x, *given, (self.running_mean, self.running_var), then)
         x = x if factor is None else x * factor
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count
@@ -50,7 +61,9 @@ class BatchNorm(nn.Module):
             self._remember(mean, batch.count / (batch.count - 1).clamp(min=1) * var)
         else:
             centred, var = x - self.running_mean, self.running_var
-        return centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        y = functional.relu(y) if relu else y
+        return dropout(y if residual is None else residual + y, p, noise)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
@@ -99,13 +112,31 @@ class TowersLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
-        edge = None if embedding is None else batch.edge
-        h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
-        given = (h, h, batch.neighbourhoods, [self.M], self.U, self.combined, edge, embedding)
-        y = split(*given, scale=batch.scale)  # [V, T, out / T]
-        y = self.norm(y.flatten(1), batch, batch.norm)  # [V, out]
-        y = functional.leaky_relu(self.mix(dropout(y, self.p, noise)))
-        return x + y if self.residual else y
+        graph, names = batch.neighbourhoods, self.combined.aggregators
+        if kernels := serving("pna.realworld.tower_kernel", x, names, graph):
+            y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
+        else:
+            h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]
+            edge = None if embedding is None else batch.edge
+            y = split(h, h, graph, [self.M], self.U, self.combined, edge, embedding, scale=batch.scale).flatten(1)
+        y = self.norm(y, batch, batch.norm, noise=noise, p=self.p)  # [V, out]
+        residual = x if self.residual else None
+        if kernels := serving("pna.realworld.mix_kernel", y, self.mix.weight, self.mix.bias):
+            return kernels.leaky(linear(y, self.mix.weight, None), self.mix.bias, residual)
+        y = functional.leaky_relu(self.mix(y))
+        return y if residual is None else residual + y
+
+    def _by_kernels(
+        self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
+    ) -> Tensor:
+        W, shift, edge = self.M.weight, self.M.bias, None
+        if embedding is not None:  # it is linear too, as in pna.fused.split
+            W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
+            edge = (batch.edge, W3 @ embedding.weight)
+            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
+        scale = None if self.combined.scalers == ("identity",) else batch.scale
+        parts = ((W, shift), (self.U.weight, self.U.bias))
+        return towers(x, *parts, scale, edge, self.combined.aggregators, batch.neighbourhoods)
 
 
 class SimpleLayer(nn.Module):
@@ -132,5 +163,4 @@ class SimpleLayer(nn.Module):
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)
-        y = functional.relu(self.norm(y, batch))
-        return dropout(x + y if self.residual else y, self.p, noise)
+        return self.norm(y, batch, relu=True, residual=x if self.residual else None, noise=noise, p=self.p)

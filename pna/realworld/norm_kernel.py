@@ -1,10 +1,11 @@
 """Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
 
 The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
-these sums together for itself. The plain-torch twin is in layers.py; what it gives a node of the padding, here is zero.
+these sums together for itself; where there are many features, each takes WIDTH of them. The plain-torch twin is in
+layers.py; what it gives a node of the padding, here is zero.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -14,35 +15,55 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import on_its_device
-from pna.networks.kernels.replicas import replicated
+from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["normalise", "takes"]
+__all__ = ["Then", "normalise", "takes"]
 
 BLOCK = 32
 PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
+WIDEST = 256  # features of a program
 EPS = tl.constexpr(1e-5)
 
 
-def takes(x: Tensor, *_: Tensor) -> bool:
-    """Whether the kernels serve: for any number of features that fits into the registers of a program."""
-    return x.shape[-1] <= 256
+def takes(*_: Tensor) -> bool:
+    """Whether the kernels serve: for any."""
+    return True
+
+
+class Then(NamedTuple):
+    """What is done with the normalised numbers, in this order."""
+
+    relu: bool = False
+    residual: Tensor | None = None  # [V, F], which is added
+    noise: Tensor | None = None  # [V, F or more], uniform in [0, 1): where it is below p the number is dropped
+    p: float = 0.0
 
 
 @on_its_device
-def normalise(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalises factor · x over its first rows: x [V, F], factor [V, 1], count [], weight and bias [F].
+def normalise(
+    x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], then: Then
+) -> Tensor:
+    """Normalises factor · x over its first rows: x [V, F], factor [V, 1], count [], weight and bias [F] -> [V, F].
 
-    Returns [V, F], and the mean and the unbiased variance, [F] each.
+    The running mean and variance, [F] each, are moved on in place.
     """
-    y, mean, _, unbiased = _Normalise.apply(*(t.unsqueeze(0) for t in (x, factor, count, weight, bias)))
-    return y.squeeze(0), mean.squeeze(0), unbiased.squeeze(0)
+    relu, residual, noise, p = then
+    noise = None if noise is None or p == 0 else noise[:, : x.shape[1]]
+    given = (x, factor, count, weight, bias, residual, noise, *running)
+    return _Normalise.apply(relu, p, *(None if t is None else t.unsqueeze(0) for t in given))[0].squeeze(0)
+
+
+@triton.jit
+def _features(WIDTH: tl.constexpr):
+    """Those of this program."""
+    return tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
 
 
 @triton.jit
 def _block(block, live, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Where the numbers of a block of rows lie in a replica, and which of them are of real nodes."""
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
+    c = _features(WIDTH)[None, :]
     return row * F + c, (row < live) & (c < F)
 
 
@@ -54,16 +75,24 @@ def _factors(factor, r, block, live, V, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _kept(value, noise, stride, row, inside, F, p, WIDTH: tl.constexpr):
+    """What dropout leaves of a block of rows, divided by the share that it leaves."""
+    chance = tl.load(noise + row * stride + _features(WIDTH)[None, :], mask=inside, other=0.0)
+    return tl.where(chance >= p, value / (1 - p), 0.0)
+
+
+@triton.jit
 def _of_features(at, r, F, WIDTH: tl.constexpr):
-    c = tl.arange(0, WIDTH)
+    c = _features(WIDTH)
     return tl.load(at + r * F + c, mask=c < F, other=0.0)[None, :]
 
 
 @triton.jit
-def _of_programs(at, r, P, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
+def _of_programs(at, r, P, F, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
     """What each program of a replica has stored, [PROGRAMS, WIDTH], and zeros."""
     p = tl.arange(0, PROGRAMS)[:, None]
-    return tl.load(at + (r * P + p) * WIDTH + tl.arange(0, WIDTH)[None, :], mask=p < P, other=0.0)
+    c = _features(WIDTH)[None, :]
+    return tl.load(at + (r * P + p) * F + c, mask=(p < P) & (c < F), other=0.0)
 
 
 @triton.jit
@@ -85,136 +114,199 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
         squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
         mu += step * (m / (n + m))
         n += m
-    c = me * WIDTH + tl.arange(0, WIDTH)
+    c = _features(WIDTH)
     tl.store(rows + me, n)
-    tl.store(mean + c, mu)
-    tl.store(spread + c, squares)
+    tl.store(mean + me * F + c, mu, mask=c < F)
+    tl.store(spread + me * F + c, squares, mask=c < F)
 
 
 @triton.jit
 def norm_apply(
-    x, factor, count, weight, bias, rows, means, spreads, y, mean, var, unbiased, V, F, P,
+    x, factor, count, weight, bias, residual, noise, running_mean, running_var, rows, means, spreads, y, mean, var,
+    V, F, P, noise_r, noise_v, stride_m, stride_v, p,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """weight · (factor · x - mean) / √(var + ε) + bias."""
+    """weight · (factor · x - mean) / √(var + ε) + bias, and what comes then."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
-    p = tl.arange(0, PROGRAMS)[:, None]
-    each = tl.load(rows + r * P + p, mask=p < P, other=0.0)
-    centres = _of_programs(means, r, P, WIDTH, PROGRAMS)
+    k = tl.arange(0, PROGRAMS)[:, None]
+    each = tl.load(rows + r * P + k, mask=k < P, other=0.0)
+    centres = _of_programs(means, r, P, F, WIDTH, PROGRAMS)
     mu = tl.sum(each * centres, 0)[None, :] / n
     away = centres - mu
-    squares = tl.sum(_of_programs(spreads, r, P, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    squares = tl.sum(_of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
     slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
     block = tl.program_id(0)
     place, real = _block(block, live, F, WIDTH, BLOCK)
-    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
-    normalised = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
-    tl.store(y + r * V * F + place, tl.where(real, normalised, 0.0), mask=(row < V) & (c < F))
+    c = _features(WIDTH)[None, :]
+    inside = (row < V) & (c < F)
+    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+    value = tl.where(real, slope * (values - mu) + _of_features(bias, r, F, WIDTH), 0.0)
+    if RELU:
+        value = tl.where(value < 0, 0.0, value)  # and not the maximum: what is no number must stay so
+    if RESIDUAL:
+        value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
+    if DROP:
+        value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
+    tl.store(y + r * V * F + place, value, mask=inside)
     if block == 0:
-        tl.store(mean + r * F + c, mu, mask=c < F)
-        tl.store(var + r * F + c, squares / n, mask=c < F)
-        tl.store(unbiased + r * F + c, squares / tl.maximum(n - 1, 1.0), mask=c < F)
+        there = c < F
+        tl.store(mean + r * F + c, mu, mask=there)
+        tl.store(var + r * F + c, squares / n, mask=there)
+        _move_on(running_mean + r * stride_m + c, mu, there)
+        _move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), there)
 
 
 @triton.jit
-def norm_sums(x, factor, count, grad, mean, total, product, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def _move_on(at, value, mask):
+    tl.store(at, 0.9 * tl.load(at, mask=mask, other=0.0) + 0.1 * value, mask=mask)
+
+
+@triton.jit
+def _incoming(
+    grad, values, mu, slope, bias, noise, noise_v, r, place, row, real, V, F, p,
+    RELU: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The gradient of the normalised numbers of a block of rows, and that of the residual."""
+    inside = (row < V) & (_features(WIDTH)[None, :] < F)
+    g = tl.load(grad + r * V * F + place, mask=inside, other=0.0)
+    if DROP:
+        g = _kept(g, noise, noise_v, row, inside, F, p, WIDTH)
+    own = tl.where(real, g, 0.0)
+    if RELU:
+        own = tl.where(slope * (values - mu) + _of_features(bias, r, F, WIDTH) <= 0, 0.0, own)
+    return own, g
+
+
+@triton.jit
+def norm_sums(
+    x, factor, count, grad, weight, bias, noise, mean, var, total, product, V, F, noise_r, noise_v, p,
+    RELU: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """The sums of the gradient, and of the gradient times the distance to the mean, of each program."""
     r = tl.program_id(1).to(tl.int64)
     me = r * tl.num_programs(0) + tl.program_id(0)
     live = tl.load(count + r).to(tl.int32)
     mu = _of_features(mean, r, F, WIDTH)
+    slope = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS) * _of_features(weight, r, F, WIDTH)
     first = tl.zeros([WIDTH], tl.float32)
     second = tl.zeros([WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
         place, real = _block(block, live, F, WIDTH, BLOCK)
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
         values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
-        g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
+        g, _ = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
+                         RELU, DROP, WIDTH)  # fmt: skip
         first += tl.sum(g, 0)
         second += tl.sum(g * (values - mu), 0)
-    c = me * WIDTH + tl.arange(0, WIDTH)
-    tl.store(total + c, first)
-    tl.store(product + c, second)
+    c = _features(WIDTH)
+    tl.store(total + me * F + c, first, mask=c < F)
+    tl.store(product + me * F + c, second, mask=c < F)
 
 
 @triton.jit
 def norm_back(
-    x, factor, count, grad, weight, mean, var, totals, products, grad_x, grad_weight, grad_bias, V, F, P,
+    x, factor, count, grad, weight, bias, noise, mean, var, totals, products, grad_x, grad_residual, grad_weight,
+    grad_bias, V, F, P, noise_r, noise_v, p,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of x, of the weight and of the bias."""
+    """The gradients of x, of the weight and of the bias, and of the residual."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
-    total = tl.sum(_of_programs(totals, r, P, WIDTH, PROGRAMS), 0)[None, :]
-    product = tl.sum(_of_programs(products, r, P, WIDTH, PROGRAMS), 0)[None, :]
+    total = tl.sum(_of_programs(totals, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
+    product = tl.sum(_of_programs(products, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
+    mu = _of_features(mean, r, F, WIDTH)
     inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
     slope = inverse * _of_features(weight, r, F, WIDTH)
     block = tl.program_id(0)
     place, real = _block(block, live, F, WIDTH, BLOCK)
-    scale = _factors(factor, r, block, live, V, BLOCK)
-    away = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale - _of_features(mean, r, F, WIDTH)
-    g = tl.load(grad + r * V * F + place, mask=real, other=0.0)
-    value = scale * slope * (g - (total + away * inverse * inverse * product) / n)
     row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = tl.arange(0, WIDTH)[None, :]
-    tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=(row < V) & (c < F))
+    c = _features(WIDTH)[None, :]
+    inside = (row < V) & (c < F)
+    scale = _factors(factor, r, block, live, V, BLOCK)
+    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
+    g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
+                         RELU, DROP, WIDTH)  # fmt: skip
+    value = scale * slope * (g - (total + (values - mu) * inverse * inverse * product) / n)
+    tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=inside)
+    if RESIDUAL:
+        tl.store(grad_residual + r * V * F + place, whole, mask=inside)
     if block == 0:
         tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
         tl.store(grad_bias + r * F + c, total, mask=c < F)
 
 
 class _Normalise(Function):
-    """x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F] -> y [R, V, F], three of [R, F]."""
+    """x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F], residual and noise [R, V, F] or None, running
+    mean and variance [R, F] -> y [R, V, F], mean and variance [R, F]."""
 
     @staticmethod
-    def forward(x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-        x, factor, count, weight, bias = (t.contiguous() for t in (x, factor, count, weight, bias))
+    def forward(relu: bool, p: float, *inputs: Tensor | None) -> tuple[Tensor, ...]:
+        *given, noise, running_mean, running_var = inputs
+        x, factor, count, weight, bias, residual = (None if t is None else t.contiguous() for t in given)
         R, V, F = x.shape
-        P, sizes = _programs(V), _sizes(F)
-        rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
-        norm_statistics[(P, R)](x, factor, count, rows, means, spreads, V, F, **sizes)
-        y = torch.empty_like(x)
-        mean, var, unbiased = x.new_empty(3, R, F).unbind()
-        given, made = (x, factor, count, weight, bias, rows, means, spreads), (y, mean, var, unbiased)
-        norm_apply[(-(-V // BLOCK), R)](*given, *made, V, F, P, **sizes, PROGRAMS=PROGRAMS)
-        return made
+        P, columns, sizes = _sizes(V, F)
+        rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
+        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
+        y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
+        (drop, numbers), told = _noise(noise), {"RELU": relu, "RESIDUAL": residual is not None, **sizes}
+        norm_apply[(-(-V // BLOCK), R, columns)](
+            x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
+            running_mean, running_var, rows, means, spreads, y, mean, var,
+            V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
+        )  # fmt: skip
+        return y, mean, var
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        x, factor, count, weight, _ = inputs
-        _, mean, var, unbiased = output
-        ctx.mark_non_differentiable(mean, var, unbiased)
+        ctx.relu, ctx.p, x, factor, count, weight, bias, residual, noise, *_ = inputs
+        _, mean, var = output
+        ctx.residual = residual is not None
+        ctx.mark_non_differentiable(mean, var)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(x, factor, count, weight, mean, var)
+        ctx.save_for_backward(x, factor, count, weight, bias, mean, var, noise)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-        x, factor, count, weight, mean, var = (t.contiguous() for t in ctx.saved_tensors)
+        *saved, noise = ctx.saved_tensors
+        x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)
         grad = grad.contiguous()
         R, V, F = x.shape
-        P, sizes = _programs(V), _sizes(F)
-        totals, products = x.new_empty(2, R, P, sizes["WIDTH"]).unbind()
-        norm_sums[(P, R)](x, factor, count, grad, mean, totals, products, V, F, **sizes)
+        P, columns, sizes = _sizes(V, F)
+        drop, numbers = _noise(noise)
+        totals, products = x.new_empty(2, R, P, F).unbind()
+        given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
+        told = {"RELU": ctx.relu, "DROP": drop, **sizes}
+        norm_sums[(P, R, columns)](*given, V, F, *numbers, ctx.p, **told)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        given = (x, factor, count, grad, weight, mean, var, totals, products)
-        norm_back[(-(-V // BLOCK), R)](*given, grad_x, grad_weight, grad_bias, V, F, P, **sizes, PROGRAMS=PROGRAMS)
-        return grad_x, None, None, grad_weight, grad_bias
+        apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
+        grad_residual = torch.empty_like(x) if apart else grad
+        made = (grad_x, grad_residual, grad_weight, grad_bias)
+        norm_back[(-(-V // BLOCK), R, columns)](
+            *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
+        )
+        others = (grad_residual if ctx.residual else None, None, None, None)
+        return None, None, grad_x, None, None, grad_weight, grad_bias, *others
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        R = info.batch_size
-        lifted = (replicated(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
-        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(*lifted)), (0, 0, 0, 0)
+    def vmap(info: Any, in_dims: tuple, relu: bool, p: float, *inputs: Tensor | None) -> tuple[tuple, tuple]:
+        R, ways = info.batch_size, (replicated,) * 6 + (rows_of_replicas,) * 3
+        lifted = (None if t is None else way(t, dim, R) for way, t, dim in zip(ways, inputs, in_dims[2:], strict=True))
+        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(relu, p, *lifted)), (0, 0, 0)
 
 
-def _programs(V: int) -> int:
-    return min(-(-V // BLOCK), PROGRAMS)
+def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
+    """Whether there is dropout, and how far the noise of replicas and of rows is apart."""
+    return noise is not None, (0, 0) if noise is None else noise.stride()[:2]
 
 
-def _sizes(F: int) -> dict[str, int]:
-    width = triton.next_power_of_2(F)
-    return {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width <= 128 else 8, "num_stages": 1}
+def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
+    """How many programs share out the rows and how many the features; and what they are told."""
+    width = triton.next_power_of_2(F) if F <= WIDEST else 128
+    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width < 128 else 8, "num_stages": 1}
+    return min(-(-V // BLOCK), PROGRAMS), -(-F // width), told

@@ -11,7 +11,6 @@ batch, so that a prediction depends on the place that a graph happens to have, a
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -20,10 +19,11 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
+from pna.kernels.choice import serving
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
-from pna.realworld.layers import BatchNorm, dropout
+from pna.realworld.layers import BatchNorm
 from pna.segments import sent
 
 __all__ = [
@@ -92,7 +92,7 @@ class GraphSageLayer(nn.Module):
         """[V, F] -> [V, F]."""
         mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
         y = functional.relu(functional.normalize(self.linear(torch.cat([x, mean], dim=1)), dim=1))
-        return _finish(x, y, self.norm, batch, lambda y: y)
+        return self.norm(y, batch, batch.norm, residual=x)
 
 
 class GINLayer(nn.Module):
@@ -107,7 +107,7 @@ class GINLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         y = (1 + self.eps) * x + aggregate(batch.neighbourhoods, ("sum",), source=x).squeeze(-2)
-        y = self.second(functional.relu(self.inner(self.first(y), batch)))
+        y = self.second(self.inner(self.first(y), batch, relu=True))
         return _finish(x, y, self.norm, batch)
 
 
@@ -136,7 +136,7 @@ class GATLayer(nn.Module):
         weight = torch.exp(logit - segments.spread(top, graph.ptr, E, graph.joined))
         total = segments.sum(weight, graph.ptr, graph.joined).clamp(min=1)  # the largest weight is 1
         y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
-        return _finish(x, y.flatten(1), self.norm, batch, functional.elu)
+        return x + functional.elu(self.norm(y.flatten(1), batch, batch.norm))
 
 
 class MoNetLayer(nn.Module):
@@ -199,8 +199,7 @@ class GatedGCNLayer(nn.Module):
         total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
         y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total
         edges = Gated(x, e, *rows)
-        moved = functional.relu(self.edge_norm(moved, edges, edges.norm))
-        return Gated(_finish(x, y, self.norm, batch), e + moved, *rows)
+        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, self.edge_norm, edges), *rows)
 
     def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
         graph = batch.neighbourhoods
@@ -239,9 +238,9 @@ class OGBGCNLayer(nn.Module):
         """[V, F] -> [V, F]."""
         graph, x = batch.neighbourhoods, self.linear(x)
         d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
-        m = functional.relu(sent(x, graph) + self.bonds(batch.edge)) * sent(torch.rsqrt(d), graph)
-        y = segments.sum(m, graph.ptr, graph.joined) * torch.rsqrt(d) + functional.relu(x + self.root) / d
-        return _ogb(self, self.norm(y, batch), noise)
+        received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
+        y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
 
 
 class OGBGINLayer(nn.Module):
@@ -256,23 +255,22 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph = batch.neighbourhoods
-        m = functional.relu(sent(x, graph) + self.bonds(batch.edge))
-        y = (1 + self.eps) * x + segments.sum(m, graph.ptr, graph.joined)
-        y = self.second(functional.relu(self.inner(self.first(y), batch)))
-        return _ogb(self, self.norm(y, batch), noise)
+        received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+        y = (1 + self.eps) * x + received
+        y = self.second(self.inner(self.first(y), batch, relu=True))
+        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+
+
+def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
+    """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
+    if kernels := serving("pna.realworld.message_kernel", x, edge, scale, graph):
+        return kernels.relu_sum(x, edge, scale, graph)
+    return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
 
 
 OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLayer}
 
 
-def _ogb(layer: OGBGCNLayer | OGBGINLayer, y: Tensor, noise: Tensor | None) -> Tensor:
-    """The end of a layer of ogb's: ReLU, but not after the last, and dropout."""
-    return dropout(y if layer.last else functional.relu(y), layer.p, noise)
-
-
-def _finish(
-    x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch, activation: Callable[[Tensor], Tensor] = functional.relu
-) -> Tensor:
-    """The end of every layer: times 1/√n, batch normalisation, activation, plus the input."""
-    return x + activation(norm(y, batch, batch.norm))
+def _finish(x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch) -> Tensor:
+    """The end of most layers: times 1/√n, batch normalisation, ReLU, plus the input."""
+    return norm(y, batch, batch.norm, relu=True, residual=x)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
+from pna.kernels.priority import streams
+
 __all__ = ["Recording"]
 
 
@@ -27,13 +29,13 @@ class Recording:
                 work()
         torch.cuda.current_stream().wait_stream(stream)
         gc.collect()  # an older recording that is freed during this one would spoil it
-        streams = [torch.cuda.Stream() for _ in works]
+        beside = streams(len(works), torch.cuda.current_device())
         with torch.cuda.graph(self.graph):
-            for work, stream in zip(works, streams, strict=True):
+            for work, stream in zip(works, beside, strict=True):
                 stream.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
                     work()
-            for stream in streams:
+            for stream in beside:
                 torch.cuda.current_stream().wait_stream(stream)
         for t, old in zip(changed, before, strict=True):
             t.copy_(old)

@@ -7,6 +7,7 @@ from torch.autograd import gradcheck
 from pna import Neighbourhoods
 from pna import gather as twin
 from pna.kernels import aggregation, aggregation_backward, operators
+from pna.neighbourhoods import transpose_edges
 
 PAPER = "mean max min std"
 EVERY = "mean sum max min std var moment2 moment3 moment4 moment5"
@@ -167,6 +168,55 @@ def test_no_nodes_no_edges_one_node(N, E, device):
     neighbourhoods = Neighbourhoods.of(torch.zeros(2, E, dtype=torch.long), N)
     assert_same(neighbourhoods, EVERY, inputs(neighbourhoods, "source target", 1, 3), device, 1e-10, 1e-9)
     assert_same(neighbourhoods, PAPER, inputs(neighbourhoods, "edge", 1, 3), device, 1e-10, 1e-9)
+
+
+NUMBERS = [(PAPER, 2, 7, 5, 15), (PAPER, 3, 12, 1, 6), (SMOOTH, 1, 8, 1, 4), ("max", 2, 12, 2, 3)]
+NUMBERS += [("sum", 3, 9, 1, 1), ("std", 2, 16, 2, 3)]
+
+
+@pytest.mark.parametrize(("names", "R", "V", "G", "F"), NUMBERS)
+@pytest.mark.parametrize("dtype", [torch.double, torch.float32])
+def test_edges_that_are_one_number_are_weighed_on_the_way(names, R, V, G, F, dtype, device):
+    """source_j + e_ij w, with another w in each of R graphs, is the same as with e_ij w as edge features."""
+    forward, backward = (1e-9, 1e-9) if dtype == torch.double else (1e-5, 1e-4)
+    graphs = [torch.stack([g.source, g.target]) + r * V for r in range(R) for g in [random_graph(V)]]
+    graph = Neighbourhoods.of(torch.cat(graphs, dim=1), R * V)
+    tensors = inputs(graph, "source target", G, F, dtype)
+    number = torch.rand(graph.num_edges, dtype=dtype)
+    weight = torch.randn(R, G, F, dtype=dtype)
+    g = torch.randn(R * V, G, len(names.split()), F, dtype=dtype)
+
+    source, target = tensors.values()
+    ptr, column = (t.to(device) for t in graph[:2])
+    given = [t.to(device) for t in (source, number)]
+    out, saved = aggregation.forward(*given, target.to(device), ptr, column, names, True, weight=weight.to(device))
+    transpose = transpose_edges(ptr, column)
+    grads = [
+        aggregation_backward.backward(
+            g.to(device), *given, ptr, column, transpose, names, saved, True, weight=weight.to(device)
+        )
+        for _ in range(2)
+    ]
+    assert all(torch.equal(*twice) for twice in zip(*grads, strict=True))
+
+    wide = [t.double().requires_grad_() for t in (source, weight, target)]
+    edge = number.double()[:, None, None] * wide[1][graph.target // V]
+    expected = twin.aggregate(graph, names.split(), source=wide[0], edge=edge, target=wide[2])
+    torch.testing.assert_close(out.cpu().double(), expected.detach(), rtol=forward, atol=forward)
+    for mine, theirs in zip(grads[0], torch.autograd.grad(expected, wide, g.double()), strict=True):
+        torch.testing.assert_close(mine.cpu().double(), theirs, rtol=backward, atol=backward)
+
+
+@pytest.mark.parametrize(("N", "E"), [(0, 0), (4, 0)])
+def test_a_weight_of_no_edges_has_no_gradient(N, E, device):
+    weight, source = torch.randn(2, 3, 4, device=device), torch.randn(N, 3, 4, device=device)
+    ptr, column = torch.zeros(N + 1, dtype=torch.long, device=device), torch.zeros(E, dtype=torch.long, device=device)
+    given = (source, source.new_empty(E))
+    out, saved = aggregation.forward(*given, None, ptr, column, PAPER, True, weight=weight)
+    transpose = (ptr, column, column)
+    grads = aggregation_backward.backward(out, *given, ptr, column, transpose, PAPER, saved, False, weight=weight)
+    assert torch.equal(grads[0], torch.zeros_like(source))
+    assert torch.equal(grads[1], torch.zeros_like(weight))
 
 
 def test_hubs_at_every_place(limit, device):

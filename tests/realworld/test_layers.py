@@ -33,7 +33,7 @@ def batch(toys):
 
 
 class Nothing(nn.Module):
-    def forward(self, x, batch, factor=None):
+    def forward(self, x, batch, factor=None, **then):
         return x
 
 

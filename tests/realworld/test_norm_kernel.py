@@ -8,7 +8,7 @@ from torch.func import functional_call, vmap
 
 from pna.kernels import choice
 from pna.realworld.layers import BatchNorm
-from pna.realworld.norm_kernel import BLOCK, PROGRAMS, normalise
+from pna.realworld.norm_kernel import BLOCK, PROGRAMS, WIDEST, Then, normalise
 
 R = 3
 
@@ -19,43 +19,74 @@ def batches(V, counts):
     return real, real * (torch.rand(R, V, 1, dtype=torch.double) + 0.5)
 
 
-def run(x, factor, real, g, weights, dtype, device):
-    """Outputs on the real nodes, running statistics, and gradients of x, weight and bias."""
+def run(x, factor, real, g, weights, dtype, device, relu=False, p=0.0, residual=None):
+    """Outputs on the real nodes, running statistics, and gradients of x, weight, bias and the residual."""
     norm = BatchNorm(x.shape[-1]).to(device, dtype)
-    leaves = [t.to(device, dtype).requires_grad_() for t in (x, *weights)]
+    leaves = [t.to(device, dtype).requires_grad_() for t in (x, *weights, *([] if residual is None else [residual]))]
     real, factor, g = (t.to(device, dtype) for t in (real, factor, g))
     state = {name: t.repeat(R, 1) for name, t in norm.named_buffers()}
+    noise = torch.rand(R, x.shape[1], x.shape[2] + 3, generator=torch.Generator().manual_seed(1)).to(device, dtype)
 
-    def one(x, weight, bias, real, factor, state):
-        batch = SimpleNamespace(real=real, count=real.sum())
-        return functional_call(norm, ({"weight": weight, "bias": bias}, state), (x, batch, factor))
+    def one(real, factor, noise, state, x, weight, bias, *residual):
+        batch, own = SimpleNamespace(real=real, count=real.sum()), {"weight": weight, "bias": bias}
+        then = {"relu": relu, "noise": noise, "p": p} | dict(zip(("residual",), residual, strict=False))
+        return functional_call(norm, (own, state), (x, batch, factor), then)
 
-    out = vmap(one)(*leaves, real, factor, state) * real
+    out = vmap(one)(real, factor, noise, state, *leaves) * real
     grads = torch.autograd.grad((out * g).sum(), leaves)
     return [t.detach().cpu().double() for t in (out, *state.values(), *grads)]
 
 
+def compare(device, monkeypatch, *given, **then):
+    expected = run(*given, torch.float64, "cpu", **then)
+    if device == "cpu":
+        monkeypatch.setattr(choice, "usable", lambda t: True)
+    found, again = (run(*given, torch.float32, device, **then) for _ in range(2))
+    for a, b, c in zip(expected, found, again, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-3, atol=2e-4)
+        assert torch.equal(b, c)
+
+
 @pytest.mark.parametrize(
     ("V", "F", "counts"),
-    [(70, 5, (70, 64, 3)), (BLOCK, 16, (1, 2, 63)), (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7))],
+    [
+        (70, 5, (70, 64, 3)),
+        (BLOCK, 16, (1, 2, 63)),
+        (70, WIDEST + 44, (70, 64, 3)),
+        (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7)),
+    ],
 )
 def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
     real, factor = batches(V, counts)
     x, g = 5 + torch.randn(R, V, F, dtype=torch.double), torch.randn(R, V, F, dtype=torch.double)
     weights = [torch.randn(R, F, dtype=torch.double) for _ in range(2)]
-    expected = run(x, factor, real, g, weights, torch.float64, "cpu")
-    if device == "cpu":
-        monkeypatch.setattr(choice, "usable", lambda t: True)
-    found, again = (run(x, factor, real, g, weights, torch.float32, device) for _ in range(2))
-    for a, b, c in zip(expected, found, again, strict=True):
-        torch.testing.assert_close(b, a, rtol=1e-3, atol=2e-4)
-        assert torch.equal(b, c)
+    compare(device, monkeypatch, x, factor, real, g, weights)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("added", [True, False])
+def test_what_comes_then(relu, p, added, device, monkeypatch):
+    real, factor = batches(70, (70, 64, 3))
+    x, g, residual = torch.randn(3, R, 70, 5, dtype=torch.double)
+    weights = [torch.randn(R, 5, dtype=torch.double) for _ in range(2)]
+    then = {"relu": relu, "p": p, "residual": residual if added else None}
+    compare(device, monkeypatch, x, factor, real, g, weights, **then)
+
+
+def test_what_is_no_number_stays_so(device):
+    x, one = torch.tensor([[1.0], [torch.nan], [2.0]], device=device), torch.ones(1, device=device)
+    running = one.clone(), one.clone()
+    y = normalise(x, one.expand(3, 1), torch.tensor(3.0, device=device), one, one, running, Then(relu=True))
+    assert y.isnan().all()
+    assert all(t.isnan().all() for t in running)
 
 
 def test_padding_is_zero_and_counts_for_nothing(device):
     x = torch.tensor([[1.0], [3.0], [100.0]], device=device)
     one, two = (torch.ones(1, device=device) for _ in range(2))
     factor, count = torch.tensor([[1.0], [1.0], [0.0]], device=device), torch.tensor(2.0, device=device)
-    y, mean, unbiased = normalise(x, factor, count, one, two)
-    assert (mean.item(), unbiased.item()) == (2.0, 2.0)
+    running = torch.zeros(2, 1, device=device).unbind()
+    y = normalise(x, factor, count, one, two, running, Then())
+    torch.testing.assert_close(torch.cat(running).cpu(), torch.tensor([0.2, 0.2]))
     torch.testing.assert_close(y.flatten().cpu(), torch.tensor([0.0, 2.0, 0.0]), atol=1e-4, rtol=0)

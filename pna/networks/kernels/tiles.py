@@ -3,6 +3,10 @@
 A tile has 16 rows for each warp of a block: the warp goes over the neighbours of its first eight nodes, then of the
 others. The nodes of a tile are sorted by their degrees, and a warp has eight of large and eight of small ones, so that
 no warp waits for another.
+
+The rows of two nodes lie side by side in the banks of shared memory if one is even and one odd, and two nodes, also
+one even and one odd, read their neighbours at a time. So half of a graph's nodes have even rows, and a list begins with
+the neighbours that are even or odd as the node itself: an order that is the graph's own, whatever tile it is in.
 """
 
 from typing import NamedTuple, Self
@@ -36,7 +40,7 @@ class Tiles(NamedTuple):
 
     node: Tensor  # [tiles · rows] int32, -1 where there is none
     lists: Tensor  # [tiles · rows, 2] int32: where its list begins in `rows`, in words of four, and its degree
-    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the last one
+    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the first
     routes: Tensor  # int32, empty unless the attention has more to know of the messages (with_routes)
 
     @classmethod
@@ -44,20 +48,20 @@ class Tiles(NamedTuple):
         """From graphs of N nodes each, end to end, no larger than a tile, and their CSR."""
         V, size = len(ptr) - 1, 2 * GROUP * warps
         nodes = size // N * N  # of a full tile
-        degree, tile = ptr.diff(), torch.arange(V, device=ptr.device) // nodes
-        by_degree = torch.sort(tile * (V + 1) + V - degree, stable=True).indices  # [V], tile after tile
-        row = _row(torch.arange(V, device=ptr.device) - tile * nodes, warps)  # of the nodes in that order
-        at = tile * size + row
+        each, degree = torch.arange(V, device=ptr.device), ptr.diff()
+        graph, tile = each // N, each // nodes
+        odd = (_rank(graph, degree) + graph) % 2
+        row_of = _row(2 * _rank(2 * tile + odd, degree) + odd, warps)
         node = torch.full((-(-V // nodes) * size,), -1, device=ptr.device)
-        node[at] = by_degree
-        row_of = torch.empty_like(row)
-        row_of[by_degree] = row
+        node[tile * size + row_of] = each
+        receiver = torch.repeat_interleave(each, degree)
+        source = source[torch.sort(2 * receiver + (odd[receiver] + odd[source]) % 2, stable=True).indices]
         d = torch.where(node < 0, 0, degree[node.clamp(min=0)])
         words = (d + 3) // 4
         start = words.cumsum(0) - words
         owner = torch.repeat_interleave(torch.arange(len(node), device=ptr.device), 4 * words)
         k = torch.arange(len(owner), device=ptr.device) - 4 * start[owner]
-        rows = row_of[source[ptr[node[owner]] + k.minimum(d[owner] - 1)]].to(torch.uint8)
+        rows = row_of[source[ptr[node[owner]] + torch.where(k < d[owner], k, 0)]].to(torch.uint8)
         lists, rows = torch.stack([start, d], dim=1).int(), torch.cat([rows, rows.new_zeros(4)])
         return cls(node.int(), lists, rows, lists.new_empty(0))
 
@@ -83,8 +87,22 @@ class Tiles(NamedTuple):
         return type(self)(self.node, lists.contiguous(), received, torch.cat(parts))
 
 
+def _rank(part: Tensor, degree: Tensor) -> Tensor:
+    """Of each node among those of its part, by degree, the largest first."""
+    order = degree.sort(descending=True, stable=True).indices
+    order = order[part[order].sort(stable=True).indices]
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order), device=order.device)
+    return rank - torch.searchsorted(part[order], part)
+
+
 def _row(rank: Tensor, warps: int) -> Tensor:
-    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0."""
+    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0.
+
+    Warps whose numbers are equal modulo four share a scheduler: the first of four has the most work, so that the order
+    of the next four is turned round.
+    """
     group, second = rank // GROUP, rank >= GROUP * warps
     warp = torch.where(second, 2 * warps - 1 - group, group)
+    warp = torch.where(warp < 4, warp, warps + 3 - warp)
     return 2 * GROUP * warp + GROUP * second + rank % GROUP

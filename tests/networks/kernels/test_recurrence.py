@@ -283,5 +283,8 @@ def test_tiles_hold_every_node_and_its_neighbours(warps):
     assert sorted(node[node >= 0].tolist()) == list(range(V))
     assert len(node) == -(-11 // (rows // N)) * rows
     for place, (i, (start, degree)) in enumerate(zip(node.tolist(), lists.tolist(), strict=True)):
-        found = node[place // rows * rows + neighbours[4 * start : 4 * start + degree].long()]
-        assert found.tolist() == (source[ptr[i] : ptr[i + 1]].tolist() if i >= 0 else [])
+        found = neighbours[4 * start : 4 * start + degree].long()
+        apart = ((found + place) % 2).tolist()
+        assert apart == sorted(apart)
+        found = node[place // rows * rows + found].tolist()
+        assert sorted(found) == (sorted(source[ptr[i] : ptr[i + 1]].tolist()) if i >= 0 else [])

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.kernels.choice import on_its_device
+from pna.kernels.priority import behind
 from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
@@ -337,7 +338,8 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # so many have enough registers
     resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor shall hold; 1 KB is its own
     kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
-    kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
+    with behind():
+        kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
 
 
 class _AllLayers(Function):

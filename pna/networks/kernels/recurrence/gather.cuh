@@ -45,8 +45,9 @@ INLINE Words first_words(const Nodes &nodes) {
   return {{ask(nodes.words + nodes.start[0]), ask(nodes.words + nodes.start[1])}};
 }
 
-struct Gathered {  // of the senders' parts of the messages, without the receiver's; how often an extreme is taken
-  Rows mean, deviation, top, low, tops, lows;
+struct Gathered {  // of the senders' parts of the messages, without the receiver's
+  Rows mean, deviation, top, low;
+  bool tied[2];               // whether several neighbours of a node may have an extreme
   Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
   Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
 };
@@ -115,13 +116,14 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   }
 }
 
-// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its last
-// neighbour to the end of the word: only sums and counts would notice.
-template <bool COUNTS, int STRIDE>
+// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its first
+// neighbour to the end of the word: only ties would notice.
+template <bool TIES, int STRIDE>
 INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, List list, int degree,
                         const unsigned first_word) {
   unsigned word = first_word;
-  float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F], tops[F] = {}, lows[F] = {};
+  float first[F] = {}, total[F] = {}, squares[F] = {}, far[F] = {}, top[F], low[F];
+  bool tied = false;
 #pragma unroll
   for (int c = 0; c < F; c++) top[c] = -INF, low[c] = INF;
   const List from_its_start = list;
@@ -136,31 +138,29 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, Li
       if (OTHERS || !SWAP) get_n<F>(m[n], tower_of(p, two, n, STRIDE));
       if (EXTREMES && SWAP) get_n<F>(e[n], tower_of(q, two, n, STRIDE));
     }
-    const float second = k + 1 < degree ? 1.0f : 0.0f;  // of a condition the compiler makes two ways through the loop
+    const bool second = k + 1 < degree;
+    bool alike = false;
 #pragma unroll
     for (int c = 0; c < F; c++) {
       if (OTHERS) {
-        float difference = m[0][c] - first[c], other = m[1][c] - first[c], counted = second * other;
-        total[c] += difference + counted;
+        float difference = m[0][c] - first[c], other = m[1][c] - first[c];
+        total[c] += difference + other;
         squares[c] += difference * difference;
-        squares[c] += counted * other;
+        squares[c] += other * other;
         if (ORDER > 0) far[c] = fmaxf(far[c], fmaxf(fabsf(difference), fabsf(other)));
       }
       if (EXTREMES) {
         float one = SWAP ? e[0][c] : m[0][c], two = SWAP ? e[1][c] : m[1][c];
+        if (TIES) two = second ? two : one;
         float larger = fmaxf(one, two), smaller = fminf(one, two);
-        if (COUNTS) {
-          float many = one == two ? 1.0f + second : 1.0f;
-          if (larger > top[c]) tops[c] = 0.0f;
-          if (larger >= top[c]) tops[c] += many;
-          if (smaller < low[c]) lows[c] = 0.0f;
-          if (smaller <= low[c]) lows[c] += many;
-        }
+        if (TIES) alike |= one == two, tied |= MAX >= 0 && larger == top[c], tied |= MIN >= 0 && smaller == low[c];
         top[c] = fmaxf(top[c], larger);
         low[c] = fminf(low[c], smaller);
       }
     }
+    tied |= alike & second;
   }
+  all.tied[i] = tied;
   float share = inverse(fmaxf(degree, 1)), away[F], inverse_unit[F];
 #pragma unroll
   for (int c = 0; c < F; c++) {
@@ -170,8 +170,6 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, Li
     all.deviation.v[F * i + c] = degree > 0 ? square_root(variance) : 0.0f;
     all.top.v[F * i + c] = degree > 0 ? top[c] : 0.0f;
     all.low.v[F * i + c] = degree > 0 ? low[c] : 0.0f;
-    all.tops.v[F * i + c] = tops[c];
-    all.lows.v[F * i + c] = lows[c];
     if (ORDER > 0) {
       all.unit.v[F * i + c] = fmaxf(far[c], 1.0f);
       inverse_unit[c] = inverse(fmaxf(far[c], 1.0f));
@@ -182,12 +180,12 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, Li
 }
 
 // p and q: the planes of the senders' and the receivers' parts in shared memory.
-template <bool COUNTS, int STRIDE>
+template <bool TIES, int STRIDE>
 INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const Words &words) {
   Gathered all;
 #pragma unroll
   for (int i = 0; i < 2; i++)
-    gather_node<COUNTS, STRIDE>(all, i, p, q, list_of(nodes, i), nodes.degree[i], words.first[i]);
+    gather_node<TIES, STRIDE>(all, i, p, q, list_of(nodes, i), nodes.degree[i], words.first[i]);
   __syncwarp();
   return all;
 }

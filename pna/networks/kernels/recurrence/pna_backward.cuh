@@ -34,6 +34,20 @@ INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
 // Where the gradient of softmax or softmin and the logarithm lie.
 INLINE int soft_at(int k) { return SOFTS + (k == 1 && SOFTMAX >= 0 ? 2 * H : 0); }
 
+// The gradient of node i's extreme, shared among the neighbours that have it, whose parts of the messages are at e.
+INLINE void share_among_ties(Rows &grad, const Rows &extreme, int i, const float *e, const Nodes &nodes) {
+  float count[F] = {};
+#pragma unroll 1
+  for (int k = 0; k < nodes.degree[i]; k++) {
+    float m[F];
+    get_n<F>(m, tower_of(e, nodes.words[nodes.start[i] + k / 4], k % 4, STRIDE));
+#pragma unroll
+    for (int c = 0; c < F; c++) count[c] += m[c] == extreme.v[F * i + c] ? 1.0f : 0.0f;
+  }
+#pragma unroll
+  for (int c = 0; c < F; c++) grad.v[F * i + c] *= inverse(fmaxf(count[c], 1.0f));
+}
+
 // From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
 // level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
 // the mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
@@ -116,24 +130,24 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     if ((k == 0 ? MAX : MIN) < 0) continue;
-    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once), each;
+    Rows g = scaled(of_aggregate(grads, T, k == 0 ? MAX : MIN), once);
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) {
-      received.extreme.v[i] += g.v[i];
-      each.v[i] = g.v[i] * inverse(fmaxf(k == 0 ? all.tops.v[i] : all.lows.v[i], 1.0f));
-    }
-    put(tile + (k == 0 ? TOP : LOW), each, STRIDE);
+    for (int i = 0; i < 2 * F; i++) received.extreme.v[i] += g.v[i];
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      if (all.tied[i]) share_among_ties(g, k == 0 ? all.top : all.low, i, tile + (SWAP ? Q : P), nodes);
+    put(tile + (k == 0 ? TOP : LOW), g, STRIDE);
   }
   return received;
 }
 
-struct Sent {  // the gradients of p and q of a node as a sender
-  float p[F], q[F];
+struct Sent {  // the gradients of p and q of a node as a sender; of p also what the distance to the centre multiplies
+  float p[F], steep[F], q[F];
 };
 
-// Adds what one receiver, whose coefficients are in `row`, asks of its sender with m = p, p less the tile's centre (but
-// not with moments), and e = p or q.
-INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], const float (&p)[F], const float (&e)[F]) {
+// Adds what one receiver, whose coefficients are in `row`, asks of its sender with m = p and e = p or q; all times
+// `counted`, which is one or zero.
+INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], const float (&e)[F], float counted) {
   float level[F], steep[F], centre[F], curves[POWERS][F], top[F], low[F], is_top[F], is_low[F];
   if (OTHERS) get_n<F>(level, row + LEVEL);
   if (STD >= 0) get_n<F>(steep, row + STEEP);
@@ -144,14 +158,14 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
   if (MIN >= 0) get_n<F>(low, row + LOW), get_n<F>(is_low, row + MIN * H);
 #pragma unroll
   for (int c = 0; c < F; c++) {
-    float *extreme = SWAP ? sent.q : sent.p, away = ORDER > 0 ? p[c] - centre[c] : p[c], sum = 0.0f;
-    if (OTHERS) sent.p[c] += level[c];
+    float *extreme = SWAP ? sent.q : sent.p, away = ORDER > 0 ? m[c] - centre[c] : 0.0f, sum = 0.0f;
+    if (OTHERS) sent.p[c] += counted * level[c];
 #pragma unroll
     for (int n = ORDER - 3; n >= 0; n--) sum = (sum + curves[n][c]) * away;
-    if (ORDER > 0) sent.p[c] += sum * away;
-    if (STD >= 0) sent.p[c] += steep[c] * away;
-    if (MAX >= 0 && is_top[c] == e[c]) extreme[c] += top[c];
-    if (MIN >= 0 && is_low[c] == e[c]) extreme[c] += low[c];
+    if (ORDER > 0) sent.p[c] += counted * away * (STD >= 0 ? sum + steep[c] : sum);
+    else if (STD >= 0) sent.steep[c] += counted * steep[c];
+    if (MAX >= 0 && is_top[c] == e[c]) extreme[c] += counted * top[c];
+    if (MIN >= 0 && is_low[c] == e[c]) extreme[c] += counted * low[c];
   }
 #pragma unroll
   for (int k = 0; k < 2; k++) {
@@ -161,29 +175,30 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
 #pragma unroll
     for (int c = 0; c < F; c++) {
       float sign = k == 0 ? 1.0f : -1.0f;
-      sent.p[c] += g[c] * expf(sign * m[c] - log[c]) * (1.0f + sign * (m[c] - value[c]));
+      sent.p[c] += counted * g[c] * expf(sign * m[c] - log[c]) * (1.0f + sign * (m[c] - value[c]));
     }
   }
 }
 
-// One pass over the receivers of the thread's node i.
+// One pass over the receivers of the thread's node i, two at a time, so that one does not wait for the other's numbers.
 INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsigned word) {
   Sent sent = {};
   const float *own = tile + at_row(warp_row() + 8 * i, STRIDE);
-  float m[F], p[F], e[F], centre[F];
+  float m[F], e[F], centre[F];
   get_n<F>(m, own + P);
   get_n<F>(e, own + (SWAP ? Q : P));
+  List list = list_of(nodes, i);
+#pragma unroll 1
+  for (int k = 0; k < nodes.degree[i]; k += 2) {
+    unsigned two = word;
+    word = k & 2 ? list.next() : word >> 16;
+    add_receiver(sent, tower_of(tile, two, 0, STRIDE), m, e, 1.0f);
+    add_receiver(sent, tower_of(tile, two, 1, STRIDE), m, e, k + 1 < nodes.degree[i] ? 1.0f : 0.0f);
+  }
   get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
-  for (int c = 0; c < F; c++) p[c] = m[c] - (ORDER > 0 ? 0.0f : centre[c]);
-  List list = list_of(nodes, i);
-  for (int left = nodes.degree[i]; left > 0; left -= 4) {
-    unsigned four = word;
-    word = list.next();
-#pragma unroll
-    for (int n = 0; n < 4; n++)
-      if (n < left) add_receiver(sent, tower_of(tile, four, n, STRIDE), m, p, e);
-  }
+  for (int c = 0; c < F; c++)
+    if (ORDER == 0 && STD >= 0) sent.p[c] += sent.steep[c] * (m[c] - centre[c]);
   return sent;
 }
 

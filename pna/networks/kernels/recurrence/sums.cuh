@@ -69,10 +69,11 @@ struct Sums {
   float dense[DENSE][4], combined[COMBINED_M * COMBINED_N][4], projections[PROJECTIONS_M * PROJECTIONS_N][4];
 };
 
-// Warps whose numbers are equal modulo four share a scheduler: that of the most work is another one in the second half.
+// The first warp has the nodes with the most neighbours (tiles.py): in PNA with a GRU it and the other one of its
+// scheduler, equal modulo four, have the least to sum, the fourth the most. Elsewhere one warp of each half has most.
 INLINE int role() {
   int warp = threadIdx.x / 32;
-  return warp % 4 ^ (warp / 4 & warp / 2 & 1);
+  return GRU && TOWERS > 0 && !GIN ? (warp + 3) % 4 : warp % 4 ^ (warp / 4 & warp / 2 & 1);
 }
 
 template <int COUNT>
