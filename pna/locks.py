@@ -15,6 +15,7 @@ from pathlib import Path
 
 __all__ = ["locked", "new_beside", "remove_left_over"]
 
+_GUARD = "its new processes read your script again, so put what it does under `if __name__ == '__main__':`"
 INSTANT = 0.2  # seconds for which one who removes what is left over may hold a lock, and far more
 
 
@@ -22,14 +23,17 @@ INSTANT = 0.2  # seconds for which one who removes what is left over may hold a 
 def locked(path: Path, doing: str, waiting: Callable[[], object] | None = None) -> Iterator[None]:
     """Holds the lock of a file, so that one process at a time makes it; another one is told which is `doing` that.
 
-    With `waiting`, which is called again and again, it waits for the other instead.
+    With `waiting`, which is called again and again, it waits for the other instead; but never for the process that
+    started it, since that one waits for its own processes to be up.
     """
     lock = path.with_name(f".{path.name}.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     patient = time.monotonic() + INSTANT
     while (handle := _taken(lock)) is None:
-        if waiting is not None:
+        if waiting is not None and _holder(lock) != f"process {os.getppid()}":
             waiting()
+        elif waiting is not None:
+            raise RuntimeError(f"{_holder(lock)}, which started this one, is {doing}: {_GUARD}")
         elif time.monotonic() > patient:
             raise BlockingIOError(f"{_holder(lock)} is {doing} at this moment")
         time.sleep(INSTANT / 10)

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +97,26 @@ def test_one_at_a_time_of_many(tmp_path):
     assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 8
     assert (tmp_path / "n").read_text() == "80"
     assert os.listdir(tmp_path) == ["n"]
+
+
+UNGUARDED = """
+import multiprocessing, sys
+from pathlib import Path
+from pna.locks import locked
+with locked(Path(sys.argv[1]), "making it", waiting=lambda: None):
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    process.start()
+    process.join()
+print("the end", process.exitcode)
+"""
+
+
+def test_a_process_does_not_wait_for_the_one_that_started_it(tmp_path):
+    """A script whose work is not under `if __name__ == '__main__'` is read again by each process that it starts."""
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    command = [sys.executable, str(script), str(tmp_path / "a")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
+    assert done.stdout.split("\n")[-2] == "the end 1"
+    assert "making it: its new processes read your script again" in done.stderr

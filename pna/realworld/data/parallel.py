@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 __all__ = ["parallel_map"]
@@ -22,8 +23,11 @@ def parallel_map(
         if workers <= 1:
             return _collect(map(partial(_apply, function), chunks), bar)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in an unknown state
-        with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
-            return _collect(pool.map(partial(_apply, function), chunks), bar)
+        try:
+            with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+                return _collect(pool.map(partial(_apply, function), chunks), bar)
+        except BrokenProcessPool:
+            raise RuntimeError(f"{title}: one of {workers} processes ended at once; its own message says why") from None
 
 
 def _apply(function: Callable, items: Sequence) -> list:
