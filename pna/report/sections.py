@@ -1,4 +1,4 @@
-"""The folding sections of the page: claims, how verdicts are made, departures, theory, curves, speed, provenance."""
+"""The folding sections of the page: claims, how verdicts are made, theory, curves, speed, provenance."""
 
 import inspect
 import math
@@ -21,12 +21,11 @@ from pna.report.markup import Raw, badge, escape, estimate, link, soft, table
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
 from pna.report.runs import Curve, Run, recorded_run, runs_of
-from pna.report.scores import score
 from pna.report.style import MODEL_COLOURS
 from pna.report.theory import Outcome, outcomes, slips
 from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
 
-__all__ = ["Links", "claims", "departures", "learning", "method", "provenance", "speeds", "theory"]
+__all__ = ["Links", "claims", "learning", "method", "provenance", "speeds", "theory"]
 
 
 class Links:
@@ -167,28 +166,6 @@ def _too_short(rows: Sequence[dict]) -> str:
     low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
     some = f"Below 93 %: {'; '.join(low)}. There some seeds explode and others do not; ten of them are too few."
     return soft(some if low else "No population has less than 93 %.")
-
-
-# ---- departures ----
-
-
-def departures() -> str:
-    """Where the released code departs from the paper, and what each departure alone does, where it has been run."""
-    rows = [(d.id, d.described, d.released, _effect(d.id)) for d in DEPARTURES]
-    header = ("departure", "described", "released", "effect on the average, log10 MSE")
-    return table(header, rows, "Below zero: the departure makes the task easier or the model better")
-
-
-def _effect(departure: str) -> Raw:
-    """Each model with this departure alone against the same without any."""
-    found = []
-    for model in MODELS:
-        one, other = (
-            recorded_run(Cell("multitask", spec, model, "16"), PROFILES["paper"]) for spec in (departure, "described")
-        )
-        if one and other:
-            found.append(f"{escape(MODELS[model].title)} {estimate(score(one) - score(other))}")
-    return Raw("<br>".join(found) or "not run alone")
 
 
 # ---- theory ----
