@@ -199,9 +199,8 @@ def _finding(
 
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
     ruling = rule(claim.test(runs), claim.need)
-    finding = _finding(
-        claim, ruling, runs.full, runs.spec, budget_text(runs), cells=tuple(map(_file, runs.found.values()))
-    )
+    budget, cells = budget_text(runs) + runs.diverged, tuple(map(_file, runs.found.values()))
+    finding = _finding(claim, ruling, runs.full, runs.spec, budget, cells=cells)
     if finding.kind == "not in the released code":
         return replace(
             finding, evidence=f"{claim.absent}; the paper's, with its departures: {ruling.word}, {ruling.text}"

@@ -150,10 +150,13 @@ def _depth(profile: str) -> Iterator[str]:
     found, halves = runs.of("depth-diameter"), runs.of("extrapolation")
     if runs.full and "pna" in found:
         sure = sum(_everywhere(run, halves[model]) for model, run in found.items())
+        short = {run.title: halves[model].diverged for model, run in found.items()}
+        ended = [f"{count} runs of {title}" for title, count in short.items() if count]
+        caveat = f"; with ⌊N/2⌋ {' and '.join(ended)} ended early, their loss no longer finite" if ended else ""
         yield (
             f"Beyond the paper: trained with as many layers as the graph's diameter instead of ⌊N/2⌋, {sure} of "
             f"{len(found)} models are significantly better at all {len(sizes_of(found['pna']))} sizes from 20 to 100 "
-            "nodes, also without the diameter among the tasks."
+            f"nodes, also without the diameter among the tasks{caveat}."
         )
 
 

@@ -105,7 +105,7 @@ def _figure(name: str, entry: Entry, profile: str, figures: Path, links: section
 def _budget(runs: Runs) -> str:
     cells = len(runs.missing) + len(runs.found)
     missing = f"; {len(runs.missing)} of {cells} cells are not recorded" if runs.missing else ""
-    return budget_text(runs) + missing
+    return budget_text(runs) + runs.diverged + missing
 
 
 def _picture(file: str, entry: Entry, figures: Path, links: sections.Links) -> str:
