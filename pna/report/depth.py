@@ -11,7 +11,7 @@ import numpy as np
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.report.comparisons import SHOWN, sizes_of
-from pna.report.markup import Raw, estimate, soft, table
+from pna.report.markup import Raw, estimate, p_value, soft, table
 from pna.report.runs import Run, Runs, runs_of
 from pna.report.scores import by_seed, mean_score, score
 from pna.report.statistics import Estimate
@@ -159,14 +159,10 @@ def _table(found: dict[str, Run], runs: Runs) -> str:
 def _gains(found: dict[str, Run], runs: Runs) -> str:
     """What the cap gains, one comparison for each model."""
     rows = rule([less(MODELS[model].title, gain(run)) for model, run in found.items()]).rows
-    body = [(row.comparison.name, estimate(row.comparison.found), _p(row.p), row.outcome) for row in rows]
+    body = [(row.comparison.name, estimate(row.comparison.found), p_value(row.p), row.outcome) for row in rows]
     header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
     caption = f"Average over the test sets from 30 to 100 nodes, seed by seed. {budget_text(runs)}"
     return table(header, body, caption, {1: "number", 2: "number"})
-
-
-def _p(p: float) -> str:
-    return "–" if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _leads(found: dict[str, Run], runs: Runs) -> str:
@@ -197,8 +193,14 @@ def _lead(size: str, other: str, difference: Estimate) -> Raw:
 
 
 def _trained(profile: str) -> str:
-    """Networks that were trained with another rule, each with its own at test, at most as deep as in training."""
-    runs = runs_of("depth", "described", profile)
+    """Networks that were trained with another rule, and those whose runs go on past an infinite validation loss."""
+    on = "As released (D13), a run goes on where its validation loss is not finite, and only a training loss ends it. "
+    borne = runs_of("departures", "D13", profile)
+    return _trained_in(runs_of("depth", "described", profile), "") + _trained_in(borne, on)
+
+
+def _trained_in(runs: Runs, words: str) -> str:
+    """Each network with its own rule at test, at most as deep as in training."""
     rows = []
     for training, title in TRAINED.items():
         for model, run in runs.of(training).items():
@@ -207,10 +209,10 @@ def _trained(profile: str) -> str:
                 rows.append((_named(run, title), *map(estimate, row.values())))
                 header = ("model, trained with", *row)
     missing = [f"{MODELS[cell.model].title} ({TRAINED[cell.training]})" for cell in runs.missing]
-    left = soft(f"Trained with other rules, not recorded yet: {', '.join(missing)}.") if missing else ""
+    left = soft(f"{words}Trained with other rules, not recorded yet: {', '.join(missing)}.") if missing else ""
     if not any(training != "extrapolation" and runs.of(training) for training in TRAINED):
         return left
-    caption = f"Networks trained with other rules, mean log10 MSE. {budget_text(runs)}"
+    caption = f"{words}Networks trained with other rules, mean log10 MSE. {budget_text(runs)}"
     return table(header, rows, caption) + _trained_gains(runs) + left
 
 

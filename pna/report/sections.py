@@ -17,7 +17,7 @@ from pna.report.claims import Finding
 from pna.report.command import direction_of
 from pna.report.coverage import USED, kept_table
 from pna.report.draw import FIGURES
-from pna.report.markup import Raw, badge, escape, estimate, link, soft, table
+from pna.report.markup import Raw, badge, escape, estimate, link, p_value, soft, table
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
 from pna.report.runs import Curve, Run, recorded_run, runs_of
@@ -106,8 +106,8 @@ def _count(number_of: int, word: str) -> str:
 
 
 def _comparison(row: Decision, low: float, high: float) -> tuple:
-    p = "–" if math.isnan(row.p) else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
-    return row.comparison.name, Raw(interval_row(row, low, high)), estimate(row.comparison.found), p, row.outcome
+    plot, found = Raw(interval_row(row, low, high)), estimate(row.comparison.found)
+    return row.comparison.name, plot, found, p_value(row.p), row.outcome
 
 
 def _behind(group: Sequence[Finding], links: Links) -> str:
