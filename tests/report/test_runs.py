@@ -7,7 +7,7 @@ import pytest
 from pna.experiments import PROFILES, Cell
 from pna.experiments.multitask import table_of
 from pna.report.cards import cards
-from pna.report.claims import judge
+from pna.report.claims import CLAIMS, findings_of
 from pna.report.runs import profile_named, recorded_path, recorded_run, runs_of, specs_of
 from pna.training.store import load, save
 from tests.report.conftest import write_result
@@ -113,7 +113,8 @@ def test_runs_that_diverged_are_counted_where_a_reader_sees_them(results):
     found = runs.of("extrapolation")
     assert (found["gin"].diverged, found["pna"].diverged) == ("3 of 10", "")
     assert runs.diverged == "; runs that ended early, their loss no longer finite: GIN (extrapolation, 16) 3 of 10"
-    (explodes,) = (f for f in judge() if (f.claim.id, f.spec) == ("explodes", "described"))
+    (claim,) = (claim for claim in CLAIMS if claim.id == "explodes")
+    (explodes,) = (finding for finding in findings_of(claim, "paper") if finding.spec == "described")
     assert explodes.budget.endswith(runs.diverged)
     card = cards()["figure5"]
     assert re.search(r"`extrapolation/described/gin/16` \|.*\| 3 of 10 \|\n", card)
