@@ -7,20 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pna.departures import DEPARTURES
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell
+from pna.experiments import EXPERIMENTS, SPECS
 from pna.networks import MODELS
 from pna.places import repository, results_folder
-from pna.published import RELEASED_SECONDS
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
+from pna.report.cost import cost
 from pna.report.coverage import USED, kept_table
 from pna.report.draw import FIGURES
 from pna.report.markup import Raw, badge, escape, estimate, link, p_value, soft, table
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
-from pna.report.runs import Curve, Run, recorded_run, runs_of
+from pna.report.runs import Curve, Run, runs_of
 from pna.report.style import MODEL_COLOURS
 from pna.report.theory import Outcome, outcomes, slips
 from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
@@ -265,31 +264,4 @@ def provenance(profile: str) -> str:
         "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
     )
     runs = table(("device", "code", "cells", "versions"), rows, "The runs that are shown")
-    return soft(words) + soft(budget) + runs + _cost()
-
-
-def _cost() -> str:
-    """What the trainings at the paper's budget took, experiment by experiment, each cell where it first stands."""
-    rows, seen = [], set()
-    for name, experiment in EXPERIMENTS.items():
-        cells = [cell for spec in SPECS for cell in experiment.cells(spec) if cell.training in TRAININGS]
-        found = [run for cell in cells if cell not in seen and (run := recorded_run(cell, PROFILES["paper"]))]
-        seen |= set(cells)
-        if found:
-            rows.append((name, *_took(found)))
-    alone = [Cell("multitask", d.id, model, "16") for d in DEPARTURES for model in MODELS if d.part != "none"]
-    if single := [run for cell in alone if (run := recorded_run(cell, PROFILES["paper"]))]:
-        rows.append(("departures alone", *_took(single)))
-    header = ("experiment", "cells", "epochs of all runs", "our hours", "released code, hours")
-    caption = (
-        "The paper's budget: hours by each cell's own clock, added up, though many ran side by side on one GPU; and "
-        "what as many epochs take with the released code, of the seven models that it was timed with"
-    )
-    return table(header, rows, caption) if rows else ""
-
-
-def _took(runs: Sequence[Run]) -> tuple[str, ...]:
-    epochs = {run.cell: sum(replica.epochs for replica in run.result.replicas) for run in runs}
-    released = sum(RELEASED_SECONDS.get(cell.model, 0.0) * count for cell, count in epochs.items())
-    hours = sum(run.result.seconds for run in runs) / 3600
-    return f"{len(runs)}", f"{sum(epochs.values()):,}", f"{hours:.2f}", f"{released / 3600:,.0f}" if released else "–"
+    return soft(words) + soft(budget) + runs + cost()
