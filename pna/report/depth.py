@@ -44,8 +44,8 @@ PRACTICE = (
     "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
     "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
     "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNN then have less error at every size, also on the five tasks that are not the diameter; so has GIN, but most "
-    "of its runs with ⌊N/2⌋ ended early.",
+    "MPNN then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
+    "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "
@@ -59,8 +59,7 @@ LIMITS = (
     "Errors above ten times the baseline's count as ten times, as everywhere in the comparisons.",
     "As described, a run ends where its validation loss, here on graphs of 25 to 29 nodes, is not finite; that is our "
     "choice, the paper says nothing of it. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; their "
-    "weights are the best until then. Comparisons with them say that such a rule keeps GIN from diverging, or not, and "
-    "little about what it would learn.",
+    "weights are the best until then, and what they would have learned is not known.",
 )
 
 

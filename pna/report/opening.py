@@ -83,6 +83,7 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
     by_id = {(f.claim.id, f.spec): f for f in findings}
     yield from _best(by_id, sides)
     yield from _published(sides)
+    yield from _standard(by_id)
     yield from _zinc(by_id, profile)
     yield from _beyond(profile)
     yield from _depth(profile)
@@ -115,6 +116,18 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
                 f"{len(away)} outside{named}; the farthest is "
                 f"{far.name.split(',')[0]}, ours {number(far.found.value)}."
             )
+
+
+def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
+    """Whether one architecture is the better one for all models, as the paper has it."""
+    finding = by_id.get(("recurrent-better", "described"))
+    if finding and finding.kind == "contradicted":
+        turned = [row.comparison for row in finding.rows if row.outcome == AGAINST]
+        names = " and ".join(f"{one.name} by {one.found.value:.2f}" for one in turned)
+        words = (
+            "The recurrent architecture is not the better one for every model: as described, the standard one is for"
+        )
+        yield f"{words} {names}."
 
 
 def _beyond(profile: str) -> Iterator[str]:

@@ -249,3 +249,18 @@ def test_a_described_claim_is_tested_on_the_sizes_of_the_paper(results):
     write_result("multitask/described/pna/16")
     write_result("multitask/described/pna-no-scalers/16")
     assert budget_of("scalers", "described").endswith("; test graphs of 15-24 nodes")
+
+
+# ---- the first screen ----
+
+
+def test_the_first_screen_names_the_models_that_are_better_in_the_standard_architecture(results):
+    for cell in EXPERIMENTS["standard"].cells("described"):
+        turned = cell.model == "gin" and cell.training == "multitask"
+        write_result(cell, level=-2.0 if turned or cell.training == "standard" else -3.0, noise=0.01)
+    assert list(opening._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})) == []
+    for cell in EXPERIMENTS["standard"].cells("described"):
+        if cell.model == "gin":
+            write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
+    (sentence,) = opening._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
+    assert sentence.endswith("as described, the standard one is for GIN by 1.00.")
