@@ -5,6 +5,7 @@ from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import PROFILES, MultiTaskRun
 from pna.experiments.realworld import Figure6Run
 from pna.experiments.tables import (
+    EVERY_SPEC,
     EXPERIMENTS,
     PROFILE_NAMES,
     Experiment,
@@ -17,6 +18,7 @@ from pna.experiments.tables import (
 )
 
 __all__ = [
+    "EVERY_SPEC",
     "EXPERIMENTS",
     "PROFILES",
     "PROFILE_NAMES",

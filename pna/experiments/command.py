@@ -18,7 +18,7 @@ from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.side_by_side import longest_first, train_side_by_side
-from pna.experiments.tables import EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
+from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
 from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.card import table
@@ -38,7 +38,7 @@ def train(arguments: Sequence[str]) -> int:
     parser = _train_parser()
     options = parser.parse_args(arguments)
     if options.list:
-        print("\n".join(map(str, all_cells())))
+        print("\n".join(map(str, all_cells(EVERY_SPEC))))
         return 0
     if bool(options.cells) == options.missing:
         parser.error("a CELL is needed, or --missing; --list shows all")
@@ -121,12 +121,11 @@ def _train_several(options: argparse.Namespace) -> int:
 
 def _missing(options: argparse.Namespace) -> list[Cell]:
     """What is not recorded; a cell without its data is left out, and counted."""
-    specs = (options.spec,) if options.spec else SPECS
     chosen = (
         cell
-        for e in options.experiment or EXPERIMENTS
-        for spec in specs
-        for cell in EXPERIMENTS[e].cells(spec, options.profile)
+        for experiment in (EXPERIMENTS[name] for name in options.experiment or EXPERIMENTS)
+        for spec in ((options.spec,) if options.spec else experiment.specs)
+        for cell in experiment.cells(spec, options.profile)
     )
     runs = {cell: _run_of(cell, options) for cell in chosen}
     missing = [cell for cell, run in runs.items() if not run.result.exists()]

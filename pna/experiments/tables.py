@@ -16,6 +16,7 @@ from pna.training.run import Run
 from pna.training.store import load
 
 __all__ = [
+    "EVERY_SPEC",
     "EXPERIMENTS",
     "PROFILE_NAMES",
     "Experiment",
@@ -81,12 +82,14 @@ class Experiment:
     parts: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
     specs: tuple[str, ...] = SPECS
     beyond: tuple[str, ...] = ()  # trainings that the paper does not have: as described and at its budget alone
+    alone: tuple[Cell, ...] = ()  # cells with a specification of their own, at the paper's budget alone
 
     def cells(self, spec: str, profile: str = "paper") -> tuple[Cell, ...]:
         """The cells that it needs under one specification and budget."""
         if spec not in self.specs:
             return ()
-        return tuple(
+        own = tuple(cell for cell in self.alone if cell.spec == spec and profile.startswith("paper"))
+        return own + tuple(
             Cell(training, spec, model, variant).trained
             for training, models, variants in self.parts
             if training not in self.beyond or (spec == "described" and profile.startswith("paper"))
@@ -100,6 +103,24 @@ _SIX = ("pna", "mpnn-max", "gin", "gcn", "gat", "mpnn-sum")
 _DEPTHS = tuple(name for name in TRAININGS if name.startswith("depth-"))
 _MOMENTS = tuple(f"moments-{n}" for n in range(1, 6))
 _REALWORLD = tuple((name, (m,), (edges,)) for name in DATASETS for data, m, edges in HYPERPARAMETERS if data == name)
+
+_ALONE = tuple(
+    Cell.parse(f"{training}/{spec}/{model}/16")
+    for spec, training, models in (
+        *((spec, "multitask", ("pna",)) for spec in ("D1", "D2", "D3")),
+        ("D4", "extrapolation", ("pna", "gin")),
+        ("D5", "multitask", ("pna", "mpnn-max")),
+        ("D6", "multitask", ("gat",)),
+        ("D7", "multitask", ("gin",)),
+        ("D11", "multitask", ("pna",)),
+        ("released-D11", "multitask", ("pna",)),
+        ("D12", "multitask", ("moments-3", "moments-4", "moments-5")),
+        *(("D13", training, ("gin",)) for training in ("extrapolation", *_DEPTHS)),  # whose runs diverge without it
+        ("init", "multitask", ("pna",)),
+        ("outputs", "multitask", ("pna",)),
+    )
+    for model in models
+)
 
 EXPERIMENTS: dict[str, Experiment] = {
     "figure4": Experiment("Multi-task benchmark", "figure 4", (("multitask", _SEVEN, ("16",)),)),
@@ -143,10 +164,20 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         beyond=_DEPTHS,
     ),
+    "departures": Experiment(
+        "Departures of the released code, the rest as described",
+        "each departure alone",
+        (),
+        specs=tuple(dict.fromkeys(cell.spec for cell in _ALONE)),
+        alone=_ALONE,
+    ),
 }
-"""All that the paper says of trainings, though it shows no figure of softmax and ablations; and beyond it, depth."""
+"""All that the paper says of trainings, though it shows no figure of softmax and ablations; beyond it, depth, and what
+each departure does alone."""
+
+EVERY_SPEC: tuple[str, ...] = tuple(dict.fromkeys(spec for e in EXPERIMENTS.values() for spec in e.specs))
 
 
 def all_cells(specs: tuple[str, ...] = SPECS) -> Iterator[Cell]:
-    """Every cell of every experiment, each once."""
+    """Every cell of every experiment under some specifications, each once."""
     return iter(dict.fromkeys(cell for spec in specs for e in EXPERIMENTS.values() for cell in e.cells(spec)))

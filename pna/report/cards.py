@@ -35,7 +35,9 @@ is false for bipartite graphs too. There are no data of people in it."""
 _MULTITASK_ERROR = """\
 Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
 of the sizes given: of the five seeds with the least validation error, as the paper reports it, and of the one network
-whose weights are kept, the best on validation. Numbers of different budgets or sizes do not compare models."""
+whose weights are kept, the best on validation. Numbers of different budgets or sizes do not compare models. Diverged
+are the runs that ended early because their loss was no longer finite, in training or, without departure D13, in
+validation; they count with their best weights until then."""
 
 _MULTITASK_LIMITS = """\
 - They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted there only; nor on a graph of
@@ -135,7 +137,7 @@ def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
 
 
 def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]]:
-    yield "network", "budget", "nodes", "five best seeds", "kept network", "its seed"
+    yield "network", "budget", "nodes", "five best seeds", "kept network", "its seed", "diverged"
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)
         split = wider_split(recorded)
@@ -143,7 +145,7 @@ def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]
         score = f"{log_tasks(best(recorded, split)).mean():.2f}"
         seeds = _shipped_seeds(run)
         own = _own(recorded, split) if seeds else "-"
-        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, own, seeds or "-"
+        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, own, seeds or "-", recorded.diverged or "0"
 
 
 def _nodes(run: MultiTaskRun, split: str) -> str:

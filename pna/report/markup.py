@@ -2,6 +2,7 @@
 
 import base64
 import html
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from pna.report.statistics import Estimate
 from pna.report.verdicts import WORDS, number
 
-__all__ = ["Raw", "badge", "escape", "estimate", "fold", "link", "picture", "soft", "table"]
+__all__ = ["Raw", "badge", "escape", "estimate", "fold", "link", "p_value", "picture", "soft", "table"]
 
 _CLASS = dict(zip(WORDS, ("good", "part", "bad", "open", "mend", "absent", "wait", "none"), strict=True))
 _NUMBER = re.compile(r"[+−-]?\d[\d,.]*( ?[±%×s].*)?|–")
@@ -43,6 +44,11 @@ def estimate(found: Estimate, digits: int = 2) -> Raw:
         return Raw(f"{number(found.value, digits)}<br><small>too few seeds</small>")
     low, high = (number(end, digits) for end in found.interval)
     return Raw(f"{number(found.value, digits)}<br><small>{low} … {high}</small>")
+
+
+def p_value(p: float) -> str:
+    """To three digits; a dash where seeds are too few."""
+    return "–" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def table(

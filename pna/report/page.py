@@ -12,6 +12,7 @@ from pna.report import sections
 from pna.report.beside import beside
 from pna.report.claims import Finding
 from pna.report.draw import FIGURES, TEACHING, Entry, files_of
+from pna.report.effects import departures
 from pna.report.markup import escape, fold, link, picture
 from pna.report.opening import TITLE, opening
 from pna.report.runs import Runs, runs_of
@@ -40,7 +41,7 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         "method": sections.method(),
         "figures": _teaching(figures, links)
         + "\n".join(_figure(name, entry, profile, figures, links) for name, entry in FIGURES.items()),
-        "departures": sections.departures(),
+        "departures": departures(),
         "theory-checks": sections.theory(),
         "curves": sections.learning(profile),
         "speed": sections.speeds(),
@@ -104,7 +105,7 @@ def _figure(name: str, entry: Entry, profile: str, figures: Path, links: section
 def _budget(runs: Runs) -> str:
     cells = len(runs.missing) + len(runs.found)
     missing = f"; {len(runs.missing)} of {cells} cells are not recorded" if runs.missing else ""
-    return budget_text(runs) + missing
+    return budget_text(runs) + runs.diverged + missing
 
 
 def _picture(file: str, entry: Entry, figures: Path, links: sections.Links) -> str:

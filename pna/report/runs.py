@@ -87,6 +87,12 @@ class Run:
         return {"device": self.result.device, "versions": versions, "commit": commit}
 
     @property
+    def diverged(self) -> str:
+        """How many replicas ended because their loss was no longer finite, as 6 of 10; "" if none did."""
+        count = sum(replica.diverged for replica in self.result.replicas)
+        return f"{count} of {len(self.result.replicas)}" if count else ""
+
+    @property
     def curves(self) -> list[Curve]:
         """The learning curve of each replica."""
         return [Curve.of(replica) for replica in self.result.replicas]
@@ -121,6 +127,16 @@ class Runs:
     def full(self) -> bool:
         """Whether this is the paper's budget, with nothing missing."""
         return self.profile == PROFILES["paper"] and not self.missing
+
+    @property
+    def diverged(self) -> str:
+        """Which runs ended early because their loss was no longer finite, as a remark on the budget; "" if none did."""
+        ended = [
+            f"{run.title} ({cell.training}, {cell.hidden}) {run.diverged}"
+            for cell, run in self.found.items()
+            if run.diverged
+        ]
+        return f"; runs that ended early, their loss no longer finite: {', '.join(ended)}" if ended else ""
 
     def of(self, training: str, hidden: int = 16) -> dict[str, Run]:
         """The runs of one training and hidden size, by model."""

@@ -1,4 +1,4 @@
-"""The folding sections of the page: claims, how verdicts are made, departures, theory, curves, speed, provenance."""
+"""The folding sections of the page: claims, how verdicts are made, theory, curves, speed, provenance."""
 
 import inspect
 import math
@@ -7,26 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pna.departures import DEPARTURES
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell
+from pna.experiments import EXPERIMENTS, SPECS
 from pna.networks import MODELS
 from pna.places import repository, results_folder
-from pna.published import RELEASED_SECONDS
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
+from pna.report.cost import cost
 from pna.report.coverage import USED, kept_table
 from pna.report.draw import FIGURES
-from pna.report.markup import Raw, badge, escape, estimate, link, soft, table
+from pna.report.markup import Raw, badge, escape, estimate, link, p_value, soft, table
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
-from pna.report.runs import Curve, Run, recorded_run, runs_of
-from pna.report.scores import score
+from pna.report.runs import Curve, Run, runs_of
 from pna.report.style import MODEL_COLOURS
 from pna.report.theory import Outcome, outcomes, slips
 from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
 
-__all__ = ["Links", "claims", "departures", "learning", "method", "provenance", "speeds", "theory"]
+__all__ = ["Links", "claims", "learning", "method", "provenance", "speeds", "theory"]
 
 
 class Links:
@@ -107,8 +105,8 @@ def _count(number_of: int, word: str) -> str:
 
 
 def _comparison(row: Decision, low: float, high: float) -> tuple:
-    p = "–" if math.isnan(row.p) else "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
-    return row.comparison.name, Raw(interval_row(row, low, high)), estimate(row.comparison.found), p, row.outcome
+    plot, found = Raw(interval_row(row, low, high)), estimate(row.comparison.found)
+    return row.comparison.name, plot, found, p_value(row.p), row.outcome
 
 
 def _behind(group: Sequence[Finding], links: Links) -> str:
@@ -167,28 +165,6 @@ def _too_short(rows: Sequence[dict]) -> str:
     low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
     some = f"Below 93 %: {'; '.join(low)}. There some seeds explode and others do not; ten of them are too few."
     return soft(some if low else "No population has less than 93 %.")
-
-
-# ---- departures ----
-
-
-def departures() -> str:
-    """Where the released code departs from the paper, and what each departure alone does, where it has been run."""
-    rows = [(d.id, d.described, d.released, _effect(d.id)) for d in DEPARTURES]
-    header = ("departure", "described", "released", "effect on the average, log10 MSE")
-    return table(header, rows, "Below zero: the departure makes the task easier or the model better")
-
-
-def _effect(departure: str) -> Raw:
-    """Each model with this departure alone against the same without any."""
-    found = []
-    for model in MODELS:
-        one, other = (
-            recorded_run(Cell("multitask", spec, model, "16"), PROFILES["paper"]) for spec in (departure, "described")
-        )
-        if one and other:
-            found.append(f"{escape(MODELS[model].title)} {estimate(score(one) - score(other))}")
-    return Raw("<br>".join(found) or "not run alone")
 
 
 # ---- theory ----
@@ -288,31 +264,4 @@ def provenance(profile: str) -> str:
         "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
     )
     runs = table(("device", "code", "cells", "versions"), rows, "The runs that are shown")
-    return soft(words) + soft(budget) + runs + _cost()
-
-
-def _cost() -> str:
-    """What the trainings at the paper's budget took, experiment by experiment, each cell where it first stands."""
-    rows, seen = [], set()
-    for name, experiment in EXPERIMENTS.items():
-        cells = [cell for spec in SPECS for cell in experiment.cells(spec) if cell.training in TRAININGS]
-        found = [run for cell in cells if cell not in seen and (run := recorded_run(cell, PROFILES["paper"]))]
-        seen |= set(cells)
-        if found:
-            rows.append((name, *_took(found)))
-    alone = [Cell("multitask", d.id, model, "16") for d in DEPARTURES for model in MODELS if d.part != "none"]
-    if single := [run for cell in alone if (run := recorded_run(cell, PROFILES["paper"]))]:
-        rows.append(("departures alone", *_took(single)))
-    header = ("experiment", "cells", "epochs of all runs", "our hours", "released code, hours")
-    caption = (
-        "The paper's budget: hours by each cell's own clock, added up, though many ran side by side on one GPU; and "
-        "what as many epochs take with the released code, of the seven models that it was timed with"
-    )
-    return table(header, rows, caption) if rows else ""
-
-
-def _took(runs: Sequence[Run]) -> tuple[str, ...]:
-    epochs = {run.cell: sum(replica.epochs for replica in run.result.replicas) for run in runs}
-    released = sum(RELEASED_SECONDS.get(cell.model, 0.0) * count for cell, count in epochs.items())
-    hours = sum(run.result.seconds for run in runs) / 3600
-    return f"{len(runs)}", f"{sum(epochs.values()):,}", f"{hours:.2f}", f"{released / 3600:,.0f}" if released else "–"
+    return soft(words) + soft(budget) + runs + cost()

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 
 from pna import command_line, locks
 from pna.__main__ import main
-from pna.experiments import PROFILES, Cell, MultiTaskRun, all_cells
+from pna.experiments import EVERY_SPEC, PROFILES, Cell, MultiTaskRun, all_cells
 from pna.experiments.command import evaluate, results, train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.files import read_tensors, write_tensors
@@ -50,7 +50,7 @@ def replicas(run):
 
 def test_list_prints_every_cell(capsys):
     assert train(["--list"]) == 0
-    assert capsys.readouterr().out.split() == list(map(str, all_cells()))
+    assert capsys.readouterr().out.split() == list(map(str, all_cells(EVERY_SPEC)))
 
 
 def test_training_writes_a_result_and_says_so(run, capsys):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pna.experiments import EXPERIMENTS, Cell, MultiTaskRun, all_cells, side_by_side
+from pna.experiments import EXPERIMENTS, Cell, MultiTaskRun, all_cells, command, side_by_side
 from pna.experiments.command import train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.training.store import load
@@ -219,6 +219,14 @@ def test_what_is_missing_is_trained_and_then_nothing_is(few_graphs, started, cap
     capfd.readouterr()
     assert train(words) == 0
     assert capfd.readouterr().out == "nothing is missing\n"
+
+
+def test_the_departures_that_are_missing_are_found_by_their_experiment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    words = ["--missing", "--experiment", "departures"]
+    found = command._missing(command._train_parser().parse_args(words))
+    assert found == [cell for spec in EXPERIMENTS["departures"].specs for cell in EXPERIMENTS["departures"].cells(spec)]
+    assert command._missing(command._train_parser().parse_args([*words, "--profile", "quick"])) == []
 
 
 def test_each_cell_once_and_cells_that_are_trained_alike_too(started):

@@ -9,6 +9,7 @@ import torch
 
 from pna.departures import DEPARTURES, SWITCHES
 from pna.experiments import (
+    EVERY_SPEC,
     EXPERIMENTS,
     PROFILE_NAMES,
     PROFILES,
@@ -21,6 +22,7 @@ from pna.experiments import (
     profile_named,
     run_of,
 )
+from pna.experiments.cells import HALVES
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
 from pna.experiments.realworld import older
 from pna.files import hash_of
@@ -29,6 +31,7 @@ from pna.networks import MODELS, NetworkSpec, build
 from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
 from pna.networks.depths import depth_named, varied
+from pna.places import repository
 from pna.realworld.data.datasets import DATASETS
 from pna.training.store import load
 
@@ -70,7 +73,38 @@ def test_every_experiment_of_the_paper_is_there(spec):
         "depth": larger | set.union(*(of(t, {"pna", "mpnn-max", "gin", "mpnn-sum"}) for t in DEPTHS))
         if spec == "described"
         else larger,
+        "departures": set(),  # they have specifications of their own
     }
+
+
+ALONE = EXPERIMENTS["departures"]
+
+
+def test_each_departure_alone_for_the_models_that_it_touches():
+    names = [f"{cell.training}/{cell.spec}/{cell.model}" for spec in ALONE.specs for cell in ALONE.cells(spec)]
+    multitask = "D1/pna D2/pna D3/pna D5/pna D5/mpnn-max D6/gat D7/gin D11/pna released-D11/pna init/pna outputs/pna"
+    multitask += " D12/moments-3 D12/moments-4 D12/moments-5"
+    extrapolation = ["extrapolation/D4/pna", "extrapolation/D4/gin", "extrapolation/D13/gin"]
+    assert set(names) == {
+        *(f"multitask/{name}" for name in multitask.split()),
+        *extrapolation,
+        *(f"{depth}/D13/gin" for depth in DEPTHS),
+    }
+    touching = {d.id for d in DEPARTURES if d.part in ("data", "network", "training")}
+    assert touching == {spec for spec in ALONE.specs if not spec.startswith("released")}
+    for cell in (cell for spec in ALONE.specs for cell in ALONE.cells(spec)):
+        assert cell.trained == cell
+        assert cell.spec.startswith("released-") or cell.departures == (cell.spec,)
+
+
+def test_departures_are_trained_at_the_papers_budget_alone():
+    assert ALONE.cells("D1", "quick") == ALONE.cells("D1", "smoke") == ()
+    assert ALONE.cells("D1", "paper-300-epochs") == (Cell("multitask", "D1", "pna", "16"),)
+
+
+def test_every_result_at_the_papers_budget_is_of_an_experiment_or_a_half():
+    recorded = {Cell.at(path) for path in (repository() / "results" / "paper").rglob("*.json")}
+    assert {cell.spec for cell in recorded - set(all_cells(EVERY_SPEC))} == set(HALVES)
 
 
 def test_both_specifications_are_run():

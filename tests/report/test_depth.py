@@ -74,6 +74,19 @@ def test_what_another_rule_gains_in_training(results):
     assert re.search(r"PNA, diameter without the diameter .* 0 of 9", text)
 
 
+def test_gin_whose_runs_go_on_is_shown_once_it_is_recorded(results):
+    write_six()
+    assert "not recorded yet: GIN (⌊N/2⌋), GIN (diameter), GIN (convergence), GIN (⌊N/2⌋ ± ⌊N/4⌋ at random)" in text_of(
+        section("recorded")
+    )
+    write_result("extrapolation/D13/gin/16", level=-2.0)
+    write_result("depth-diameter/D13/gin/16", level=-2.5, diverged=(8, 9))
+    text = text_of(section("recorded"))
+    text = text[text.index("As released (D13), a run goes on") :]
+    assert "D13; paper: 10 seeds" in text
+    assert re.search(r"GIN, diameter \(2 of 10 runs diverged\) six tasks (−0.50 \S+ … \S+ ){9}9 of 9", text)
+
+
 def test_drawn_with_what_is_recorded(results):
     write_six()
     write_result("depth-diameter/described/gin/16")

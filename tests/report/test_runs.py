@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -5,7 +6,9 @@ import pytest
 
 from pna.experiments import PROFILES, Cell
 from pna.experiments.multitask import table_of
-from pna.report.runs import profile_named, recorded_path, runs_of, specs_of
+from pna.report.cards import cards
+from pna.report.claims import CLAIMS, findings_of
+from pna.report.runs import profile_named, recorded_path, recorded_run, runs_of, specs_of
 from pna.training.store import load, save
 from tests.report.conftest import write_result
 
@@ -98,3 +101,29 @@ def test_the_recorded_results_of_the_repository_agree_with_the_store(monkeypatch
         store = table_of(load(recorded_path(cell, runs.profile)))["multitask/test"]
         shift = 2 * np.log10(run._units)
         assert log_tasks(best(run, "multitask/test")) == pytest.approx(np.array(store) + shift, abs=1e-6)
+
+
+# ---- divergence ----
+
+
+def test_runs_that_diverged_are_counted_where_a_reader_sees_them(results):
+    write_result("extrapolation/described/gin/16", diverged=(0, 3, 7))
+    write_result("extrapolation/described/pna/16")
+    runs = runs_of("figure5", "described")
+    found = runs.of("extrapolation")
+    assert (found["gin"].diverged, found["pna"].diverged) == ("3 of 10", "")
+    assert runs.diverged == "; runs that ended early, their loss no longer finite: GIN (extrapolation, 16) 3 of 10"
+    (claim,) = (claim for claim in CLAIMS if claim.id == "explodes")
+    (explodes,) = (finding for finding in findings_of(claim, "paper") if finding.spec == "described")
+    assert explodes.budget.endswith(runs.diverged)
+    card = cards()["figure5"]
+    assert re.search(r"`extrapolation/described/gin/16` \|.*\| 3 of 10 \|\n", card)
+    assert re.search(r"`extrapolation/described/pna/16` \|.*\| 0 \|\n", card)
+
+
+@pytest.mark.parametrize(
+    ("training", "model", "count"),
+    [("extrapolation", "gin", "6 of 10"), ("depth-convergence", "gin", "10 of 10"), ("multitask", "gin", "")],
+)
+def test_those_of_the_recorded_runs(training, model, count):
+    assert recorded_run(Cell(training, "described", model, "16"), PROFILES["paper"]).diverged == count
