@@ -24,6 +24,7 @@ from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
+from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.training.run import Progress, Run
 from pna.training.store import Result, load
@@ -129,7 +130,7 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
         for cell in EXPERIMENTS[e].cells(spec, options.profile)
     )
     runs = {cell: _run_of(cell, options) for cell in chosen}
-    missing = [cell for cell, run in runs.items() if not run.result.exists()]
+    missing = [cell for cell, run in runs.items() if not run.recorded]
     ready = [cell for cell in missing if runs[cell].ready]
     if len(ready) < len(missing):
         print(f"{len(missing) - len(ready)} cells are left out: their data sets are not here (pna realworld prepare)")
@@ -157,8 +158,8 @@ def _train(options: argparse.Namespace, again: str) -> int:
 
     waiting = wait if options.wait else None
     with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
-        if run.result.exists():
-            return _already(run)
+        if run.result.exists() and (code := _already(run)) is not None:
+            return code
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
@@ -182,10 +183,15 @@ def _check_writable(result: Path) -> None:
         raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
-def _already(run: Run) -> int:
-    """What is left to do for a cell that is recorded: tests that were not asked for when it was trained."""
+def _already(run: Run) -> int | None:
+    """What is left to do for a cell that is recorded: tests not asked for when it was trained; None: train it."""
     if not run.matches(load(run.result)):
-        raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+        if run.other_data is None:
+            raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+        here, to = storage.facts_of(run.cell.training)["train"], run.aside.result
+        print(f"{run.result} is of another data set (training set {run.other_data}) than yours ({here}).")
+        print(f"The cell is trained on yours, and at the end the other result moves to {to}.", flush=True)
+        return None
     run.forget()  # a kill may have come between the result and the end of its checkpoint
     missing = run.untested()
     if not missing:
@@ -235,7 +241,7 @@ def _results(options: argparse.Namespace) -> int:
 
 def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
     """A line for each state that a cell is in; a budget is one, and the last of them come last."""
-    last = ("outdated", "partial", "missing", "damaged")
+    last = ("outdated", "other data", "partial", "missing", "damaged")
     for state in (*dict.fromkeys(state for state in states.values() if state not in last), *last):
         cells = [name for name, found in states.items() if found == state]
         if cells:
@@ -246,7 +252,8 @@ def _state(run: Run, damaged: list[str]) -> str:
     path = run.result
     try:
         if path.exists():
-            return "recorded" if load(path).hash == run.hash else "outdated"
+            state = "recorded" if load(path).hash == run.hash else "outdated"
+            return state if run.recorded else "other data"
     except ValueError as error:  # named at the end, and no other cell suffers
         damaged.append(str(error))
         return "damaged"
@@ -260,7 +267,10 @@ def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
     except ValueError as error:
         damaged.append(str(error))
         return "damaged"
-    return found[0].profile.name + ", outdated" * (not found[1]) if found else state
+    if not found:
+        return state
+    run, now = found
+    return run.profile.name + ", outdated" * (not now) + ", of other data than yours" * (not run.recorded)
 
 
 def evaluate(arguments: Sequence[str]) -> int:

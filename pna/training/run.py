@@ -97,6 +97,16 @@ class Run(ABC):
         """Whether a result is this run's."""
         return result.hash == self.hash
 
+    @property
+    def other_data(self) -> str | None:
+        """What the result at its place was trained on, where other data than those are here."""
+        return None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a result of the data that are here; a run without one is missing."""
+        return self.result.exists() and self.other_data is None
+
     def best(self) -> float:
         """The best of the replicas on validation so far, for the progress report."""
         return self.replicas.best_metric.min().item()
@@ -189,8 +199,8 @@ class Run(ABC):
         tensors, facts = read_tensors(self.checkpoint)
         if any(facts.get(name) != value for name, value in self.identity().items()):
             raise ValueError(
-                f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
-                "remove it to start anew, or ask for what it was started with"
+                f"{self.checkpoint} is of another configuration or of other data ({facts.get('cell')}); it is left as "
+                "it is: remove it to start anew, or ask for what it was started with"
             )
         try:
             self.curves = list(tensors.pop("curves"))

@@ -17,6 +17,7 @@ from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
 from pna.report.realworld import COLUMNS
 from pna.training.store import load
+from tests.realworld.conftest import write_archive
 
 NAME = "zinc/released/mpnn-sum/edges"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
@@ -95,17 +96,11 @@ def test_a_time_budget_stops_and_resume_finishes_with_the_same_bits(run, capsys)
     assert replicas(run) == expected
 
 
-def test_other_data_are_not_taken_for_the_ones_it_was_trained_on(run, toys, capsys):
+def test_a_checkpoint_of_other_data_is_not_gone_on_with(capsys):
     assert train([*SMOKE, "--time-budget", "0", "--epochs", "5"]) == STOPPED
-    assert train(SMOKE) == 0
-    path = storage.archive_path("zinc")
-    arrays, facts = storage.read_arrays(path, storage.FORMAT)
-    arrays["train/y"] = arrays["train/y"] + 1
-    storage.write_arrays(path, arrays, {key: facts[key] for key in ("name", "origin", "train")}, storage.FORMAT)
+    write_archive("zinc", "official")
     assert train([*SMOKE, "--epochs", "5", "--resume"]) == BAD_VALUE
-    assert "is of another configuration" in capsys.readouterr().err
-    assert train(SMOKE) == BAD_VALUE
-    assert "holds the result of another configuration" in capsys.readouterr().err
+    assert "is of another configuration or of other data" in capsys.readouterr().err
 
 
 def test_missing_data_are_told_with_the_command(monkeypatch, tmp_path, capsys):
@@ -199,3 +194,64 @@ def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys
     assert float(re.search(r"as recorded, to (\S+) of an error", out)[1]) < 1e-4
     assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err
+
+
+# ---- other data than those of the recorded result ----
+
+
+def states(capsys, *words):
+    """What `pna results` says of the cell."""
+    capsys.readouterr()
+    assert results([*words]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "zinc/mpnn-sum/edges" in line]
+    return lines[-1]
+
+
+def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
+    assert train(SMOKE) == 0
+    kept = {path.name: path.read_bytes() for path in (run.result, run.shipped)}
+    write_archive("zinc", "official")
+    assert not run.recorded
+    assert "other data" in states(capsys, "--profile", "smoke")
+    assert "smoke, of other data than yours" in states(capsys)
+    assert train(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert "is of another data set (training set redrawn: 3 of 20 rows" in out
+    assert "than yours (official)" in out
+    assert run.recorded
+    assert load(run.result).facts["data"]["train"] == "official"
+    (aside,) = run.result.parents[1].glob("released-redrawn-*")
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept
+    assert f"moves to {aside / run.result.name}" in out
+    assert len([*run.weights.parent.glob("*redrawn*")]) == 1
+    assert "recorded" in states(capsys, "--profile", "smoke")
+    assert train(SMOKE) == 0
+    assert f"{run.result} is there already" in capsys.readouterr().out
+
+
+def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
+    assert train(SMOKE) == 0
+    before = run.result.read_bytes()
+    write_archive("zinc", "official")
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    assert run.result.read_bytes() == before
+
+
+def test_a_result_of_other_data_is_missing(run, monkeypatch):
+    """Of several cells it is trained; without its data, or before they are made, what is recorded counts."""
+    assert train(SMOKE) == 0
+    asked = []
+    monkeypatch.setattr("pna.experiments.command.train_side_by_side", lambda cells, *_, **__: asked.append(cells) or 0)
+    missing = ["--missing", "--experiment", "figure6", *SMOKE[1:]]
+    assert train(missing) == 0
+    write_archive("zinc", "official")
+    assert train(missing) == 0
+    storage.archive_path("zinc").unlink()
+    assert run.recorded
+    assert [Cell.parse(NAME) in cells for cells in asked] == [False, True]
+
+
+def test_a_damaged_result_is_not_taken_for_one_of_other_data(run):
+    assert train(SMOKE) == 0
+    run.result.write_text("{}")
+    assert run.other_data is None
