@@ -8,7 +8,7 @@ from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.report import depth
 from pna.report.comparisons import SHOWN, against_published, extrapolation_against_published
-from pna.report.figure6 import CAPTION, Row, compared, rows_of
+from pna.report.figure6 import CAPTION, Row, compared, costs_text, rows_of
 from pna.report.markup import Raw, estimate, soft, table
 from pna.report.realworld import COLUMNS, Score, budgets, published_score, scores
 from pna.report.runs import Runs
@@ -160,14 +160,17 @@ def _welch(ours: dict[tuple[str, str], Score]) -> str:
     """Every cell: the published number, ours, their difference with its interval, and the verdict."""
     rows = rows_of(ours)
     header = ("data and model", "published", "ours", "difference", "seeds", "p", "ours is", "paper's budget")
-    return table(header, map(_compared, rows), CAPTION.format(compared(rows)))
+    shown = table((*header, "s/epoch", "hours to the end"), map(_compared, rows), CAPTION.format(compared(rows)))
+    return shown + (soft(costs_text(rows)) if not all(row.ours and row.ours.full for row in rows) else "")
 
 
 def _compared(row: Row) -> tuple[object, ...]:
     place = (f"{row.column.title}, {row.title}", row.published or "–")
+    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.1f}") if row.cost else ("", "")
     if row.ours is None:
-        return (*place, "not run", "", "", "", "", "")
-    change = Raw("–") if row.difference is None else estimate(row.difference, row.digits)
+        return (*place, "not run", "", "", "", "", "", *cost)
+    change = "–" if row.difference is None else estimate(row.difference, row.digits)
     seeds = f"{row.ours.seeds} and {row.published.seeds}" if row.published else str(row.ours.seeds)
     budget = ("yes" if row.ours.full else "no") + ("" if row.ours.official else ", training set redrawn")
-    return (*place, str(row.ours), change, seeds, "–" if isnan(row.p) else f"{row.p:.3f}", row.verdict, budget)
+    p = "–" if isnan(row.p) else f"{row.p:.3f}"
+    return (*place, str(row.ours), change, seeds, p, row.verdict, budget, *cost)

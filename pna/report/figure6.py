@@ -1,31 +1,59 @@
 """Figure 6's table, cell by cell: published, ours, their difference and what it says; for the page and `pna figure6`.
 
 The difference has Welch's 95 % interval, from the mean, deviation and number of seeds of both sides, and p comes from
-the same t. The verdict is by p, corrected after Holm over all rows that have both numbers.
+the same t. The verdict is by p, corrected after Holm over all rows that have both numbers. What is not run, or not to
+the end, has the hours that it would take, from what benchmarks/realworld.py measured.
 """
 
 import argparse
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pna.command_line import positive, told
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import epochs_text
 from pna.experiments.realworld import PROFILES
 from pna.multitask.card import table
+from pna.places import repository
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
+from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.report.realworld import COLUMNS, Column, Score, budgets, published_score, scores
 from pna.report.runs import RECORDED
 from pna.report.statistics import LEVEL, Estimate, holm
 from pna.report.verdicts import number
 
-__all__ = ["CAPTION", "Row", "compared", "main", "rows_of", "text"]
+__all__ = ["CAPTION", "Cost", "Row", "compared", "costs_text", "main", "rows_of", "text"]
 
 CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected after Holm over the {} rows that "
     "have both numbers"
 )
+
+
+NOT_MEASURED = "What the others would take is not measured: python -m benchmarks.realworld --cells DATA"
+ASSUMED = (
+    "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
+    "many epochs as the same model took on ZINC without edge features, where its schedule is the same (CIFAR10 and "
+    "MNIST), and else the published maximum"
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the training of a cell would take."""
+
+    seconds: float  # for an epoch of one run
+    set_up: float
+    seeds: int
+    epochs: float
+    machine: str
+
+    @property
+    def hours(self) -> float:
+        """Of all its seeds, together and by themselves on the machine."""
+        return (self.set_up + self.seconds * self.seeds * self.epochs) / 3600
 
 
 @dataclass(frozen=True)
@@ -37,6 +65,7 @@ class Row:
     published: Score | None  # PNA without scalers on MolHIV is not in the paper
     ours: Score | None
     p: float = math.nan
+    cost: Cost | None = None  # of what is not run to the end, where it is measured
 
     @property
     def cell(self) -> Cell:
@@ -76,8 +105,8 @@ def rows_of(ours: dict[tuple[str, str], Score]) -> list[Row]:
     places = [(title, name) for name, column in COLUMNS.items() for title in column.titles]
     rows = [Row(t, COLUMNS[name], published_score(t, name), ours.get((t, name))) for t, name in places]
     found = {k: _p(row.difference) for k, row in enumerate(rows) if row.difference and row.difference.known}
-    corrected = dict(zip(found, holm([*found.values()]), strict=True))
-    return [Row(r.title, r.column, r.published, r.ours, corrected.get(k, math.nan)) for k, r in enumerate(rows)]
+    corrected, measured = dict(zip(found, holm([*found.values()]), strict=True)), _measured()
+    return [replace(r, p=corrected.get(k, math.nan), cost=_cost(r, ours, measured)) for k, r in enumerate(rows)]
 
 
 def _p(difference: Estimate) -> float:
@@ -89,6 +118,47 @@ def _p(difference: Estimate) -> float:
 def compared(rows: Iterable[Row]) -> int:
     """How many rows have a p."""
     return sum(not math.isnan(row.p) for row in rows)
+
+
+# ---- what is not run ----
+
+
+def _measured() -> dict[str, tuple[dict, str]]:
+    """By cell what was measured last, and the machine."""
+    path = repository() / "benchmarks" / "results.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    facts = [one for one in map(json.loads, lines) if one["benchmark"] == "realworld_cells"]
+    return {row["cell"]: (row, one["machine"]["device"]) for one in facts for row in one["rows"]}
+
+
+def _cost(row: Row, ours: dict[tuple[str, str], Score], measured: dict[str, tuple[dict, str]]) -> Cost | None:
+    if str(row.cell) not in measured or (row.ours and row.ours.full):
+        return None
+    found, machine = measured[str(row.cell)]
+    model, zinc = _hyperparameters(row.cell), ours.get((row.title, "ZINC_noedge_MAE"))
+    epochs = float(model.epochs)
+    if zinc and zinc.full and _schedule(model) == _schedule(_hyperparameters(Cell.parse(zinc.result.cell))):
+        epochs = sum(replica.epochs for replica in zinc.result.replicas) / zinc.seeds
+    seconds = found["seconds_per_epoch_and_run"]
+    return Cost(seconds, found["set_up_seconds"], model.seeds, epochs, machine)
+
+
+def _hyperparameters(cell: Cell) -> Hyperparameters:
+    return HYPERPARAMETERS[cell.training, cell.model, cell.variant]
+
+
+def _schedule(model: Hyperparameters) -> tuple:
+    return model.patience, model.learning_rate, model.min_learning_rate, model.epochs
+
+
+def costs_text(rows: Iterable[Row]) -> str:
+    """What the columns of seconds and hours are, and the hours together."""
+    costs = [row.cost for row in rows if row.cost]
+    if not costs:
+        return f"{NOT_MEASURED}."
+    together = sum(cost.hours for cost in costs)
+    machines = ", ".join(dict.fromkeys(cost.machine for cost in costs))
+    return f"{ASSUMED.format(machines)}. These {len(costs)} cells together: {together:.1f} hours."
 
 
 # ---- as text ----
@@ -106,6 +176,7 @@ _HEADER = (
     "epochs",
     "budget",
 )
+_HEADER += ("s/epoch", "hours to the end")
 
 
 def text(ours: dict[tuple[str, str], Score]) -> str:
@@ -113,17 +184,19 @@ def text(ours: dict[tuple[str, str], Score]) -> str:
     rows = rows_of(ours)
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     notes = [f"{CAPTION.format(compared(rows))}.", f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    notes += [costs_text(rows)] * any(not (row.ours and row.ours.full) for row in rows)
     return "\n".join([table(_HEADER, map(_line, rows)), "", *notes, *budgets(ours)])
 
 
 def _line(row: Row) -> tuple[str, ...]:
     place = (row.column.title, row.title, _short(row.published))
+    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.1f}") if row.cost else ("", "")
     if row.ours is None:
-        return (*place, "not run", *[""] * (len(_HEADER) - len(place) - 1))
+        return (*place, "not run", *[""] * (len(_HEADER) - len(place) - 3), *cost)
     change = number(row.difference.value, row.digits) if row.difference else ""
     p = "" if math.isnan(row.p) else f"{row.p:.3f}"
     made = (str(row.ours.seeds), epochs_text(row.ours.result), row.ours.budget)
-    return (*place, _short(row.ours), change, row.interval, p, row.verdict, *made)
+    return (*place, _short(row.ours), change, row.interval, p, row.verdict, *made, *cost)
 
 
 def _short(score: Score | None) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pna.experiments import Cell, Figure6Run
 from pna.experiments.figure6 import COLUMNS, TITLES
 from pna.experiments.realworld import PROFILES
 from pna.networks import count_parameters
+from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
@@ -168,3 +170,50 @@ def test_the_plain_network_has_our_size(toys):
         model = HYPERPARAMETERS[name, "pna", "no-edges"]
         plain = benchmark.PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
         assert count_parameters(plain) == count_parameters(Network(model, DATASETS[name], toys.degrees))
+
+
+def test_the_benchmark_measures_any_cells_and_reads_a_data_set_once(folder, monkeypatch, capsys):
+    loaded, load = [], storage.load
+    monkeypatch.setattr(storage, "load", lambda name, **options: loaded.append(name) or load(name, **options))
+    cells = ["zinc/released/pna/edges", "molhiv/released/gin/edges", "zinc/released/gcn/no-edges"]
+    monkeypatch.setattr(sys, "argv", ["realworld", "--cells", *cells, "--profile", "smoke", "--device", "cpu"])
+    monkeypatch.setattr(benchmark, "TIMED", 2)
+    benchmark.main()
+    out = capsys.readouterr().out
+    facts = json.loads(out.splitlines()[-1])
+    assert (facts["benchmark"], facts["left"]) == ("realworld_cells", [])
+    assert [row["cell"] for row in facts["rows"]] == [cells[0], cells[2], cells[1]]
+    assert loaded == ["zinc", "molhiv"]
+    for row in facts["rows"]:
+        assert row["seconds_per_epoch"] >= row["steps_per_epoch"] * row["step_seconds"] > 0
+        assert row["seconds_per_epoch_and_run"] == row["seconds_per_epoch"] / 2
+        assert {*row["set_up"]} == {"read", "move", "first_step"}
+        assert f"{row['cell']}  " in out
+
+
+def test_the_benchmark_begins_no_cell_that_would_end_too_late(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["realworld", "--cells", "zinc", "--profile", "smoke", "--seconds", "0.0001"])
+    benchmark.main()
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert len(facts["rows"]) + len(facts["left"]) == 17
+    assert facts["left"]
+    with pytest.raises(ValueError, match="cells must be of figure 6"):
+        benchmark.cells_named(["multitask/released/pna/16"])
+
+
+def test_all_cells_of_the_data_sets_that_are_not_run():
+    cells = benchmark.cells_named(["molhiv", "cifar10", "mnist"])
+    assert len(cells) == 38
+    assert [*dict.fromkeys(cell.training for cell in cells)] == ["molhiv", "cifar10", "mnist"]
+
+
+def test_an_epoch_is_reckoned_from_its_last_batches(folder, monkeypatch):
+    run = Figure6Run(Cell.parse("zinc/released/gcn/no-edges"), PROFILES["smoke"].changed(epochs=4))
+    run.model = replace(run.model, batch=2)  # ten batches
+    steps, step = [], run.trainer.step
+    monkeypatch.setattr(run.trainer, "step", lambda *of: steps.append(1) or step(*of))
+    monkeypatch.setattr(benchmark, "TIMED", 5)
+    monkeypatch.setattr(benchmark, "CHUNK", 2)
+    row = benchmark.time_cell(run, {})
+    assert (row["steps_per_epoch"], row["timed_steps"], len(steps)) == (10, 5, 2 + 6)
+    assert row["seconds_per_epoch"] >= 10 * row["step_seconds"] > 0

@@ -1,5 +1,6 @@
 """Figure 6's table: published, ours, difference, interval, verdict."""
 
+import json
 import math
 
 import pytest
@@ -12,6 +13,7 @@ from pna.report.figure6 import rows_of
 from pna.report.realworld import COLUMNS, Score, scores
 from pna.report.runs import RECORDED, runs_of
 from pna.report.statistics import LEVEL, holm
+from pna.training.store import load
 from tests.report.conftest import write_real
 
 PNA = "PNA", "ZINC_edge_MAE"  # published: 0.188 ± 0.004
@@ -82,3 +84,49 @@ def test_page_and_command_have_the_same_numbers(results, capsys):
     page = beside("figure6", [runs_of("figure4", "released")], RECORDED)
     assert f"+0.017<br><small>{found.interval}</small>" in page
     assert "over the 2 rows" in page
+
+
+def measured(folder, monkeypatch, *cells):
+    """As benchmarks/realworld.py writes what it measured: 0.5 s for an epoch of one run, ten for the set-up."""
+    rows = [{"cell": cell, "seconds_per_epoch_and_run": 0.5, "set_up_seconds": 10.0} for cell in cells]
+    lines = [
+        {"benchmark": "other", "rows": 1},
+        {"benchmark": "realworld_cells", "rows": rows, "machine": {"device": "toy"}},
+    ]
+    path = folder / "benchmarks" / "results.jsonl"
+    path.parent.mkdir()
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    monkeypatch.setattr("pna.report.figure6.repository", lambda: folder)
+
+
+def test_what_is_not_run_says_what_it_would_take(results, tmp_path, monkeypatch, capsys):
+    """On CIFAR10 for as many epochs as on ZINC without edge features; on MolHIV for the published number."""
+    names = ("cifar10/released/gin/no-edges", "molhiv/released/pna/no-edges", "zinc/released/gin/no-edges")
+    measured(tmp_path, monkeypatch, *names)
+    write_real("zinc/released/gin/no-edges", "paper", (0.4, 0.41, 0.42, 0.4))
+    write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
+    rows = rows_of(scores(RECORDED))
+    cifar, molhiv = row(rows, *GIN).cost, row(rows, "PNA", "MolHIV_ROCAUC").cost
+    assert (cifar.seeds, cifar.epochs, cifar.hours) == (4, 1_000, pytest.approx((10 + 4 * 1_000 * 0.5) / 3600))
+    assert (molhiv.seeds, molhiv.epochs, molhiv.hours) == (10, 200, pytest.approx((10 + 10 * 200 * 0.5) / 3600))
+    assert [r.title for r in rows if r.cost] == ["GIN", "PNA"]  # ZINC is done
+    assert main(["figure6"]) == 0
+    out = capsys.readouterr().out
+    (line,) = (line for line in out.splitlines() if "53.28±3.70" in line)
+    assert line.split()[-4:] == ["not", "run", "0.500", "0.6"]
+    assert "on one toy" in out
+    assert "These 2 cells together: 0.8 hours" in out
+    assert "These 2 cells together: 0.8 hours" in beside("figure6", [], RECORDED)
+
+
+def test_the_epochs_are_those_of_zinc(results, tmp_path, monkeypatch):
+    measured(tmp_path, monkeypatch, "cifar10/released/gin/no-edges")
+    zinc = Score(0.4, 0.1, 4, "paper", load(write_real("zinc/released/gin/no-edges", "paper", (0.4,) * 4, epochs=80)))
+    assert row(rows_of({("GIN", "ZINC_noedge_MAE"): zinc}), *GIN).cost.epochs == 80
+    assert row(rows_of({}), *GIN).cost.epochs == 1_000  # nothing recorded: the most that there can be
+
+
+def test_what_nobody_measured_is_said(results, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pna.report.figure6.repository", lambda: tmp_path)
+    assert main(["figure6"]) == 0
+    assert "is not measured: python -m benchmarks.realworld --cells" in capsys.readouterr().out
