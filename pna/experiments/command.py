@@ -297,12 +297,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
-    # of the real-world networks the last weights are not kept, only the best
-    away = run.from_recorded(rows, {name: errors for name, errors in found.items() if not name.endswith("/last")})
+    away = run.from_recorded(rows, found)
     if away is not None:
         print(f"as recorded, to {away:.0e} of an error")
     if isinstance(run, Figure6Run):
-        _print_seeds(run, found["test/best"].flatten().tolist())
+        _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in found.items()})
         return 0
     validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
     seeds = sorted(set(run.replicas.seed.tolist()))
@@ -312,15 +311,30 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_seeds(run: Figure6Run, values: list[float]) -> None:
-    """The test metric of each seed whose weights are here, beside what is recorded of it."""
-    recorded = {replica.seed: replica for replica in load(run.result).replicas} if run.result.exists() else {}
-    rows = []
-    for seed, value in zip(run.replicas.seed.tolist(), values, strict=True):
-        known = recorded[seed].test["test/best"][0] if seed in recorded else None
-        rows.append((seed, f"{value:.5f}", "-" if known is None else f"{known:.5f}"))
-    print(f"{run.dataset.metric} on the test set, {WEIGHTS['best']}:")
-    print(table(("seed", "now", "recorded"), rows))
+def _print_seeds(run: Figure6Run, found: dict[str, list[float]]) -> None:
+    """The test metric of each seed whose weights are here, beside what is recorded; what is reported comes last."""
+    result = load(run.result) if run.result.exists() else None
+    recorded = {replica.seed: replica.test for replica in result.replicas} if result else {}
+    seeds, reported = run.replicas.seed.tolist(), run.dataset.reported
+    for name in sorted(found, key=lambda name: name == reported):
+        rows = [
+            (seed, value, recorded.get(seed, {}).get(f"test/{name}", [None])[0])
+            for seed, value in zip(seeds, found[name], strict=True)
+        ]
+        print(f"{run.dataset.metric} on the test set, {WEIGHTS[name]}:")
+        print(table(("seed", "now", "recorded"), ((seed, *map(_digits, both)) for seed, *both in rows)))
+    if result is None:
+        return
+    mean = cell_text(run.cell.training, *summary(result)[reported])
+    print(f"As released, {mean} is reported: the mean of {len(recorded)} seeds {WEIGHTS[reported]}.")
+    if reported not in found:
+        own = ", ".join(f"seed {seed} had {_digits(recorded[seed][f'test/{reported}'][0])}" for seed in seeds)
+        print(f"Those weights were not kept when this cell was recorded; {own}.")
+    print(f"Training set: {result.facts['data']['train']}.")
+
+
+def _digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5f}"
 
 
 def _print_table(rows: dict[str, list[float]], seeds: int) -> None:

@@ -309,12 +309,17 @@ class Figure6Run(Run):
     # ---- test ----
 
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The metric on the test set, [R, 1], with the weights that were best on validation and with the last ones."""
+        """The metric on the test set, [R, 1], with the weights best on validation and, if they are here, the last."""
         r, graphs = self.replicas, self.splits[collection]
-        weights = {"best": (r.best_theta, r.best_state), "last": (r.theta, r.state)}
+        weights = {"best": (r.best_theta, r.best_state)} | ({"last": (r.theta, r.state)} if self.last_kept else {})
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
         found = {name: metric(graphs.data, p, graphs.y, self.model.batch) for name, p in predictions.items()}
         return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        """The best weights, and the last where they are what the released protocol reports."""
+        reported = {"last_theta": self.replicas.theta, "last_state": self.replicas.state}
+        return super().kept_tensors() | (reported if self.dataset.reported == "last" else {})
 
     def facts(self) -> dict:
         """Data, metric, parameters, δ, and the learning rate that each replica ended with."""

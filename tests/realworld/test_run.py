@@ -11,7 +11,7 @@ import pna
 from pna.experiments import Cell, Figure6Run, Profile
 from pna.experiments.command import evaluate, results, train
 from pna.experiments.realworld import PROFILES, summary
-from pna.files import read_tensors
+from pna.files import read_tensors, write_tensors
 from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
@@ -174,8 +174,13 @@ def test_the_best_seed_is_kept_beside_the_result_and_repeats_its_error(run, caps
     run.weights.unlink()
     assert evaluate(SMOKE) == 0
     best = min(replicas(run), key=lambda replica: replica.validation)
-    recorded = best.test["test/best"][0]
-    assert numbers(capsys.readouterr().out)[-1] == [best.seed, *[pytest.approx(recorded, abs=1e-5)] * 2]
+    out = capsys.readouterr().out
+    both = [best.test[f"test/{name}"][0] for name in ("best", "last")]
+    assert numbers(out) == [[best.seed, *[pytest.approx(number, abs=1e-5)] * 2] for number in both]
+    mean, _ = summary(load(run.result))["last"]
+    assert re.search(rf"As released, {mean:.3f}±\S+ is reported: the mean of 2 seeds after the last epoch", out)
+    assert "not kept" not in out
+    recorded = both[0]
     network, graphs = pna.load(NAME), run.splits["test"]
     assert network.seeds == (best.seed,)
     with torch.no_grad():
@@ -188,12 +193,36 @@ def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys
     capsys.readouterr()
     assert evaluate(SMOKE) == 0
     run = Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
-    expected = [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
+    expected = [
+        [r.seed, *[pytest.approx(r.test[f"test/{name}"][0], abs=1e-5)] * 2]
+        for name in ("best", "last")
+        for r in replicas(run)
+    ]
     out = capsys.readouterr().out
-    assert numbers(out)[-2:] == expected
+    assert numbers(out) == expected
     assert float(re.search(r"as recorded, to (\S+) of an error", out)[1]) < 1e-4
     assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err
+
+
+def test_where_the_last_weights_were_not_kept_it_says_which_number_they_gave(run, capsys):
+    """As for the cells that were recorded before they were."""
+    assert train(SMOKE) == 0
+    tensors, facts = read_tensors(run.weights)
+    facts = {name: facts[name] for name in ("hash", "cell", "rows", "seeds")}
+    write_tensors(run.weights, {name: tensors[name] for name in ("theta", "state", "validation")}, facts)
+    capsys.readouterr()
+    assert evaluate(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert numbers(out) == [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
+    assert f"not kept when this cell was recorded; seed 0 had {replicas(run)[0].test['test/last'][0]:.5f}" in out
+
+
+def test_the_last_weights_are_kept_where_they_are_what_is_reported():
+    for name, kept in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
+        run = Figure6Run(Cell.parse(name), Profile("tiny", seeds=1, epochs=1))
+        run.replicas = run.fresh()
+        assert ("last_theta" in run.kept_tensors()) == kept
 
 
 # ---- other data than those of the recorded result ----
