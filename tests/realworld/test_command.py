@@ -176,8 +176,10 @@ def test_the_benchmark_measures_any_cells_and_reads_a_data_set_once(folder, monk
     loaded, load = [], storage.load
     monkeypatch.setattr(storage, "load", lambda name, **options: loaded.append(name) or load(name, **options))
     cells = ["zinc/released/pna/edges", "molhiv/released/gin/edges", "zinc/released/gcn/no-edges"]
-    monkeypatch.setattr(sys, "argv", ["realworld", "--cells", *cells, "--profile", "smoke", "--device", "cpu"])
-    monkeypatch.setattr(benchmark, "TIMED", 2)
+    words = ["realworld", "--cells", *cells, "--profile", "smoke", "--device", "cpu", "--compile-in", "2"]
+    monkeypatch.setattr(sys, "argv", words)
+    shares = []
+    monkeypatch.setattr(benchmark.subprocess, "Popen", lambda words, **_: shares.append(words) or Ended())
     benchmark.main()
     out = capsys.readouterr().out
     facts = json.loads(out.splitlines()[-1])
@@ -189,6 +191,14 @@ def test_the_benchmark_measures_any_cells_and_reads_a_data_set_once(folder, monk
         assert row["seconds_per_epoch_and_run"] == row["seconds_per_epoch"] / 2
         assert {*row["set_up"]} == {"read", "move", "first_step"}
         assert f"{row['cell']}  " in out
+    assert [words[words.index("--cells") + 1 :] for words in shares] == [[cells[0], cells[2]], [cells[1]]]
+
+
+class Ended:
+    """A process that has nothing to do."""
+
+    def wait(self):
+        return 0
 
 
 def test_the_benchmark_begins_no_cell_that_would_end_too_late(folder, monkeypatch, capsys):
@@ -212,8 +222,7 @@ def test_an_epoch_is_reckoned_from_its_last_batches(folder, monkeypatch):
     run.model = replace(run.model, batch=2)  # ten batches
     steps, step = [], run.trainer.step
     monkeypatch.setattr(run.trainer, "step", lambda *of: steps.append(1) or step(*of))
-    monkeypatch.setattr(benchmark, "TIMED", 5)
     monkeypatch.setattr(benchmark, "CHUNK", 2)
-    row = benchmark.time_cell(run, {})
+    row = benchmark.time_cell(run, {}, batches=5)
     assert (row["steps_per_epoch"], row["timed_steps"], len(steps)) == (10, 5, 2 + 6)
     assert row["seconds_per_epoch"] >= 10 * row["step_seconds"] > 0
