@@ -11,11 +11,24 @@ to warm up. The data set must be prepared (python -m pna realworld prepare).
 
 Prints a table, then of ours what the time goes to: set-up (reading, moving to the device, the first step, in which
 kernels are compiled and recorded), a step, an evaluation, and the kernels of a step by time. Last comes one JSON line.
+
+    python -m benchmarks.realworld --cells molhiv cifar10 mnist [--seconds 300] [--compile-in 12] [--batches 60]
+
+measures ours alone, for any cells of figure 6 or all of a data set: what an epoch takes, reckoned from its last
+--batches batches and its evaluation. A data set is read once for all its cells. With --seconds no cell is begun that
+would probably end later; which were left out is said. With --compile-in the kernels of all cells are compiled
+beforehand, in so many processes at once, and the set-up is then that of a training whose kernels are on disk. `pna
+figure6` and the report take the hours that a cell would need from this JSON line, if it stands in
+benchmarks/results.jsonl.
 """
 
 import argparse
+import gc
 import itertools
 import json
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -29,9 +42,9 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import BatchNorm, PNAConv, global_add_pool
 
 from benchmarks.machine import describe
-from pna.experiments import Cell, Figure6Run, Profile
+from pna.experiments import EXPERIMENTS, Cell, Figure6Run, Profile
 from pna.experiments.realworld import PROFILES
-from pna.realworld.data.datasets import Dataset
+from pna.realworld.data.datasets import DATASETS, Dataset
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
 
@@ -39,6 +52,7 @@ DATA = ("zinc", "cifar10", "mnist")
 WARM_UP = 5  # batches of the plain implementation
 PROFILED = 20  # steps of ours
 TOP = 8  # kernels that are listed
+CHUNK = 8  # batches of a cell; the median over chunks leaves one out in which something is compiled
 
 
 class PlainNetwork(nn.Module):
@@ -223,6 +237,104 @@ def measure(name: str, edges: bool, profile: Profile, device: str, batches: int,
     return {"cell": str(cell), "graphs": graphs, "pna": ours, "torch_geometric": plain, "ratio": ratio}
 
 
+# ---- ours alone, many cells ----
+
+
+def cells_named(names: list[str]) -> list[Cell]:
+    """Cells, each named itself or by its data set; those of one data set together."""
+    every = EXPERIMENTS["figure6"].cells("released")
+    found = [
+        cell
+        for name in names
+        for cell in (every if name in DATASETS else [Cell.parse(name)])
+        if name in (cell.training, str(cell))
+    ]
+    if strange := [str(cell) for cell in found if cell.training not in DATASETS]:
+        raise ValueError(f"cells must be of figure 6, got {', '.join(strange)}")
+    return sorted(
+        dict.fromkeys(found), key=lambda cell: list(dict.fromkeys(c.training for c in found)).index(cell.training)
+    )
+
+
+def compile_beforehand(cells: list[Cell], profile: str, device: str, processes: int, seconds: float) -> None:
+    """This command for a share of the cells in each process, to no other end than that its kernels lie on disk."""
+    size = -(-len(cells) // processes)
+    shares = [[str(cell) for cell in cells[k : k + size]] for k in range(0, len(cells), size)]
+    words = [sys.executable, "-m", "benchmarks.realworld", "--profile", profile, "--device", device, "--batches", "2"]
+    words += ["--seconds", str(seconds)]
+    running = [subprocess.Popen([*words, "--cells", *share], stdout=subprocess.DEVNULL) for share in shares]
+    for process in running:
+        process.wait()
+
+
+def measure_cells(
+    cells: list[Cell], profile: Profile, device: str, batches: int, seconds: float
+) -> tuple[list[dict], list[str]]:
+    """A row for each cell, and the cells that there was no time for."""
+    begun, longest, rows, left = time.perf_counter(), 0.0, [], []
+    shared: Figure6Run | None = None
+    for cell in cells:
+        start = time.perf_counter()
+        if start - begun + longest > seconds:
+            left.append(str(cell))
+            continue
+        run = Figure6Run(cell, profile, device)
+        if shared is None or shared.cell.training != cell.training:
+            clock = Clock(device)
+            read = {"read": clock.lap(run.data), "move": clock.lap(run.splits)}
+            shared, start = run, time.perf_counter()  # what is read for many is not one cell's
+        run.data, run.splits = shared.data, shared.splits
+        row = {"cell": str(cell)} | time_cell(run, read, batches)
+        del run.trainer
+        gc.collect()  # with its recordings
+        longest = max(longest, time.perf_counter() - start)
+        rows.append(row | {"measured_in_seconds": time.perf_counter() - start})
+        print(cell_line(rows[-1]), flush=True)
+    return rows, left
+
+
+def time_cell(run: Figure6Run, read: dict[str, float], batches: int) -> dict:
+    """Seconds of an epoch: its shuffles, its steps by the median of some of them, and its evaluation."""
+    clock = Clock(run.device)
+    replicas = run.fresh()
+    in_epoch = -(-len(run.splits["train"]) // run.trainer.size)
+    timed = min(batches, in_epoch - 1)
+    steps = run.trainer.steps(replicas)
+    replicas.position.fill_(in_epoch - min(2, in_epoch))  # as a training that goes on near the end of its epoch
+    set_up = read | {"first_step": clock.lap(next(steps))}
+    whole(steps)
+    replicas.position.fill_(in_epoch - 1 - timed)
+    clock.lap()
+    first = clock.lap(next(steps))
+    chunks = [min(CHUNK, timed - done) for done in range(1, timed, CHUNK)]
+    laps = [clock.lap([next(steps) for _ in range(count)]) / count for count in chunks]
+    step = statistics.median(laps or [first])
+    last = clock.lap(next(steps)) if timed else first
+    shuffle, evaluation = max(0.0, first - step), max(0.0, last - step)
+    epoch = shuffle + in_epoch * step + evaluation
+    return {
+        "seconds_per_epoch": epoch,
+        "seconds_per_epoch_and_run": epoch / len(replicas),
+        "runs": len(replicas),
+        "steps_per_epoch": in_epoch,
+        "timed_steps": timed,
+        "step_seconds": step,
+        "evaluation_seconds": evaluation,
+        "set_up_seconds": sum(set_up.values()),
+        "set_up": set_up,
+    }
+
+
+def cell_line(row: dict) -> str:
+    """One cell in words."""
+    return (
+        f"{row['cell']:<36}{row['seconds_per_epoch_and_run']:>9.4f} s per epoch and run of {row['runs']} "
+        f"({row['steps_per_epoch']} steps of {1e3 * row['step_seconds']:.2f} ms, evaluation "
+        f"{1e3 * row['evaluation_seconds']:.0f} ms); set-up {row['set_up_seconds']:.1f} s; "
+        f"measured in {row['measured_in_seconds']:.1f} s"
+    )
+
+
 def print_breakdown(row: dict) -> None:
     """What the time of ours goes to."""
     ours = row["pna"]
@@ -245,11 +357,29 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA[:2]))
     parser.add_argument("--edges", action="store_true", help="with edge features")
     parser.add_argument("--profile", choices=PROFILES, default="paper", help="smoke: a few graphs, to try it")
-    parser.add_argument("--batches", type=int, default=60, help="training batches of the plain implementation")
+    parser.add_argument(
+        "--batches", type=int, default=60, help="batches that are timed: of the plain implementation, or of a cell"
+    )
     parser.add_argument("--epochs", type=int, default=3, help="timed epochs of ours")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--cells", nargs="+", metavar="CELL", help="ours alone, of these cells or data sets")
+    parser.add_argument(
+        "--compile-in", type=int, default=0, metavar="N", help="of --cells: compile in N processes first"
+    )
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of --cells: begin none that ends later")
     options = parser.parse_args()
     profile = PROFILES[options.profile]
+    if options.cells:
+        begun, cells = time.perf_counter(), cells_named(options.cells)
+        if options.compile_in:
+            compile_beforehand(cells, options.profile, options.device, options.compile_in, options.seconds / 2)
+            print(f"kernels compiled in {time.perf_counter() - begun:.0f} s", flush=True)
+        changed = profile.changed(epochs=4) if profile.epochs else profile
+        left_for_it = options.seconds - (time.perf_counter() - begun)
+        measured, left = measure_cells(cells, changed, options.device, options.batches, left_for_it)
+        print(f"{len(measured)} cells in {time.perf_counter() - begun:.0f} s; no time for: {' '.join(left) or 'none'}")
+        print(json.dumps({"benchmark": "realworld_cells", "rows": measured, "left": left, "machine": describe()}))
+        return
     rows = []
     for name in options.data:
         rows.append(measure(name, options.edges, profile, options.device, options.batches, options.epochs))

@@ -24,7 +24,7 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("multitask", "pna.multitask.command", "main", "the multi-task graph benchmark: make, show, baseline"),
     Command("realworld", "pna.realworld.command", "main", "the data sets of figure 6: prepare, show, models"),
-    Command("figure6", "pna.experiments.figure6", "main", "the table of figure 6: published, ours, or not run"),
+    Command("figure6", "pna.report.figure6", "main", "the table of figure 6: published, ours, difference, verdict"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
     Command("predict", "pna.pretrained.command", "predict", "what a trained network predicts for a graph in a file"),

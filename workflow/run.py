@@ -14,6 +14,7 @@ from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_o
 from pna.experiments.command import ON_A_GPU
 from pna.report.draw import NOTEBOOKS
 from pna.report.runs import RECORDED
+from pna.training.run import Run
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
@@ -103,6 +104,7 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
         "only": options.only or "",
         "slice_minutes": options.slice_minutes if options.slurm else 0,
     }
+    other_data = [] if partial else [run.result for run in _missing(plan, options) if run.result.exists()]
     where = "slurm" if options.slurm and not partial else "local"
     cores = {"local": ["--cores", options.cores, "--resources", f"gpu={max(1, _gpus())}"]}
     command = [
@@ -110,6 +112,7 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
         *("--workflow-profile", HERE / "profiles" / where),
         *cores.get(where, ["--local-cores", options.cores]),
         *(["--dry-run"] if options.dry_run else []),
+        *(["--forcerun", *other_data] if other_data else []),
         *("--config", *(f"{key}={value}" for key, value in config.items())),
         *extra,
     ]
@@ -142,9 +145,10 @@ def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
     """Says plainly what is missing and what failed."""
     missing = _missing(plan, options)
     print()
-    for cell in missing:
-        log = plan.build / "logs" / "train" / f"{cell}.log"
-        print(f"{'NOT RECORDED' if options.from_results else 'FAILED'}: training {cell}{_last_line(log)}")
+    for run in missing:
+        log = plan.build / "logs" / "train" / f"{run.cell}.log"
+        other = f"; drawn is a result of other data ({run.other_data})" if run.other_data else ""
+        print(f"{'NOT RECORDED' if options.from_results else 'FAILED'}: training {run.cell}{other}{_last_line(log)}")
     undone = [name for name in _wanted(options) if not _executed(plan, name).exists()]
     for name in undone:
         print(f"FAILED: notebook {name}{_last_line(plan.build / 'logs' / 'notebooks' / f'{name}.log')}")
@@ -164,14 +168,14 @@ def _wanted(options: argparse.Namespace) -> list[str]:
     return options.only.split(",") if options.only else list(NOTEBOOKS)
 
 
-def _missing(plan: Plan, options: argparse.Namespace) -> list[str]:
-    """The cells that are not recorded, though their data are here."""
+def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
+    """The cells that are not recorded, or not on the data that are here, though these are here."""
     wanted = [EXPERIMENTS[name] for name in _wanted(options) if name in EXPERIMENTS]
     cells = dict.fromkeys(
         cell for experiment in wanted for spec in SPECS for cell in experiment.cells(spec, plan.profile)
     )
     runs = (run_of(cell, profile_of(cell, plan.profile)) for cell in cells)
-    return [str(run.cell) for run in runs if run.ready and not run.result.exists()]
+    return [run for run in runs if run.ready and not run.recorded]
 
 
 def _last_line(log: Path) -> str:

@@ -24,6 +24,7 @@ from pna.multitask import TASKS
 from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
+from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.training.run import Progress, Run
 from pna.training.store import Result, load
@@ -128,7 +129,7 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
         for cell in experiment.cells(spec, options.profile)
     )
     runs = {cell: _run_of(cell, options) for cell in chosen}
-    missing = [cell for cell, run in runs.items() if not run.result.exists()]
+    missing = [cell for cell, run in runs.items() if not run.recorded]
     ready = [cell for cell in missing if runs[cell].ready]
     if len(ready) < len(missing):
         print(f"{len(missing) - len(ready)} cells are left out: their data sets are not here (pna realworld prepare)")
@@ -156,8 +157,8 @@ def _train(options: argparse.Namespace, again: str) -> int:
 
     waiting = wait if options.wait else None
     with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
-        if run.result.exists():
-            return _already(run)
+        if run.result.exists() and (code := _already(run)) is not None:
+            return code
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
@@ -181,10 +182,15 @@ def _check_writable(result: Path) -> None:
         raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
-def _already(run: Run) -> int:
-    """What is left to do for a cell that is recorded: tests that were not asked for when it was trained."""
+def _already(run: Run) -> int | None:
+    """What is left to do for a cell that is recorded: tests not asked for when it was trained; None: train it."""
     if not run.matches(load(run.result)):
-        raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+        if run.other_data is None:
+            raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
+        here, to = storage.facts_of(run.cell.training)["train"], run.aside.result
+        print(f"{run.result} is of another data set (training set {run.other_data}) than yours ({here}).")
+        print(f"The cell is trained on yours, and at the end the other result moves to {to}.", flush=True)
+        return None
     run.forget()  # a kill may have come between the result and the end of its checkpoint
     missing = run.untested()
     if not missing:
@@ -234,7 +240,7 @@ def _results(options: argparse.Namespace) -> int:
 
 def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
     """A line for each state that a cell is in; a budget is one, and the last of them come last."""
-    last = ("outdated", "partial", "missing", "damaged")
+    last = ("outdated", "other data", "partial", "missing", "damaged")
     for state in (*dict.fromkeys(state for state in states.values() if state not in last), *last):
         cells = [name for name, found in states.items() if found == state]
         if cells:
@@ -245,7 +251,8 @@ def _state(run: Run, damaged: list[str]) -> str:
     path = run.result
     try:
         if path.exists():
-            return "recorded" if load(path).hash == run.hash else "outdated"
+            state = "recorded" if load(path).hash == run.hash else "outdated"
+            return state if run.recorded else "other data"
     except ValueError as error:  # named at the end, and no other cell suffers
         damaged.append(str(error))
         return "damaged"
@@ -259,7 +266,10 @@ def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
     except ValueError as error:
         damaged.append(str(error))
         return "damaged"
-    return found[0].profile.name + ", outdated" * (not found[1]) if found else state
+    if not found:
+        return state
+    run, now = found
+    return run.profile.name + ", outdated" * (not now) + ", of other data than yours" * (not run.recorded)
 
 
 def evaluate(arguments: Sequence[str]) -> int:
@@ -286,12 +296,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
-    # of the real-world networks the last weights are not kept, only the best
-    away = run.from_recorded(rows, {name: errors for name, errors in found.items() if not name.endswith("/last")})
+    away = run.from_recorded(rows, found)
     if away is not None:
         print(f"as recorded, to {away:.0e} of an error")
     if isinstance(run, Figure6Run):
-        _print_seeds(run, found["test/best"].flatten().tolist())
+        _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in found.items()})
         return 0
     validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
     seeds = sorted(set(run.replicas.seed.tolist()))
@@ -301,15 +310,30 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_seeds(run: Figure6Run, values: list[float]) -> None:
-    """The test metric of each seed whose weights are here, beside what is recorded of it."""
-    recorded = {replica.seed: replica for replica in load(run.result).replicas} if run.result.exists() else {}
-    rows = []
-    for seed, value in zip(run.replicas.seed.tolist(), values, strict=True):
-        known = recorded[seed].test["test/best"][0] if seed in recorded else None
-        rows.append((seed, f"{value:.5f}", "-" if known is None else f"{known:.5f}"))
-    print(f"{run.dataset.metric} on the test set, {WEIGHTS['best']}:")
-    print(table(("seed", "now", "recorded"), rows))
+def _print_seeds(run: Figure6Run, found: dict[str, list[float]]) -> None:
+    """The test metric of each seed whose weights are here, beside what is recorded; what is reported comes last."""
+    result = load(run.result) if run.result.exists() else None
+    recorded = {replica.seed: replica.test for replica in result.replicas} if result else {}
+    seeds, reported = run.replicas.seed.tolist(), run.dataset.reported
+    for name in sorted(found, key=lambda name: name == reported):
+        rows = [
+            (seed, value, recorded.get(seed, {}).get(f"test/{name}", [None])[0])
+            for seed, value in zip(seeds, found[name], strict=True)
+        ]
+        print(f"{run.dataset.metric} on the test set, {WEIGHTS[name]}:")
+        print(table(("seed", "now", "recorded"), ((seed, *map(_digits, both)) for seed, *both in rows)))
+    if result is None:
+        return
+    mean = cell_text(run.cell.training, *summary(result)[reported])
+    print(f"As released, {mean} is reported: the mean of {len(recorded)} seeds {WEIGHTS[reported]}.")
+    if reported not in found:
+        own = ", ".join(f"seed {seed} had {_digits(recorded[seed][f'test/{reported}'][0])}" for seed in seeds)
+        print(f"Those weights were not kept when this cell was recorded; {own}.")
+    print(f"Training set: {result.facts['data']['train']}.")
+
+
+def _digits(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5f}"
 
 
 def _print_table(rows: dict[str, list[float]], seeds: int) -> None:

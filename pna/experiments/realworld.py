@@ -6,9 +6,11 @@ and replayed, and nothing is read by the host within an epoch. The noise for dro
 generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,7 +30,7 @@ from pna.realworld.networks import Network
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
-from pna.training.store import Result
+from pna.training.store import Result, load
 from pna.training.trainer import Settings, Trainer
 
 __all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
@@ -227,6 +229,37 @@ class Figure6Run(Run):
         return (result.hash, of) == (self.hash, data)
 
     @property
+    def other_data(self) -> str | None:
+        """What the result at its place was trained on, where another data set has been made here."""
+        if not (self.result.exists() and storage.archive_path(self.cell.training).exists()):
+            return None
+        try:
+            of = load(self.result).facts["data"]
+        except ValueError:  # damaged: said by what reads it
+            return None
+        return None if of["sha256"] == storage.facts_of(self.cell.training)["sha256"] else of["train"]
+
+    @property
+    def aside(self) -> "Figure6Run":
+        """Where the result at its place, with its weights, makes room for one of other data."""
+        of = load(self.result).facts["data"]
+        spec = f"{self.cell.spec}-{re.split('[^a-z]', of['train'])[0]}-{of['sha256'][:8]}"
+        return Figure6Run(replace(self.cell, spec=spec), self.profile)
+
+    def record(self) -> Path:
+        """As any cell; a result of other data is kept aside, the file of numbers last."""
+        if self.other_data is not None:
+            for old, new in zip(self._files, self.aside._files, strict=True):
+                if old.exists():
+                    new.parent.mkdir(parents=True, exist_ok=True)
+                    old.rename(new)
+        return super().record()
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        return self.weights, self.shipped, self.result
+
+    @property
     def ready(self) -> bool:
         """Whether its data set is here."""
         return storage.is_here(self.cell.training)
@@ -276,12 +309,17 @@ class Figure6Run(Run):
     # ---- test ----
 
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The metric on the test set, [R, 1], with the weights that were best on validation and with the last ones."""
+        """The metric on the test set, [R, 1], with the weights best on validation and, if they are here, the last."""
         r, graphs = self.replicas, self.splits[collection]
-        weights = {"best": (r.best_theta, r.best_state), "last": (r.theta, r.state)}
+        weights = {"best": (r.best_theta, r.best_state)} | ({"last": (r.theta, r.state)} if self.last_kept else {})
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
         found = {name: metric(graphs.data, p, graphs.y, self.model.batch) for name, p in predictions.items()}
         return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        """The best weights, and the last where they are what the released protocol reports."""
+        reported = {"last_theta": self.replicas.theta, "last_state": self.replicas.state}
+        return super().kept_tensors() | (reported if self.dataset.reported == "last" else {})
 
     def facts(self) -> dict:
         """Data, metric, parameters, δ, and the learning rate that each replica ended with."""

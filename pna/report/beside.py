@@ -1,17 +1,18 @@
 """Ours beside the published numbers, as the page's tables: the same differences, by the same rule, as in the claims."""
 
 from collections.abc import Sequence
+from math import isnan
 
 from pna import published
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.report import depth
 from pna.report.comparisons import SHOWN, against_published, extrapolation_against_published
+from pna.report.figure6 import CAPTION, Row, compared, costs_text, rows_of
 from pna.report.markup import Raw, estimate, soft, table
 from pna.report.realworld import COLUMNS, Score, budgets, published_score, scores
 from pna.report.runs import Runs
 from pna.report.scores import SPLIT, WIDER, score, wider_split
-from pna.report.statistics import LEVEL
 from pna.report.style import budget_text
 from pna.report.verdicts import TOLERANCE, Comparison, number, rule
 
@@ -134,7 +135,7 @@ def _parameters(sides: Sequence[Runs], profile: str) -> str:
 
 
 def _figure6(sides: Sequence[Runs], profile: str) -> str:
-    """All of the figure as a table, then the cells that are trained here by Welch's test."""
+    """All of the figure as a table, then every cell that is trained here with its difference and verdict."""
     ours = scores(profile)
     header = ("model", *(f"{column.title}, {column.metric}" for column in COLUMNS.values()))
     rows = [(title, *(_figure6_cell(title, name, ours) for name in COLUMNS)) for title in published.realworld()]
@@ -156,21 +157,20 @@ def _figure6_cell(title: str, name: str, ours: dict[tuple[str, str], Score]) -> 
 
 
 def _welch(ours: dict[tuple[str, str], Score]) -> str:
-    """Ours against the published mean, each with its own deviation and number of seeds."""
-    rows = []
-    for (title, name), score_ in ours.items():
-        theirs = published_score(title, name)
-        if theirs is None:
-            continue
-        difference = score_.estimate - theirs.estimate
-        p = 2 * min(difference.below(), 1 - difference.below())
-        digits = 3 if COLUMNS[name].lower_is_better else 2
-        better = (difference.value < 0) == COLUMNS[name].lower_is_better
-        word = ("better" if better else "worse") if p < 1 - LEVEL else "no difference found"
-        place = f"{COLUMNS[name].title}, {title}"
-        seeds = f"{score_.seeds} and {theirs.seeds}"
-        change = number(difference.value, digits)
-        budget = ("yes" if score_.full else "no") + ("" if score_.official else ", training set redrawn")
-        rows.append((place, str(theirs), str(score_), change, seeds, f"{p:.3f}", word, budget))
-    header = ("data and model", "published", "ours", "difference", "seeds", "p (Welch)", "ours is", "paper's budget")
-    return table(header, rows, "Ours and published by Welch's test, one by one and not corrected") if rows else ""
+    """Every cell: the published number, ours, their difference with its interval, and the verdict."""
+    rows = rows_of(ours)
+    header = ("data and model", "published", "ours", "difference", "seeds", "p", "ours is", "paper's budget")
+    shown = table((*header, "s/epoch", "hours to the end"), map(_compared, rows), CAPTION.format(compared(rows)))
+    return shown + (soft(costs_text(rows)) if not all(row.ours and row.ours.full for row in rows) else "")
+
+
+def _compared(row: Row) -> tuple[object, ...]:
+    place = (f"{row.column.title}, {row.title}", row.published or "–")
+    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.1f}") if row.cost else ("", "")
+    if row.ours is None:
+        return (*place, "not run", "", "", "", "", "", *cost)
+    change = "–" if row.difference is None else estimate(row.difference, row.digits)
+    seeds = f"{row.ours.seeds} and {row.published.seeds}" if row.published else str(row.ours.seeds)
+    budget = ("yes" if row.ours.full else "no") + ("" if row.ours.official else ", training set redrawn")
+    p = "–" if isnan(row.p) else f"{row.p:.3f}"
+    return (*place, str(row.ours), change, seeds, p, row.verdict, budget, *cost)

@@ -4,7 +4,7 @@ A number is of the weights that the released protocol reports (`Dataset.reported
 shown: the paper's if there is any of it, else the one with most models.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,11 +116,11 @@ def published_score(title: str, column: str) -> Score | None:
     return found and Score(*found, COLUMNS[column].seeds)
 
 
-def scores(profile: str) -> dict[tuple[str, str], Score]:
-    """What is recorded under a profile, by the model's title and the column of the published table."""
+def scores(profile: str | Callable[[str], str]) -> dict[tuple[str, str], Score]:
+    """What is recorded under a profile, or one for each data set, by the model's title and the published column."""
     found = {}
     for name, column in COLUMNS.items():
-        folder = _folder(column, profile)
+        folder = _folder(column, profile if isinstance(profile, str) else profile(column.data))
         for title, path in _files(folder, column).items():
             found[title, name] = _score(load(path), column, path)
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pna import published
 from pna.report.realworld import COLUMNS, Score, published_score
-from pna.report.statistics import FEWEST, Estimate
+from pna.report.statistics import Estimate
 from pna.report.verdicts import Comparison, less
 
 __all__ = ["MOLHIV", "MOST", "VISION_SCALERS", "ZINC", "ZINC_SCALERS", "Figure6Claim", "published_says"]
@@ -85,9 +85,8 @@ def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> C
     difference = score.estimate - rival.estimate
     worse = Estimate(sign * difference.value, difference.error, difference.freedom)
     whose = "ours" if rival.result else "published"
-    found = worse if min(score.seeds, rival.seeds) >= FEWEST else Estimate(worse.value)  # tested, but no interval
     text = f"{title} {score} against {rival} ({whose})"
-    return replace(less(f"{COLUMNS[column].title}, {other}", worse), found=found, text=text)
+    return replace(less(f"{COLUMNS[column].title}, {other}", worse), text=text)
 
 
 @dataclass(frozen=True)

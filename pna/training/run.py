@@ -55,6 +55,7 @@ class Run(ABC):
         self.replicas: Replicas | None = None
         self.curves: list[Tensor] = []  # an [R, columns] per epoch
         self.seconds = 0.0
+        self.last_kept = True  # whether the replicas have their last weights: not if only the best were read
 
     # ---- what a benchmark says ----
 
@@ -96,6 +97,16 @@ class Run(ABC):
     def matches(self, result: Result) -> bool:
         """Whether a result is this run's."""
         return result.hash == self.hash
+
+    @property
+    def other_data(self) -> str | None:
+        """What the result at its place was trained on, where other data than those are here."""
+        return None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a result of the data that are here; a run without one is missing."""
+        return self.result.exists() and self.other_data is None
 
     def best(self) -> float:
         """The best of the replicas on validation so far, for the progress report."""
@@ -189,8 +200,8 @@ class Run(ABC):
         tensors, facts = read_tensors(self.checkpoint)
         if any(facts.get(name) != value for name, value in self.identity().items()):
             raise ValueError(
-                f"{self.checkpoint} is of another configuration ({facts.get('cell')}); it is left as it is: "
-                "remove it to start anew, or ask for what it was started with"
+                f"{self.checkpoint} is of another configuration or of other data ({facts.get('cell')}); it is left as "
+                "it is: remove it to start anew, or ask for what it was started with"
             )
         try:
             self.curves = list(tensors.pop("curves"))
@@ -232,11 +243,14 @@ class Run(ABC):
         return sorted({self.task_of(row): row for row in reversed(rows)}.values())
 
     def write_weights(self, path: Path, rows: list[int]) -> None:
-        """The best weights of some replicas."""
+        """Of some replicas what is kept."""
+        facts = {"hash": self.hash, "cell": str(self.cell), "rows": rows, "seeds": self.replicas.seed[rows].tolist()}
+        write_tensors(path, {name: t[rows] for name, t in self.kept_tensors().items()}, facts)
+
+    def kept_tensors(self) -> dict[str, Tensor]:
+        """The best weights, and if a benchmark has use for them the last (last_theta, last_state)."""
         r = self.replicas
-        names = {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
-        facts = {"hash": self.hash, "cell": str(self.cell), "rows": rows, "seeds": r.seed[rows].tolist()}
-        write_tensors(path, {name: t[rows] for name, t in names.items()}, facts)
+        return {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
 
     def _replica(self, row: int, tests: dict[str, Tensor], curve: Tensor) -> ReplicaResult:
         r = self.replicas
@@ -277,9 +291,10 @@ class Run(ABC):
         if facts.get("hash") != self.hash:
             raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
         self.replicas = self.fresh().rows(torch.tensor(facts["rows"]))
+        self.last_kept = "last_theta" in tensors
         for name in ("theta", "state"):
-            for kept in (getattr(self.replicas, name), getattr(self.replicas, f"best_{name}")):
-                kept.copy_(tensors[name])
+            getattr(self.replicas, f"best_{name}").copy_(tensors[name])
+            getattr(self.replicas, name).copy_(tensors[f"last_{name}" if self.last_kept else name])
         self.replicas.best.copy_(tensors["validation"])
         self.replicas.best_metric.copy_(tensors["validation"])
         return facts["rows"]

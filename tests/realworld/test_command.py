@@ -4,18 +4,21 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import realworld as benchmark
+from pna import published
 from pna.__main__ import main
 from pna.command_line import MISSING_DATA
 from pna.experiments import Cell, Figure6Run
-from pna.experiments.figure6 import COLUMNS, PUBLISHED
+from pna.experiments.figure6 import COLUMNS, TITLES
 from pna.experiments.realworld import PROFILES
 from pna.networks import count_parameters
+from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
@@ -90,9 +93,12 @@ def test_the_table_has_ours_beside_the_published(folder, capsys):
         assert main(["figure6", "--profile", "smoke", *arguments]) == 0
         out = capsys.readouterr().out
         (line,) = (line for line in out.splitlines() if "0.468±0.002" in line)
-        assert line.split()[-2:] == ["2", str(epochs)]
+        assert line.split()[-3:-1] == ["2", str(epochs)]
         assert "not run" not in line
         assert out.endswith("ZINC-12k: the training set is redrawn: 3 of 20 rows are the official molecules\n")
+    assert main(["figure6"]) == 0  # the fullest that is recorded
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "0.468±0.002" in line)
+    assert line.endswith(" smoke")
 
 
 def test_two_halves_of_the_training_set_tell_what_its_draw_matters(folder, capsys):
@@ -101,6 +107,7 @@ def test_two_halves_of_the_training_set_tell_what_its_draw_matters(folder, capsy
     for cell in cells:
         assert main(["train", cell, *options]) == 0
         assert "redrawn: 3 of 20 rows are the official molecules; every second row of it" in capsys.readouterr().out
+    assert main(["train", "zinc/released/mpnn-max/no-edges", *options]) == 0
     assert main(["figure6", "--profile", "smoke", "--epochs", "1"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     number = r"(\d\.\d{3})±\d\.\d{3}"
@@ -116,25 +123,14 @@ def test_published_numbers_are_those_of_the_papers_table(shared):
     if not path.exists():
         pytest.skip("the published numbers are not here")
     table = json.loads(path.read_text())["realworld"]
-    titles = {
-        "pna": "PNA",
-        "pna-no-scalers": "PNA (no scalers)",
-        "mpnn-sum": "MPNN (sum)",
-        "mpnn-max": "MPNN (max)",
-        "mlp": "MLP",
-        "mlp-gated": "MLP (Gated)",
-        "gcn": "GCN",
-        "graphsage": "GraphSage",
-        "gin": "GIN",
-        "gat": "GAT",
-        "monet": "MoNet",
-        "gatedgcn": "GatedGCN",
-    }
-    assert set(table["rows"]) - set(titles.values()) == {"DiffPool"}
-    for model, row in PUBLISHED.items():
-        theirs = [None if value is None else value.rstrip("*") for value in table["rows"][titles[model]]]
-        assert list(row) == theirs
-    assert len(COLUMNS) == len(table["columns"])
+    assert set(table["rows"]) - set(TITLES.values()) == {"DiffPool"}
+    ours = published.realworld()
+    for title, row in table["rows"].items():
+        theirs = [None if value is None else value.rstrip("*") for value in row]
+        assert [pair and "±".join(map(str, pair)) for pair in ours[title].values()] == [
+            text and "±".join(str(float(part)) for part in text.split("±")) for text in theirs
+        ]
+    assert list(COLUMNS) == table["columns"]
 
 
 def test_the_package_does_without_rdkit_and_ogb():
@@ -174,3 +170,59 @@ def test_the_plain_network_has_our_size(toys):
         model = HYPERPARAMETERS[name, "pna", "no-edges"]
         plain = benchmark.PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
         assert count_parameters(plain) == count_parameters(Network(model, DATASETS[name], toys.degrees))
+
+
+def test_the_benchmark_measures_any_cells_and_reads_a_data_set_once(folder, monkeypatch, capsys):
+    loaded, load = [], storage.load
+    monkeypatch.setattr(storage, "load", lambda name, **options: loaded.append(name) or load(name, **options))
+    cells = ["zinc/released/pna/edges", "molhiv/released/gin/edges", "zinc/released/gcn/no-edges"]
+    words = ["realworld", "--cells", *cells, "--profile", "smoke", "--device", "cpu", "--compile-in", "2"]
+    monkeypatch.setattr(sys, "argv", words)
+    shares = []
+    monkeypatch.setattr(benchmark.subprocess, "Popen", lambda words, **_: shares.append(words) or Ended())
+    benchmark.main()
+    out = capsys.readouterr().out
+    facts = json.loads(out.splitlines()[-1])
+    assert (facts["benchmark"], facts["left"]) == ("realworld_cells", [])
+    assert [row["cell"] for row in facts["rows"]] == [cells[0], cells[2], cells[1]]
+    assert loaded == ["zinc", "molhiv"]
+    for row in facts["rows"]:
+        assert row["seconds_per_epoch"] >= row["steps_per_epoch"] * row["step_seconds"] > 0
+        assert row["seconds_per_epoch_and_run"] == row["seconds_per_epoch"] / 2
+        assert {*row["set_up"]} == {"read", "move", "first_step"}
+        assert f"{row['cell']}  " in out
+    assert [words[words.index("--cells") + 1 :] for words in shares] == [[cells[0], cells[2]], [cells[1]]]
+
+
+class Ended:
+    """A process that has nothing to do."""
+
+    def wait(self):
+        return 0
+
+
+def test_the_benchmark_begins_no_cell_that_would_end_too_late(folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["realworld", "--cells", "zinc", "--profile", "smoke", "--seconds", "0.0001"])
+    benchmark.main()
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert len(facts["rows"]) + len(facts["left"]) == 17
+    assert facts["left"]
+    with pytest.raises(ValueError, match="cells must be of figure 6"):
+        benchmark.cells_named(["multitask/released/pna/16"])
+
+
+def test_all_cells_of_the_data_sets_that_are_not_run():
+    cells = benchmark.cells_named(["molhiv", "cifar10", "mnist"])
+    assert len(cells) == 38
+    assert [*dict.fromkeys(cell.training for cell in cells)] == ["molhiv", "cifar10", "mnist"]
+
+
+def test_an_epoch_is_reckoned_from_its_last_batches(folder, monkeypatch):
+    run = Figure6Run(Cell.parse("zinc/released/gcn/no-edges"), PROFILES["smoke"].changed(epochs=4))
+    run.model = replace(run.model, batch=2)  # ten batches
+    steps, step = [], run.trainer.step
+    monkeypatch.setattr(run.trainer, "step", lambda *of: steps.append(1) or step(*of))
+    monkeypatch.setattr(benchmark, "CHUNK", 2)
+    row = benchmark.time_cell(run, {}, batches=5)
+    assert (row["steps_per_epoch"], row["timed_steps"], len(steps)) == (10, 5, 2 + 6)
+    assert row["seconds_per_epoch"] >= 10 * row["step_seconds"] > 0

@@ -11,12 +11,13 @@ import pna
 from pna.experiments import Cell, Figure6Run, Profile
 from pna.experiments.command import evaluate, results, train
 from pna.experiments.realworld import PROFILES, summary
-from pna.files import read_tensors
+from pna.files import read_tensors, write_tensors
 from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
 from pna.report.realworld import COLUMNS
 from pna.training.store import load
+from tests.realworld.conftest import write_archive
 
 NAME = "zinc/released/mpnn-sum/edges"
 SMOKE = [NAME, "--profile", "smoke", "--device", "cpu"]
@@ -95,17 +96,11 @@ def test_a_time_budget_stops_and_resume_finishes_with_the_same_bits(run, capsys)
     assert replicas(run) == expected
 
 
-def test_other_data_are_not_taken_for_the_ones_it_was_trained_on(run, toys, capsys):
+def test_a_checkpoint_of_other_data_is_not_gone_on_with(capsys):
     assert train([*SMOKE, "--time-budget", "0", "--epochs", "5"]) == STOPPED
-    assert train(SMOKE) == 0
-    path = storage.archive_path("zinc")
-    arrays, facts = storage.read_arrays(path, storage.FORMAT)
-    arrays["train/y"] = arrays["train/y"] + 1
-    storage.write_arrays(path, arrays, {key: facts[key] for key in ("name", "origin", "train")}, storage.FORMAT)
+    write_archive("zinc", "official")
     assert train([*SMOKE, "--epochs", "5", "--resume"]) == BAD_VALUE
-    assert "is of another configuration" in capsys.readouterr().err
-    assert train(SMOKE) == BAD_VALUE
-    assert "holds the result of another configuration" in capsys.readouterr().err
+    assert "is of another configuration or of other data" in capsys.readouterr().err
 
 
 def test_missing_data_are_told_with_the_command(monkeypatch, tmp_path, capsys):
@@ -179,8 +174,13 @@ def test_the_best_seed_is_kept_beside_the_result_and_repeats_its_error(run, caps
     run.weights.unlink()
     assert evaluate(SMOKE) == 0
     best = min(replicas(run), key=lambda replica: replica.validation)
-    recorded = best.test["test/best"][0]
-    assert numbers(capsys.readouterr().out)[-1] == [best.seed, *[pytest.approx(recorded, abs=1e-5)] * 2]
+    out = capsys.readouterr().out
+    both = [best.test[f"test/{name}"][0] for name in ("best", "last")]
+    assert numbers(out) == [[best.seed, *[pytest.approx(number, abs=1e-5)] * 2] for number in both]
+    mean, _ = summary(load(run.result))["last"]
+    assert re.search(rf"As released, {mean:.3f}±\S+ is reported: the mean of 2 seeds after the last epoch", out)
+    assert "not kept" not in out
+    recorded = both[0]
     network, graphs = pna.load(NAME), run.splits["test"]
     assert network.seeds == (best.seed,)
     with torch.no_grad():
@@ -193,9 +193,94 @@ def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys
     capsys.readouterr()
     assert evaluate(SMOKE) == 0
     run = Figure6Run(Cell.parse(NAME), PROFILES["smoke"])
-    expected = [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
+    expected = [
+        [r.seed, *[pytest.approx(r.test[f"test/{name}"][0], abs=1e-5)] * 2]
+        for name in ("best", "last")
+        for r in replicas(run)
+    ]
     out = capsys.readouterr().out
-    assert numbers(out)[-2:] == expected
+    assert numbers(out) == expected
     assert float(re.search(r"as recorded, to (\S+) of an error", out)[1]) < 1e-4
     assert evaluate([*SMOKE, "--on", "families"]) == BAD_VALUE
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err
+
+
+def test_where_the_last_weights_were_not_kept_it_says_which_number_they_gave(run, capsys):
+    """As for the cells that were recorded before they were."""
+    assert train(SMOKE) == 0
+    tensors, facts = read_tensors(run.weights)
+    facts = {name: facts[name] for name in ("hash", "cell", "rows", "seeds")}
+    write_tensors(run.weights, {name: tensors[name] for name in ("theta", "state", "validation")}, facts)
+    capsys.readouterr()
+    assert evaluate(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert numbers(out) == [[r.seed, *[pytest.approx(r.test["test/best"][0], abs=1e-5)] * 2] for r in replicas(run)]
+    assert f"not kept when this cell was recorded; seed 0 had {replicas(run)[0].test['test/last'][0]:.5f}" in out
+
+
+def test_the_last_weights_are_kept_where_they_are_what_is_reported():
+    for name, kept in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
+        run = Figure6Run(Cell.parse(name), Profile("tiny", seeds=1, epochs=1))
+        run.replicas = run.fresh()
+        assert ("last_theta" in run.kept_tensors()) == kept
+
+
+# ---- other data than those of the recorded result ----
+
+
+def states(capsys, *words):
+    """What `pna results` says of the cell."""
+    capsys.readouterr()
+    assert results([*words]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "zinc/mpnn-sum/edges" in line]
+    return lines[-1]
+
+
+def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
+    assert train(SMOKE) == 0
+    kept = {path.name: path.read_bytes() for path in (run.result, run.shipped)}
+    write_archive("zinc", "official")
+    assert not run.recorded
+    assert "other data" in states(capsys, "--profile", "smoke")
+    assert "smoke, of other data than yours" in states(capsys)
+    assert train(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert "is of another data set (training set redrawn: 3 of 20 rows" in out
+    assert "than yours (official)" in out
+    assert run.recorded
+    assert load(run.result).facts["data"]["train"] == "official"
+    (aside,) = run.result.parents[1].glob("released-redrawn-*")
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept
+    assert f"moves to {aside / run.result.name}" in out
+    assert len([*run.weights.parent.glob("*redrawn*")]) == 1
+    assert "recorded" in states(capsys, "--profile", "smoke")
+    assert train(SMOKE) == 0
+    assert f"{run.result} is there already" in capsys.readouterr().out
+
+
+def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
+    assert train(SMOKE) == 0
+    before = run.result.read_bytes()
+    write_archive("zinc", "official")
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    assert run.result.read_bytes() == before
+
+
+def test_a_result_of_other_data_is_missing(run, monkeypatch):
+    """Of several cells it is trained; without its data, or before they are made, what is recorded counts."""
+    assert train(SMOKE) == 0
+    asked = []
+    monkeypatch.setattr("pna.experiments.command.train_side_by_side", lambda cells, *_, **__: asked.append(cells) or 0)
+    missing = ["--missing", "--experiment", "figure6", *SMOKE[1:]]
+    assert train(missing) == 0
+    write_archive("zinc", "official")
+    assert train(missing) == 0
+    storage.archive_path("zinc").unlink()
+    assert run.recorded
+    assert [Cell.parse(NAME) in cells for cells in asked] == [False, True]
+
+
+def test_a_damaged_result_is_not_taken_for_one_of_other_data(run):
+    assert train(SMOKE) == 0
+    run.result.write_text("{}")
+    assert run.other_data is None

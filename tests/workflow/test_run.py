@@ -7,6 +7,7 @@ import shutil
 import time
 
 from pna.experiments import PROFILES, Cell
+from tests.realworld.conftest import write_archive
 from tests.workflow.conftest import ROOT, Workflow
 
 GRAPH_TYPES = ("--profile", "smoke", "--only", "graph-types", "--cores", "2")
@@ -128,3 +129,21 @@ def test_a_slice_that_its_time_budget_stops_asks_for_the_next(workflow):
     assert not workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()
     assert workflow.train(*words) == 0
     assert workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()
+
+
+def test_a_result_of_other_data_is_trained_again(workflow, monkeypatch):
+    """Of ZINC's 17 cells one is recorded; smoke trainings come eight to a job."""
+    for name in ("PNA_DATA", "PNA_RESULTS"):
+        monkeypatch.setenv(name, workflow.environment[name])
+    write_archive("zinc", "redrawn: 3 of 20 rows are the official molecules")
+    cell = Cell.parse("zinc/released/mlp/no-edges")
+    assert workflow.train("smoke", str(workflow.folder / "build"), str(cell)) == 0
+    figure6 = ("--profile", "smoke", "--only", "figure6", "--dry-run")
+    assert "2 x train" in workflow.run(*figure6)[1]
+    write_archive("zinc", "official")
+    code, output = workflow.run(*figure6)
+    assert code == 0, output
+    assert "3 x train" in output
+    code, output = workflow.run(*figure6, "--from-results")
+    assert code == 0, output
+    assert "x train" not in output
