@@ -364,9 +364,9 @@ class _Report:
         self.first = self.first or (progress.epoch, now)
         if now - self.said >= self.every or progress.epoch == progress.epochs:
             pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
-            left = pace * (progress.epochs - progress.epoch)
+            left = f"at most {pace * (progress.epochs - progress.epoch):.0f} s left"
             try:
-                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left}", flush=True)
             except OSError as error:
                 self.unheard = error
             self.said = now
