@@ -1,12 +1,18 @@
-"""What a benchmark's JSON line says of the machine and of the versions that it ran on."""
+"""What a benchmark's JSON line says of the machine and of the versions that it ran on, and where lines are kept."""
 
+import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
-__all__ = ["describe"]
+from pna.files import write_whole
+
+__all__ = ["describe", "keep"]
+
+RESULTS = Path(__file__).parent / "results.jsonl"
 
 
 def describe() -> dict[str, str | int]:
@@ -26,3 +32,20 @@ def _processor() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else f"{platform.system()} {platform.machine()}"
+
+
+def keep(lines: Sequence[dict], same: tuple[str, ...] | None = None, path: Path = RESULTS) -> None:
+    """Puts lines behind those of other benchmarks; older ones of the same benchmark go.
+
+    With `same`, only the rows of older lines go that have these facts in common with a new row.
+    """
+    names = {line["benchmark"] for line in lines}
+    again = {tuple(row[fact] for fact in same) for line in lines for row in line["rows"]} if same else None
+    kept = []
+    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        if line["benchmark"] in names:
+            rows = [row for row in line["rows"] if same and tuple(row[fact] for fact in same) not in again]
+            line = line | {"rows": rows} if rows else None
+        kept += [line] if line else []
+    text = "".join(f"{json.dumps(line)}\n" for line in (*kept, *lines))
+    write_whole(path, lambda file: file.write(text.encode()))

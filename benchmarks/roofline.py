@@ -60,9 +60,19 @@ def last(benchmark: str, **wanted: str) -> dict:
     return found[-1]
 
 
+def pna_rows() -> list[dict]:
+    """PNA's training with the time of each kernel."""
+    lines = [json.loads(line) for line in (HERE / "results.jsonl").read_text().splitlines()]
+    rows = [row for line in lines if line["benchmark"] == "training" for row in line["rows"]]
+    found = [row for row in rows if row["model"] == "pna" and "kernels" in row]
+    if not found:
+        raise ValueError("benchmarks/results.jsonl has no breakdown of PNA: run benchmarks.training --breakdown --keep")
+    return found
+
+
 def network_points() -> list[Point]:
     """The kernels of a recurrent PNA, all replicas of an epoch."""
-    row = max(last("training", breakdown=True)["rows"], key=lambda row: row["replicas"])
+    row = max(pna_rows(), key=lambda row: row["replicas"])
     points = []
     for name, count in COUNTS.items():
         nodes = count.nodes * row["replicas"]

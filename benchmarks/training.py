@@ -1,38 +1,63 @@
 """Training on the multi-task benchmark: milliseconds per epoch and run, beside the released code's and plain torch.
 
-    python -m benchmarks.training [--models pna gcn …] [--cells standard/released/pna/16 …] [--replicas 10 40]
-        [--epochs 5] [--plain] [--breakdown]
-    python -m benchmarks.training --all    # every cell for a few epochs, and the hours that all of them would take
+    python -m benchmarks.training [--cells standard/released/pna/16 …] [--replicas 10 40] [--plain] [--breakdown]
+    python -m benchmarks.training --all    # every cell, and the hours of the whole paper alone and side by side
 
 An epoch is ten steps of 512 graphs, N = 15 to 24, and the validation set. The released code's seconds are facts, as
 measured by running it on one H200; our plain-torch path runs in the same call with --plain. With --breakdown the time
-of each kernel within one epoch follows. Prints a table and, last, one JSON line.
+of each kernel within one epoch follows. Cells are prepared side by side and timed alone (crew.py). When the time budget
+is over, what there is is printed. Prints a table and, last, JSON lines; --keep puts them into results.jsonl.
+
+The hours of a cell: the time of an epoch is a straight line in the number of replicas that still run, through what is
+measured with all of them and with two fifths; how long each ran is recorded, or else taken to be 4,000 epochs. Setting
+up, recording anew when a replica leaves, and tests are not in it. Side by side: as many cells as `pna train` takes at
+once run together for some seconds under MPS; the epochs that they make, in seconds that each would take alone, by the
+seconds that went by, is the factor that divides the hours.
 """
 
 import argparse
 import contextlib
 import json
-import multiprocessing
-import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.machine import describe
-from pna.experiments import PROFILES, TRAININGS, Cell, MultiTaskRun, Profile, all_cells, run_of
-from pna.kernels.choice import plain
+from benchmarks.crew import Crew, Job, prepare_cell
+from benchmarks.machine import describe, keep
+from pna.command_line import seconds
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, Profile, all_cells, run_of
+from pna.experiments.command import ON_A_GPU
+from pna.experiments.mps import mps
 from pna.published import RELEASED_SECONDS
 from pna.training.replicas import Replicas
 from pna.training.store import load
 from pna.training.trainer import Trainer
 
+FIGURES = ("figure4", "figure5", "moments", "graph-types", "standard", "single-task", "parameters")
+ROWS: dict[str, float] = {  # the goal with ten seeds, ms
+    "multitask/released/pna/16": 1.2,
+    "multitask/released/pna-no-scalers/16": 1.2,
+    "multitask/released/mpnn-max/16": 1.2,
+    "multitask/released/mpnn-sum/16": 1.2,
+    "multitask/released/mean-max-min/16": 1.2,
+    "multitask/released/moments-1/16": 1.2,
+    "multitask/released/moments-2/16": 1.2,
+    "multitask/released/moments-5/16": 2.5,
+    "multitask/released/gat/16": 1.9,
+    "multitask/released/gcn/16": 0.95,
+    "multitask/released/gin/16": 1.2,
+    "multitask/released/pna-no-scalers/20": 2.5,
+    "multitask/released/mpnn-max/20": 2.5,
+    "standard/released/pna/16": 2.5,
+}
+GOAL_40 = {"multitask/released/pna/16": 1.0}  # with forty seeds
+GOAL_HOURS = 2
 ASSUMED = 4_000  # epochs of a run that is not recorded
-SPAWN = multiprocessing.get_context("spawn")  # a forked process has no CUDA
+FEWER = 4  # of ten seeds
+STRETCH = 15.0  # seconds side by side
 
 
 def prepare(
@@ -42,134 +67,192 @@ def prepare(
     return prepare_cell(f"multitask/{spec}/{model}/16", replicas, profile, device, dtype)
 
 
-def prepare_cell(
-    name: str, replicas: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
-) -> tuple[Trainer, Replicas]:
-    """The same of any cell."""
-    endless = replace(profile, seeds=replicas, epochs=PROFILES["paper"].epochs)
-    run = MultiTaskRun(Cell.parse(name), endless, device, dtype)
-    return run.trainer, run.fresh()
+# ---- the table ----
 
 
-def measure(trainer: Trainer, replicas: Replicas, epochs: int) -> float:
-    """The median seconds of an epoch of all replicas together, after two that are not counted."""
-    times, steps = [], trainer.epochs(replicas)
-    for _ in range(epochs + 2):
-        start = time.perf_counter()
-        next(steps)
-        if replicas.theta.is_cuda:
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[2:])
+def table(cells: Sequence[str], options: argparse.Namespace, end: float) -> list[dict]:
+    """A line for each cell, with a row for each number of replicas and path."""
+    jobs = [Job(cell, count) for cell in cells for count in options.replicas]
+    jobs += [Job(cell, min(10, options.replicas[0]), path="plain") for cell in cells if options.plain]
+    lines: dict[str, list[dict]] = {cell: [] for cell in cells}
+    print(f"{'cell':<38}{'seeds':>6}{'path':>9}{'ms / epoch / run':>18}{'goal':>6}{'times the released code':>25}")
+    with Crew(jobs, PROFILES[options.profile], options.device) as crew:
+        for ready in crew.rounds(end):
+            for member, job in ready:
+                times = crew.time(member, job, options.epochs) if time.monotonic() < end else None
+                if times is None:
+                    continue
+                lines[job.cell].append(row := _row(job, *times[0], options.profile))
+                print(_said(row), flush=True)
+                if options.breakdown and job.path == "kernels" and (found := crew.breakdown(member, job)):
+                    row["kernels"] = {name: round(t, 3) for name, t in list(found.items())[:16]}
+                    print("\n".join(f"    {t:9.3f} ms  {name[:90]}" for name, t in row["kernels"].items()))
+    _say_failed(crew)
+    facts = {"benchmark": "training", "breakdown": options.breakdown}
+    return [{**facts, "cell": cell, "rows": rows, "machine": describe()} for cell, rows in lines.items() if rows]
 
 
-def breakdown(trainer: Trainer, replicas: Replicas) -> dict[str, float]:
-    """Milliseconds of each kernel in one epoch, the longest first."""
-    steps = trainer.epochs(replicas)
-    next(steps)
-    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-        next(steps)
-        torch.cuda.synchronize()
-    times = {event.key: event.device_time_total / 1e3 for event in recorded.key_averages()}
-    return dict(sorted(times.items(), key=lambda item: -item[1]))
+def _row(job: Job, replicas: int, epoch: float, profile: str) -> dict:
+    training, spec, model, variant = job.cell.split("/")
+    ms = epoch * 1e3 / replicas
+    known = (training, spec, variant) == ("multitask", "released", "16") and model in RELEASED_SECONDS
+    ratio = RELEASED_SECONDS[model] * 1e3 / ms if known and profile == "paper" else None
+    goal = {10: ROWS, 40: GOAL_40}.get(job.seeds, {}).get(job.cell) if job.path == "kernels" else None
+    name = model if known else job.cell
+    return {"cell": job.cell, "model": name, "replicas": replicas, "path": job.path, "ms": ms, "ratio": ratio} | (
+        {} if goal is None else {"goal": goal}
+    )
 
 
-def time_when_asked(cells: list[Cell], profile: Profile, epochs: int, device: str, asked: Connection) -> None:
-    """In a process of its own: prepare one cell after another, and time each once the other processes are quiet."""
-    for cell in cells:
-        trainer, state = prepare_cell(str(cell), PROFILES["paper"].seeds, profile, device)
-        next(trainer.epochs(state))  # compiles and records
-        asked.send(len(state))
-        asked.recv()
-        asked.send(measure(trainer, state, epochs) * 1e3 / len(state))
-        del trainer, state  # before the next cell takes its memory
+def _said(row: dict) -> str:
+    goal, ratio = row.get("goal", "-"), "-" if row["ratio"] is None else f"{row['ratio']:,.0f}"
+    return f"{row['cell']:<38}{row['replicas']:>6}{row['path']:>9}{row['ms']:>18.3f}{goal:>6}{ratio:>25}"
 
 
-def timed(cells: list[Cell], profile: Profile, epochs: int, device: str) -> Iterator[tuple[Cell, int, float]]:
-    """Each cell, its runs and its milliseconds per epoch and run.
-
-    Cells of one model and width share compiled kernels, and so a process. The processes prepare a cell each side by
-    side; then each times its own, one process at a time.
-    """
-    families = defaultdict(list)
-    for cell in cells:
-        families[cell.model, cell.variant].append(cell)
-    waiting, processes = [], []
-    for family in families.values():
-        ours, theirs = SPAWN.Pipe()
-        processes.append(SPAWN.Process(target=time_when_asked, args=(family, profile, epochs, device, theirs)))
-        processes[-1].start()
-        theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
-        waiting.append((ours, family))
-    for turn in range(max(len(family) for family in families.values())):
-        waiting = [(pipe, family) for pipe, family in waiting if turn < len(family)]
-        runs = [pipe.recv() for pipe, _ in waiting]
-        for (pipe, family), count in zip(waiting, runs, strict=True):
-            pipe.send("now")
-            yield family[turn], count, pipe.recv()
-    for process in processes:
-        process.join()
+# ---- all cells ----
 
 
-def all_cells_take(profile: Profile, epochs: int, device: str) -> list[dict]:
-    """Each cell's milliseconds per epoch and run, and its hours: by its recorded epochs, or 4,000 for each run."""
-    rows = []
-    print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'epochs of all':>15}{'hours':>8}")
-    cells = [cell for cell in all_cells() if cell.training in TRAININGS]
-    for cell, runs, ms in timed(cells, profile, epochs, device):
-        path = run_of(cell, PROFILES["paper"]).result
-        recorded = path.exists()
-        count = sum(r.epochs for r in load(path).replicas) if recorded else ASSUMED * runs
-        hours = ms * count / 3.6e6
-        rows.append({"cell": str(cell), "runs": runs, "ms": ms, "epochs": count, "hours": hours, "recorded": recorded})
-        said = f"{count:,}" + ("" if recorded else " ?")
-        print(f"{cell!s:<42}{runs:>6}{ms:>18.3f}{said:>15}{hours:>8.3f}", flush=True)
-    print(f"all {len(rows)} cells, one after the other: {sum(row['hours'] for row in rows):.2f} hours")
-    return rows
+@dataclass(frozen=True)
+class Epoch:
+    """The time of an epoch, a straight line in the replicas that run: alone + each · R seconds."""
+
+    alone: float
+    each: float
+
+    @classmethod
+    def through(cls, many: tuple[int, float], few: tuple[int, float]) -> "Epoch":
+        """(replicas, seconds) of two measurements; more replicas are never quicker, nor none negative."""
+        each = max(0.0, (many[1] - few[1]) / (many[0] - few[0])) if many[0] > few[0] else many[1] / many[0]
+        each = min(each, many[1] / many[0])
+        return cls(many[1] - each * many[0], each)
+
+    def seconds(self, epochs: Sequence[int]) -> float:
+        """Of a training in which replicas run so many epochs, and leave."""
+        return self.alone * max(epochs) + self.each * sum(epochs)
+
+
+def epochs_of(cell: Cell, runs: int) -> tuple[list[int], bool]:
+    """How many each run of a cell takes, and whether they are recorded."""
+    path = run_of(cell, PROFILES["paper"]).result
+    if not path.exists():
+        return [ASSUMED] * runs, False
+    return [replica.epochs for replica in load(path).replicas], True
+
+
+def in_figures() -> list[Cell]:
+    """The cells of the paper's figures of the multi-task benchmark, each once."""
+    return list(dict.fromkeys(cell for name in FIGURES for spec in SPECS for cell in EXPERIMENTS[name].cells(spec)))
+
+
+def whole_paper(options: argparse.Namespace, end: float) -> dict:
+    """Every cell timed, the figures' first and of them single tasks last, which are large; and some side by side."""
+    figures = sorted(in_figures(), key=lambda cell: TRAININGS[cell.training].single_task)
+    others = [cell for cell in all_cells() if cell.training in TRAININGS and cell not in figures]
+    jobs = [Job(str(cell), PROFILES["paper"].seeds, FEWER) for cell in (*figures, *others)]
+    on_gpu, rows, rates = options.device != "cpu", {}, {}
+    begun, end = time.monotonic(), end - STRETCH - 10
+    sharing = mps(print) if on_gpu else contextlib.nullcontext({})
+    print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'with fewer':>12}{'epochs':>15}{'hours':>8}")
+    with sharing as environment, Crew(jobs, PROFILES[options.profile], options.device, environment) as crew:
+        for ready in crew.rounds(end):
+            print(f"-- {len(ready)} cells ready after {time.monotonic() - begun:.0f} s", flush=True)
+            for member, job in ready:
+                times = crew.time(member, job, options.epochs) if time.monotonic() < end else None
+                if times is not None:
+                    rows[job.cell] = _cell_row(job.cell, *times)
+                    print(_cell_said(rows[job.cell]), flush=True)
+            rates = rates or _side_by_side(crew, ready, rows)
+    _say_failed(crew)
+    facts = {"benchmark": "training --all", "mps": bool(environment), "at_once": len(rates)}
+    factor = sum(rates[name] * rows[name]["epoch_ms"] / 1e3 for name in rates) if rates else None
+    hours = _totals(rows, {str(cell) for cell in figures}, len(jobs) - len(figures), factor, len(rates))
+    return facts | {"factor": factor, "hours": hours, "rows": list(rows.values()), "machine": describe()}
+
+
+def _cell_row(name: str, many: tuple[int, float], few: tuple[int, float]) -> dict:
+    runs, epoch = many
+    epochs, recorded = epochs_of(Cell.parse(name), runs)
+    hours = Epoch.through(many, few).seconds(epochs) / 3600
+    ms = {"epoch_ms": epoch * 1e3, "ms": epoch * 1e3 / runs, "fewer": few[0], "fewer_ms": few[1] * 1e3 / few[0]}
+    return {"cell": name, "runs": runs, **ms, "epochs": sum(epochs), "hours": hours, "recorded": recorded}
+
+
+def _cell_said(row: dict) -> str:
+    epochs = f"{row['epochs']:,}" + ("" if row["recorded"] else " ?")
+    times = f"{row['ms']:>18.3f}{row['fewer_ms']:>12.3f}"
+    return f"{row['cell']:<42}{row['runs']:>6}{times}{epochs:>15}{row['hours']:>8.3f}"
+
+
+def _side_by_side(crew: Crew, ready: list, rows: dict[str, dict]) -> dict[str, float]:
+    """Epochs a second of one cell of each of some processes, all at once."""
+    own = defaultdict(list)
+    for member, job in ready:
+        own[member] += [(member, job)] if member.open and job.cell in rows else []
+    chosen = [jobs[k % len(jobs)] for k, jobs in enumerate(filter(None, own.values()))][:ON_A_GPU]  # of every kind some
+    if len(chosen) < 2:
+        return {}
+    rates = {job.cell: rate for job, rate in crew.together(chosen, STRETCH).items()}
+    for name, rate in rates.items():
+        print(f"-- side by side: {name:<42}{rate:8.1f} epochs a second; alone {1e3 / rows[name]['epoch_ms']:.1f}")
+    return rates
+
+
+def _totals(
+    rows: dict[str, dict], figures: set[str], others: int, factor: float | None, at_once: int
+) -> dict[str, float]:
+    """Prints the hours of the figures' cells and of the rest, one after the other and side by side."""
+    sums = {"figures": [row["hours"] for name, row in rows.items() if name in figures]}
+    sums["others"] = [row["hours"] for name, row in rows.items() if name not in figures]
+    guessed = sum(not row["recorded"] for row in rows.values())
+    aside = (
+        f"{at_once} at once give {factor:.2f} times the throughput of one" if factor else "side by side not measured"
+    )
+    print(f"{guessed} cells are not recorded: {ASSUMED:,} epochs a run; {aside}")
+    for part, what, count in (("others", "beyond the figures", others), ("figures", "the whole paper", len(figures))):
+        hours, found = sum(sums[part]), len(sums[part])
+        beside = f", {hours / factor:.2f} h side by side" if factor else ""
+        of = "" if found == count else f" ({found} of {count} cells: the rest was not measured)"
+        goal = f" (goal {GOAL_HOURS} h)" if part == "figures" else ""
+        print(f"{what}, {found} cells: {hours:.2f} h one after the other{beside}{goal}{of}")
+    return {part: sum(of) for part, of in sums.items()} | (
+        {} if factor is None else {f"{part}, side by side": sum(of) / factor for part, of in sums.items()}
+    )
+
+
+def _say_failed(crew: Crew) -> None:
+    for why in dict.fromkeys(crew.failed.values()):
+        jobs = [job for job, own in crew.failed.items() if own == why]
+        print(f"not measured, {why}: {' '.join(f'{job.cell}:{job.seeds}' for job in jobs)}")
 
 
 def main() -> None:
-    """Measure each model with each number of replicas."""
+    """Measure the rows of the table, or all cells."""
+    start = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=RELEASED_SECONDS)
-    parser.add_argument("--cells", nargs="+", default=[], help="by name, as multitask/released/moments-5/16")
-    parser.add_argument("--spec", default="released")
-    parser.add_argument("--replicas", nargs="+", type=int, default=[10, 40])
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--cells", nargs="+", default=list(ROWS), help="by name, as multitask/released/moments-5/16")
+    parser.add_argument("--replicas", nargs="+", type=int, default=[10, 40], help="how many seeds at once")
+    parser.add_argument("--epochs", type=int, default=15, help="of which the median is taken")
     parser.add_argument("--profile", choices=PROFILES, default="paper")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--plain", action="store_true", help="measure the plain-torch path as well, with ten replicas")
     parser.add_argument("--breakdown", action="store_true", help="print the time of each kernel")
     parser.add_argument("--all", action="store_true", help="measure every cell, with the paper's ten seeds")
-    args = parser.parse_args()
-    budget, rows = PROFILES[args.profile], []
-    if args.all:
-        rows = all_cells_take(budget, args.epochs, args.device)
-        print(json.dumps({"benchmark": "training --all", "rows": rows, "machine": describe()}))
-        return
-    models = args.models or ([] if args.cells else list(RELEASED_SECONDS))
-    names = {model: f"multitask/{args.spec}/{model}/16" for model in models} | {name: name for name in args.cells}
-    print(f"{'model':<34}{'replicas':>9}{'path':>9}{'ms / epoch / run':>18}{'times the released code':>25}")
-    for model, cell in names.items():
-        jobs = [(replicas, "kernels") for replicas in args.replicas]
-        jobs += [(min(10, args.replicas[0]), "plain")] * args.plain
-        for replicas, path in jobs:
-            with plain() if path == "plain" else contextlib.nullcontext():
-                trainer, state = prepare_cell(cell, replicas, budget, args.device)
-                ms = measure(trainer, state, args.epochs) * 1e3 / replicas
-            ratio = (
-                RELEASED_SECONDS[model] * 1e3 / ms if model in RELEASED_SECONDS and args.profile == "paper" else None
-            )
-            rows.append({"model": model, "replicas": replicas, "path": path, "ms": ms, "ratio": ratio})
-            said = "-" if ratio is None else f"{ratio:.0f}"
-            print(f"{model:<34}{replicas:>9}{path:>9}{ms:>18.3f}{said:>25}", flush=True)
-            if args.breakdown and path == "kernels":
-                kernels = breakdown(trainer, state)
-                for name, t in list(kernels.items())[:16]:
-                    print(f"    {t:9.3f} ms  {name[:90]}")
-                rows[-1]["kernels"] = {name: round(t, 3) for name, t in list(kernels.items())[:16]}
-    said = {"benchmark": "training", "spec": args.spec, "breakdown": args.breakdown, "rows": rows}
-    print(json.dumps({**said, "machine": describe()}))
+    parser.add_argument("--time-budget", type=seconds, help="print what there is after these seconds (140; --all: 275)")
+    parser.add_argument(
+        "--keep", action="store_true", help="put the JSON lines into results.jsonl, instead of older ones"
+    )
+    options = parser.parse_args()
+    if options.keep and options.profile != "paper":
+        parser.error("--keep keeps times at the paper's size: leave out --profile")
+    end = start + (options.time_budget or (275 if options.all else 140))
+    if options.all:
+        lines = [whole_paper(options, end)]
+    else:
+        lines = table([str(Cell.parse(name)) for name in options.cells], options, end)
+    for line in lines:
+        print(json.dumps(line))
+    if options.keep:
+        keep(lines, None if options.all else ("model", "replicas", "path"))
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     rows = {name: mean_log_errors(e, validation, tasks) for name, e in found.items()}
-    _print_table(rows, len(seeds))
+    _print_table(rows, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
     return 0
 
 
@@ -336,9 +336,9 @@ def _digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.5f}"
 
 
-def _print_table(rows: dict[str, list[float]], seeds: int) -> None:
+def _print_table(rows: dict[str, list[float]], seeds: int | str) -> None:
     """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are."""
-    of = "five best" if seeds > 5 else "one seed" if seeds == 1 else f"{seeds} seeds"
+    of = seeds if isinstance(seeds, str) else "five best" if seeds > 5 else {1: "one seed"}.get(seeds, f"{seeds} seeds")
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
     print(table(header, lines))
@@ -387,9 +387,9 @@ class _Report:
         self.first = self.first or (progress.epoch, now)
         if now - self.said >= self.every or progress.epoch == progress.epochs:
             pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
-            left = pace * (progress.epochs - progress.epoch)
+            left = f"at most {pace * (progress.epochs - progress.epoch):.0f} s left"
             try:
-                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left:.0f} s left", flush=True)
+                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left}", flush=True)
             except OSError as error:
                 self.unheard = error
             self.said = now

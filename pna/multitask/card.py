@@ -7,16 +7,18 @@ import numpy as np
 from pna.multitask.dataset import MultiTask
 from pna.multitask.families import FAMILIES
 from pna.multitask.labels import GRAPH_TASKS, TASKS
+from pna.multitask.specification import RELEASED
 
 __all__ = ["card", "table"]
 
 
 def card(data: MultiTask) -> str:
     """The card of a data set."""
+    over, degrees = ("batches (D11)", data.batched_degrees) if data.spec == RELEASED else ("nodes", data.degrees)
     return "\n\n".join(
         (
             f"Multi-task benchmark, spec {data.spec}, seed {data.seed}\n"
-            f"training set: δ = {data.degrees.delta:.4f}, mean degree {data.degrees.mean_degree:.3f}",
+            f"training set, means over {over}: δ = {degrees.delta:.4f}, mean degree {degrees.mean_degree:.3f}",
             _splits(data),
             "Graphs per family\n" + _families(data),
             "Labels of the training set, not yet divided by their maxima\n" + _labels(data),

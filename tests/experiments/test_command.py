@@ -131,11 +131,14 @@ def test_other_seeds_and_epochs_are_other_results(run):
     assert recorded.configuration["profile"]["name"] == "smoke-1-seeds-2-epochs"
 
 
-def test_single_tasks_are_trained(few_graphs):
-    name = "single-task/released/gcn/8"
-    assert train([name, "--profile", "smoke", "--device", "cpu", "--epochs", "1"]) == 0
-    run = MultiTaskRun(Cell.parse(name), few_graphs.profile.changed(epochs=1))
+def test_single_tasks_are_trained(few_graphs, capsys):
+    words = ["single-task/released/gcn/8", "--profile", "smoke", "--device", "cpu", "--epochs", "1"]
+    assert train(words) == 0
+    run = MultiTaskRun(Cell.parse(words[0]), few_graphs.profile.changed(epochs=1))
     assert len(load(run.result).replicas) == 12
+    run.weights.unlink()  # beside the result there is one network for each task
+    assert evaluate([*words, "--on", "multitask"]) == 0
+    assert "log10 MSE, the best of each task " in capsys.readouterr().out
 
 
 def test_an_error_too_large_for_json_is_printed_and_recorded(run, monkeypatch, capsys):

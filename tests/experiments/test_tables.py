@@ -195,6 +195,17 @@ def test_data_and_training_have_departures_too():
     assert Cell("extrapolation", "D4+D13", "gcn", "16").departures == ("D4", "D13")
 
 
+@pytest.mark.parametrize("spec", ["described", "released", "D11", "released-D11"])
+def test_delta_is_over_batches_as_released(spec):
+    """D11, in the run and in the layers of its network."""
+    run = run_of(Cell("multitask", spec, "pna", "16"), PROFILES["smoke"])
+    over_nodes, over_batches = run.own_data.degrees, run.own_data.batched_degrees
+    assert over_nodes.delta != over_batches.delta
+    expected = over_batches if spec in ("released", "D11") else over_nodes
+    assert run.degrees == expected
+    assert run.network(0).GC_m.conv.combined.delta.item() == pytest.approx(expected.delta)
+
+
 def test_released_less_a_departure():
     whole, less = (Cell("multitask", spec, "pna", "16") for spec in ("released", "released-D11"))
     assert set(whole.departures) - set(less.departures) == {"D11"}

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from pna.multitask import FAMILIES, TASKS, Split, splits
+from pna.multitask import DESCRIBED, FAMILIES, RELEASED, TASKS, Split, splits
 from pna.multitask.command import main
+from pna.multitask.storage import cached
 
 SMALL = (
     Split("train", "train", (8, 9), 60),
@@ -38,9 +39,16 @@ def test_show_prints_a_card(capsys):
     assert main(["show", "--spec", "described"]) == 0
     card = capsys.readouterr().out
     assert "spec described, seed 1234" in card
-    assert "δ = " in card
+    assert f"means over nodes: δ = {cached('multitask', DESCRIBED).degrees.delta:.4f}, mean degree" in card
     for word in (*(family.name for family in FAMILIES), *(task.name for task in TASKS), "labelled connected", "8-9"):
         assert word in card
+
+
+def test_show_gives_the_delta_that_released_networks_have(capsys):
+    """D11."""
+    assert main(["show", "--spec", "released"]) == 0
+    delta = cached("multitask", RELEASED).batched_degrees.delta
+    assert f"means over batches (D11): δ = {delta:.4f}, mean degree" in capsys.readouterr().out
 
 
 def test_show_draws_the_gallery(small, capsys):

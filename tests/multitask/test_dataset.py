@@ -12,6 +12,7 @@ from pna.multitask import (
     RELEASED,
     RELEASED_MAXIMA,
     TASKS,
+    MultiTask,
     Split,
     make,
     make_graph,
@@ -19,6 +20,9 @@ from pna.multitask import (
     multitask,
 )
 from pna.multitask import dataset as module
+from pna.multitask.generate import Adjacencies
+from pna.multitask.graphset import GraphSet
+from pna.multitask.labels import label
 
 SMALL = [Split("train", "train", (8, 9), 40), Split("test", "test", (8, 9), 10)]
 
@@ -100,6 +104,38 @@ def test_baseline_by_hand():
     assert row["average"] == pytest.approx(np.mean([row[task.name] for task in TASKS]))
 
 
+def by_hand():
+    """Training graphs of two sizes: a path of 2; a path of 3 and a triangle. Each has its source at node 0."""
+    path_2 = np.array([[[0, 1], [1, 0]]], dtype=bool)
+    of_3 = np.array([[[0, 1, 0], [1, 0, 1], [0, 1, 0]], [[0, 1, 1], [1, 0, 1], [1, 1, 0]]], dtype=bool)
+    sets = []
+    for A in (path_2, of_3):
+        zeros = np.zeros(len(A), dtype=np.int64)
+        graphs = Adjacencies(A, np.zeros(A.shape[:2], dtype=np.float32), zeros, zeros.astype(np.int8))
+        sets.append(GraphSet.of(graphs, *label(graphs, RELEASED)))
+    return MultiTask(RELEASED, 0, (), {"train": GraphSet.joined(sets)})
+
+
+def test_d11_by_hand():
+    """The mean of two batches' means, whatever their numbers of nodes: degrees 1, 1 and 1, 2, 1, 2, 2, 2."""
+    data, log = by_hand(), math.log
+    assert data.degrees.delta == pytest.approx((4 * log(2) + 4 * log(3)) / 8)
+    assert data.batched_degrees.delta == pytest.approx((log(2) + (2 * log(2) + 4 * log(3)) / 6) / 2)
+    assert data.degrees.mean_degree == pytest.approx(12 / 8)
+    assert data.batched_degrees.mean_degree == pytest.approx((1 + 10 / 6) / 2)
+
+
+def test_d14_by_hand():
+    """Of node labels: distances 0, 1 and 0, 1, 2, 0, 1, 1 in units of 2. Every graph counts as one in both means."""
+    data = by_hand()
+    assert data.mean[0] == pytest.approx(6 / 8 / 2)
+    assert data.batched_mean[0] == pytest.approx((1 / 2 + 5 / 6) / 2 / 2)
+    np.testing.assert_array_equal(data.batched_mean[3:], data.mean[3:])
+    row, batched = (data.baseline(data["train"], batched_mean=b)["sssp"] for b in (False, True))
+    errors = [[np.mean((np.array(d) / 2 - m) ** 2) for d in ([0, 1], [0, 1, 2, 0, 1, 1])] for m in (3 / 8, 1 / 3)]
+    assert [row, batched] == pytest.approx(np.log10(np.mean(errors, axis=1)).tolist(), abs=1e-6)
+
+
 # -- the released code's data, which this must agree with --------------------------------------------------------------
 
 
@@ -110,6 +146,14 @@ def test_released_baseline(released, sizes):
     row = released.baseline(graphs, units=RELEASED_MAXIMA)
     expected = RELEASED_BASELINE[f"{sizes[0]}-{sizes[1]}"]
     np.testing.assert_allclose([row[task.name] for task in TASKS], expected, atol=0.03)
+
+
+def test_released_averages_are_of_batches(released):
+    """D11 and D14: the numbers that released networks and the baseline beside them have; and those without them."""
+    assert released.batched_degrees.delta == pytest.approx(1.52763, abs=1e-5)
+    assert released.degrees.delta == pytest.approx(1.53715, abs=1e-5)
+    of_nodes, of_batches = (released.baseline(released["test"], batched_mean=b)["sssp"] for b in (False, True))
+    assert (of_nodes, of_batches) == pytest.approx((-1.96407, -1.96483), abs=1e-5)
 
 
 def test_released_baseline_over_seeds():

@@ -16,6 +16,7 @@ from pna.multitask import DESCRIBED as DATA
 from pna.multitask import Split, make
 from pna.networks import DESCRIBED, MODELS, GraphBatch, build, count_parameters
 from pna.networks import RELEASED as AS_RELEASED
+from pna.networks import layers as ours
 from pna.networks.architectures import ARCHITECTURES, Recurrent
 from pna.networks.convolutions import PNA
 from pna.networks.depths import depth_named
@@ -111,6 +112,14 @@ def test_parameters_equal_the_formula(model, hidden):
     gru, s2s = 6 * hidden**2 + 6 * hidden, 12 * hidden**2 + 8 * hidden + hidden**2  # and half of the head's first layer
     assert count_parameters(build(model, hidden, architecture="no-gru")) == recurrent_formula(model, hidden) - gru
     assert count_parameters(build(model, hidden, architecture="mean-readout")) == recurrent_formula(model, hidden) - s2s
+
+
+def test_parameters_of_the_released_flags_for_eight_layers():
+    """`--skip --conv_layers=8` is not the appendix's: S2S and heads on all 2 + 8 · 16 features side by side."""
+    standard, wide = build("pna", 16, RELEASED, architecture="standard"), 2 + 8 * 16
+    heads = [ours.head([wide, wide, wide, 3], RELEASED), ours.head([2 * wide, wide, wide, 3], RELEASED, norm=True)]
+    parts = [standard.convolutions, ours.Set2Set(wide), *heads]
+    assert sum(map(count_parameters, parts)) == 299_758 != count_parameters(standard)
 
 
 # ---- the recurrent architecture ----

@@ -1,0 +1,297 @@
+"""Trainings prepared side by side and timed alone: processes that compile and record at once, then wait their turn.
+
+An epoch takes milliseconds; the imports, compilations and recordings before it take most of a minute. They are the
+processor's work, and all cores share it. Whatever fails, or is not ready in time, is left out and named.
+"""
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import statistics
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from pna.experiments import PROFILES, TRAININGS, Cell, MultiTaskRun, Profile
+from pna.kernels.choice import plain
+from pna.training.replicas import Replicas
+from pna.training.trainer import Trainer
+
+__all__ = ["Crew", "Job", "prepare_cell"]
+
+SPAWN = multiprocessing.get_context("spawn")  # a forked process has no CUDA
+ROOM = 0.4  # of the GPU's memory: with less left, what is prepared is timed before more is
+PREPARING = 0.6  # of the time that is left, at most
+LATE = 40.0  # seconds that the last cell of a process may take to be ready
+GRACE = 30.0  # for any other answer
+LEAVE = 5.0  # for a process to end
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell to be timed with so many seeds at once; with `fewer`, too, it is timed twice."""
+
+    cell: str
+    seeds: int
+    fewer: int | None = None
+    path: str = "kernels"  # or plain
+
+
+def prepare_cell(
+    name: str, seeds: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
+) -> tuple[Trainer, Replicas]:
+    """The trainer of a cell, and its replicas before the first epoch."""
+    endless = replace(profile, seeds=seeds, epochs=PROFILES["paper"].epochs)
+    run = MultiTaskRun(Cell.parse(name), endless, device, dtype)
+    return run.trainer, run.fresh()
+
+
+class _Trained:
+    """Replicas of a cell whose epoch is compiled and recorded."""
+
+    def __init__(self, trainer: Trainer, replicas: Replicas) -> None:
+        self.replicas, self.steps = replicas, trainer.epochs(replicas)
+        self.epoch()
+
+    def epoch(self) -> float:
+        """One more; its seconds."""
+        start = time.perf_counter()
+        next(self.steps)
+        if self.replicas.theta.is_cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+
+class _Worker:
+    """In a process of its own: what is ready, and what waits. The methods are what the crew may ask for."""
+
+    def __init__(self, jobs: Sequence[Job], profile: Profile, device: str) -> None:
+        self.profile, self.device = profile, device
+        self.waiting, self.ready = deque(jobs), dict[Job, list[_Trained]]()
+
+    def prepare(self, until: float) -> tuple[list[Job], dict[Job, str]]:
+        """Makes as many ready as time and memory allow; those, and why others failed."""
+        self.ready.clear()
+        _free()
+        failed = {}
+        while self.waiting and time.monotonic() < until and (not self.ready or _room(self.device)):
+            job = self.waiting.popleft()
+            try:
+                self.ready[job] = self._trained(job)
+            except torch.cuda.OutOfMemoryError:
+                self.waiting.appendleft(job)  # when others have been timed
+                break
+            except Exception as error:  # a cell that fails must not stop the others
+                failed[job] = _words(error)
+            _free()
+        return list(self.ready), failed
+
+    def _trained(self, job: Job) -> list[_Trained]:
+        with plain() if job.path == "plain" else contextlib.nullcontext():
+            trainer, replicas = prepare_cell(job.cell, job.seeds, self.profile, self.device)
+            parts = [replicas]
+            if job.fewer is not None:
+                parts.append(replicas.rows(torch.arange(len(replicas) * job.fewer // job.seeds)))
+            return [_Trained(trainer, part) for part in parts]
+
+    def time(self, job: Job, epochs: int) -> list[tuple[int, float]]:
+        """Replicas, and the median seconds of an epoch of all of them, after two that are not counted."""
+        return [
+            (len(one.replicas), statistics.median([one.epoch() for _ in range(epochs + 2)][2:]))
+            for one in self.ready[job]
+        ]
+
+    def breakdown(self, job: Job) -> dict[str, float]:
+        """Milliseconds of each kernel in one epoch, the longest first."""
+        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+            self.ready[job][0].epoch()
+        times = {event.key: event.device_time_total / 1e3 for event in recorded.key_averages()}
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
+
+    def together(self, job: Job, start: float, seconds: float) -> float:
+        """Epochs a second from a moment on, at which other processes start too."""
+        time.sleep(max(0.0, start - time.monotonic()))
+        begun, count = time.monotonic(), 0
+        while time.monotonic() < start + seconds:
+            self.ready[job][0].epoch()
+            count += 1
+        return count / (time.monotonic() - begun)
+
+
+def _free() -> None:
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
+def _room(device: str) -> bool:
+    """Whether there is memory for more, for this process and the others."""
+    free, total = torch.cuda.mem_get_info() if device != "cpu" else (1, 1)
+    return free > ROOM * total
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+
+
+def _serve(jobs: Sequence[Job], profile: Profile, device: str, environment: dict[str, str], orders: Connection) -> None:
+    """The process: does what it is asked for until nobody is there."""
+    os.environ.update(environment)  # which CUDA reads when it is first used
+    torch.set_num_threads(1)  # the other processes have the other cores
+    worker = _Worker(jobs, profile, device)
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            name, *arguments = orders.recv()
+            try:
+                answer = getattr(worker, name)(*arguments)
+            except Exception as error:  # told to the one who asked
+                answer = RuntimeError(_words(error))
+            orders.send(answer)
+
+
+class _Member:
+    """A process of the crew, as the others see it."""
+
+    def __init__(self, jobs: Sequence[Job], *facts: Profile | str | dict[str, str]) -> None:
+        self.jobs, self.open = jobs, True
+        self.pipe, theirs = SPAWN.Pipe()
+        self.process = SPAWN.Process(target=_serve, args=(jobs, *facts, theirs), daemon=True)
+        self.process.start()
+        theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
+
+    def ask(self, *order: object) -> None:
+        """Without waiting for the answer."""
+        with contextlib.suppress(OSError):  # its answer will tell
+            self.pipe.send(order)
+
+    def answer(self, until: float) -> object:
+        """To the last question. A process that has died, or does not answer in time, is out."""
+        try:
+            if not self.pipe.poll(max(0.0, until - time.monotonic())):
+                raise TimeoutError("no answer in time")
+            found = self.pipe.recv()
+        except (EOFError, OSError) as error:  # TimeoutError is an OSError
+            self.end()
+            raise RuntimeError(f"its process is out: {_words(error)}") from error
+        if isinstance(found, RuntimeError):
+            raise found
+        return found
+
+    def end(self, patience: float = 0.0) -> None:
+        """Ends the process, which without a pipe goes by itself if it can."""
+        self.open = False
+        self.pipe.close()
+        self.process.join(patience)
+        self.process.kill()
+        self.process.join()
+
+
+class Crew:
+    """Processes that share out jobs. `failed` says of which job there is no time, and why."""
+
+    def __init__(
+        self, jobs: Sequence[Job], profile: Profile, device: str, environment: dict[str, str] | None = None
+    ) -> None:
+        self.failed: dict[Job, str] = {}
+        self.left = dict.fromkeys(jobs, "the time was over")
+        self.members = [_Member(own, profile, device, environment or {}) for own in shared_out(jobs, _cores())]
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members:
+            member.pipe.close()
+        for member in self.members:
+            member.end(LEAVE)
+        self.failed = self.left | self.failed
+
+    def rounds(self, end: float) -> Iterator[list[tuple[_Member, Job]]]:
+        """Each time all that is ready, while no process has anything else to do; the next round frees it."""
+        while self.left and time.monotonic() < end:
+            until = time.monotonic() + PREPARING * (end - time.monotonic())
+            asked = [member for member in self.members if member.open]
+            for member in asked:
+                member.ask("prepare", until)
+            ready = []
+            for member in asked:
+                try:
+                    jobs, failed = member.answer(until + LATE)
+                except RuntimeError as error:
+                    jobs, failed = [], {job: str(error) for job in member.jobs if job in self.left}
+                ready += [(member, job) for job in jobs]
+                self._fail(failed)
+            if not ready:
+                return
+            yield ready
+
+    def time(self, member: _Member, job: Job, epochs: int) -> list[tuple[int, float]] | None:
+        """Replicas and seconds of an epoch; None if it failed."""
+        member.ask("time", job, epochs)
+        try:
+            times = member.answer(time.monotonic() + GRACE)
+        except RuntimeError as error:
+            self._fail({job: str(error)})
+            return None
+        self.left.pop(job, None)
+        return times
+
+    def breakdown(self, member: _Member, job: Job) -> dict[str, float] | None:
+        """Milliseconds of each kernel in an epoch; None if the profiler failed."""
+        member.ask("breakdown", job)
+        with contextlib.suppress(RuntimeError):
+            return member.answer(time.monotonic() + GRACE)
+        return None
+
+    def together(self, chosen: Sequence[tuple[_Member, Job]], seconds: float) -> dict[Job, float]:
+        """Epochs a second of some jobs at once, each of another process."""
+        start = time.monotonic() + 0.5
+        for member, job in chosen:
+            member.ask("together", job, start, seconds)
+        rates = {}
+        for member, job in chosen:
+            with contextlib.suppress(RuntimeError):  # the others have run beside it all the same
+                rates[job] = member.answer(start + seconds + GRACE)
+        return rates
+
+    def _fail(self, failed: dict[Job, str]) -> None:
+        self.failed |= failed
+        for job in failed:
+            self.left.pop(job, None)
+
+
+def shared_out(jobs: Sequence[Job], processes: int) -> list[list[Job]]:
+    """Jobs for each process: those that share compiled kernels together, and each process with as much to compile.
+
+    Within a process they keep their order.
+    """
+    groups = defaultdict(list)
+    for job in jobs:
+        groups[_kernels(job)].append(job)
+    own = [[] for _ in range(min(processes, len(groups)))]
+    for group in sorted(groups.values(), key=len, reverse=True):
+        min(own, key=_work).extend(group)
+    place = {job: k for k, job in enumerate(jobs)}
+    return [sorted(of_one, key=place.get) for of_one in own]
+
+
+def _kernels(job: Job) -> tuple[str, ...]:
+    """What its kernels are compiled for, one training of the recurrent network being as another."""
+    training, *others = job.cell.split("/")
+    return TRAININGS[training].architecture, TRAININGS[training].depth, *others, job.path
+
+
+def _work(jobs: Sequence[Job]) -> int:
+    """Of preparing them, roughly: to compile kernels is four times as much as to set up a cell that has them."""
+    return 4 * len({_kernels(job) for job in jobs}) + len(jobs)
+
+
+def _cores() -> int:
+    has = getattr(os, "sched_getaffinity", None)
+    return len(has(0)) if has else os.cpu_count() or 1

@@ -1,0 +1,83 @@
+"""The benchmarks' own arithmetic, and that every script can be called; no times are compared."""
+
+import importlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks.crew import Job, _Worker, shared_out
+from benchmarks.machine import keep
+from benchmarks.training import ROWS, Epoch, epochs_of, in_figures
+from pna.experiments import PROFILES, Cell
+
+SCRIPTS = sorted(path.stem for path in (Path(__file__).parents[1] / "benchmarks").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_can_be_imported(name):
+    importlib.import_module(f"benchmarks.{name}")
+
+
+def test_the_hours_of_replicas_that_leave_are_those_of_every_epoch():
+    """An epoch of R replicas takes 2 + 3 R seconds: three replicas leave after 1, 2 and 5 epochs."""
+    epoch = Epoch.through((10, 32.0), (4, 14.0))
+    assert epoch == Epoch(2.0, 3.0)
+    assert epoch.seconds([1, 5, 2]) == (2 + 9) + (2 + 6) + 3 * (2 + 3)
+
+
+@pytest.mark.parametrize(("few", "expected"), [(1.0, (0.0, 3.2)), (40.0, (32.0, 0.0))])
+def test_noise_gives_no_negative_time(few, expected):
+    assert Epoch.through((10, 32.0), (4, few)) == Epoch(*expected)
+
+
+def test_epochs_are_recorded_or_assumed():
+    epochs, recorded = epochs_of(Cell.parse("multitask/released/pna/16"), 10)
+    assert recorded
+    assert (len(epochs), max(epochs)) == (10, 10_000)
+    assert epochs_of(Cell.parse("multitask/released/pna/24"), 3) == ([4_000] * 3, False)
+
+
+def test_the_figures_have_74_cells():
+    assert len(in_figures()) == len(set(in_figures())) == 74
+    assert all(Cell.parse(name) for name in ROWS)
+
+
+def test_jobs_that_share_kernels_share_a_process():
+    jobs = [Job(str(cell), 10) for cell in in_figures()]
+    own = shared_out(jobs, 16)
+    assert sorted(job.cell for jobs in own for job in jobs) == sorted(job.cell for job in jobs)
+    of = {job.cell: k for k, jobs in enumerate(own) for job in jobs}
+    assert len({of[f"{t}/described/gin/16"] for t in ("multitask", "extrapolation", "single-task")}) == 1
+    sizes = [len({(c.split("/")[0] == "standard", *c.split("/")[1:]) for c in of if of[c] == k}) for k in range(16)]
+    assert max(sizes) - min(sizes) <= 2  # kernels to compile
+
+
+def test_a_worker_prepares_times_and_goes_on_after_a_failure():
+    jobs = [Job("multitask/released/gcn/8", 3, 2), Job("multitask/released/gcn/9", 3)]
+    worker = _Worker(jobs, PROFILES["smoke"], "cpu")
+    ready, failed = worker.prepare(math.inf)
+    assert ready == jobs[:1]
+    assert list(failed) == jobs[1:]
+    assert "multiple of 4" in failed[jobs[1]]
+    (many, one), (few, other) = worker.time(jobs[0], 1)
+    assert (many, few) == (3, 2)
+    assert min(one, other, worker.together(jobs[0], 0.0, 0.0) + 1) > 0
+    assert worker.prepare(math.inf) == ([], {})
+
+
+def test_newer_lines_take_the_place_of_older_ones(tmp_path):
+    path, same = tmp_path / "results.jsonl", ("model", "replicas")
+    rows = [{"model": model, "replicas": count, "ms": 1} for model in ("pna", "gcn") for count in (10, 40)]
+    old = [
+        {"benchmark": "training", "rows": rows},
+        {"benchmark": "training --all", "rows": []},
+        {"benchmark": "curves"},
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in old))
+    new = {"benchmark": "training", "rows": [{"model": "pna", "replicas": 10, "ms": 2}]}
+    keep([new], same, path)
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [old[0] | {"rows": rows[1:]}, *old[1:], new]
+    keep([{"benchmark": "training --all", "rows": [1]}], None, path)
+    assert [json.loads(line)["benchmark"] for line in path.read_text().splitlines()].count("training --all") == 1
