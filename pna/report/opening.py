@@ -123,10 +123,8 @@ def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
     finding = by_id.get(("recurrent-better", "described"))
     if finding and finding.kind == "contradicted":
         turned = [row.comparison for row in finding.rows if row.outcome == AGAINST]
-        names = " and ".join(f"{one.name} by {one.found.value:.2f}" for one in turned)
-        words = (
-            "The recurrent architecture is not the better one for every model: as described, the standard one is for"
-        )
+        names = " and ".join(f"{one.name} is better by {one.found.value:.2f}" for one in turned)
+        words = "The recurrent architecture is not the better one for every model: in the standard one, as described,"
         yield f"{words} {names}."
 
 

@@ -263,4 +263,4 @@ def test_the_first_screen_names_the_models_that_are_better_in_the_standard_archi
         if cell.model == "gin":
             write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
     (sentence,) = opening._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
-    assert sentence.endswith("as described, the standard one is for GIN by 1.00.")
+    assert sentence.endswith("in the standard one, as described, GIN is better by 1.00.")
