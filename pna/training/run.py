@@ -263,7 +263,7 @@ class Run(ABC):
             ended_by=self._ended_by(row),
             validation=finite(float(r.best_metric[row])),
             test=self.errors_of(row, tests),
-            curve=thinned(curve[:epochs]),
+            curve=thinned(curve[:epochs], len(r)),
         )
 
     def _ended_by(self, row: int) -> str:

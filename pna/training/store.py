@@ -21,6 +21,7 @@ __all__ = ["FORMAT", "ReplicaResult", "Result", "finite", "load", "provenance", 
 
 FORMAT = 2  # to be raised with any change of what a file holds
 CURVE_POINTS = 500
+RESULT_POINTS = 5_000  # of all its curves: a result with sixty replicas, as single tasks have, would be a megabyte
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,10 @@ def _code_hash() -> str:
     return digest.hexdigest()
 
 
-def thinned(curve: Tensor) -> list[list[float | None]]:
-    """[epoch, training loss, validation loss, …] of at most CURVE_POINTS epochs, the first and the last among them."""
-    points = torch.linspace(0, len(curve) - 1, min(CURVE_POINTS, len(curve))).round().long().unique().tolist()
+def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
+    """[epoch, training loss, validation loss, …] of some epochs, the first and the last among them; one of `curves`."""
+    most = min(CURVE_POINTS, max(2, RESULT_POINTS // curves), len(curve))
+    points = torch.linspace(0, len(curve) - 1, most).round().long().unique().tolist()
     return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
 
 

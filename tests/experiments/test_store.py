@@ -15,7 +15,7 @@ from pna.experiments.multitask import five_best, mean_log_errors, table_of
 from pna.files import read_tensors
 from pna.multitask import COLLECTIONS, TASKS, Split
 from pna.places import results_folder
-from pna.training.store import load, save
+from pna.training.store import load, save, thinned
 
 CELL = Cell.parse("multitask/released/gcn/8")
 # as released, the cells of the extrapolation are trained alike: trained once, tested everywhere
@@ -238,6 +238,12 @@ def test_curves_are_thinned_to_five_hundred_points(trained, epochs):
         assert (points[0], points[-1]) == (1, epochs)
         for epoch, *losses in replica.curve:
             assert losses == pytest.approx(trained.curves[epoch - 1][row].tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("curves", "points"), [(2, 500), (10, 500), (60, 83), (6_000, 2)])
+def test_many_curves_have_fewer_points(curves, points):
+    found = [epoch for epoch, _ in thinned(torch.rand(6_000, 1), curves)]
+    assert (len(found), found[0], found[-1]) == (points, 1, 6_000)
 
 
 def test_the_curve_of_a_replica_ends_with_its_last_epoch(trained):
