@@ -15,8 +15,8 @@ import json
 import torch
 from torch import Tensor
 
+from benchmarks.crew import prepare_cell
 from benchmarks.machine import describe
-from benchmarks.training import prepare
 from pna.experiments import PROFILES
 from pna.kernels.choice import plain
 from pna.published import RELEASED_SECONDS
@@ -27,8 +27,8 @@ PATHS = {"float64": torch.float64, "plain": torch.float32, "kernels": torch.floa
 def curves(path: str, args: argparse.Namespace, model: str) -> Tensor:
     """Training and validation loss, [epochs, seeds, 2]."""
     with contextlib.nullcontext() if path == "kernels" else plain():
-        profile = PROFILES[args.profile]
-        trainer, replicas = prepare(model, args.spec, args.seeds, profile, args.device, PATHS[path])
+        cell, profile = f"multitask/{args.spec}/{model}/16", PROFILES[args.profile]
+        trainer, replicas = prepare_cell(cell, args.seeds, profile, args.device, PATHS[path])
         steps, points = trainer.epochs(replicas), []
         for _ in range(args.epochs):
             next(steps)

@@ -25,16 +25,14 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.crew import Crew, Job, prepare_cell
+from benchmarks.crew import Crew, Job
 from benchmarks.machine import describe, keep
 from pna.command_line import seconds
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, Profile, all_cells, run_of
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, all_cells, run_of
 from pna.experiments.command import ON_A_GPU
 from pna.experiments.mps import mps
 from pna.published import RELEASED_SECONDS
-from pna.training.replicas import Replicas
 from pna.training.store import load
-from pna.training.trainer import Trainer
 
 FIGURES = ("figure4", "figure5", "moments", "graph-types", "standard", "single-task", "parameters")
 ROWS: dict[str, float] = {  # the goal with ten seeds, ms
@@ -58,13 +56,6 @@ GOAL_HOURS = 2
 ASSUMED = 4_000  # epochs of a run that is not recorded
 FEWER = 4  # of ten seeds
 STRETCH = 15.0  # seconds side by side
-
-
-def prepare(
-    model: str, spec: str, replicas: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
-) -> tuple[Trainer, Replicas]:
-    """The trainer of a model's cell, and its replicas before the first epoch."""
-    return prepare_cell(f"multitask/{spec}/{model}/16", replicas, profile, device, dtype)
 
 
 # ---- the table ----

@@ -30,8 +30,6 @@ CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected after Holm over the {} rows that "
     "have both numbers"
 )
-
-
 NOT_MEASURED = "What the others would take is not measured: python -m benchmarks.realworld --cells DATA"
 ASSUMED = (
     "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
@@ -175,8 +173,9 @@ _HEADER = (
     "seeds",
     "epochs",
     "budget",
+    "s/epoch",
+    "hours to the end",
 )
-_HEADER += ("s/epoch", "hours to the end")
 
 
 def text(ours: dict[tuple[str, str], Score]) -> str:
