@@ -1,7 +1,7 @@
 """One voice for all commands: what an option takes, and how a command ends.
 
-Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there, 130
-stopped by Ctrl-C, 143 by SIGTERM, 141 where nobody reads the output any more.
+Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there, 5 the
+memory of the GPU is full, 130 stopped by Ctrl-C, 143 by SIGTERM, 141 where nobody reads the output any more.
 """
 
 import argparse
@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = ["BAD_VALUE", "FAILED", "MISSING_DATA", "UNFINISHED", "Interrupts", "MissingData", "OutOfTime"]
-__all__ += ["device", "positive", "quietly", "seconds", "told"]
+__all__ = ["BAD_VALUE", "FAILED", "GPU_FULL", "MISSING_DATA", "UNFINISHED", "GPUFull", "Interrupts", "MissingData"]
+__all__ += ["OutOfTime", "device", "positive", "quietly", "seconds", "told"]
 
 FAILED = 1
 BAD_VALUE = 2
 UNFINISHED = 3
 MISSING_DATA = 4
+GPU_FULL = 5
 SAME = 1.0  # seconds
 
 
@@ -32,6 +33,10 @@ class OutOfTime(Exception):  # noqa: N818
     """The time budget is over, and the next call goes on."""
 
 
+class GPUFull(Exception):  # noqa: N818
+    """Its memory does not suffice for this training beside what else is there."""
+
+
 def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
     """Runs a command; an error becomes words on stderr and an exit code instead of a traceback, and so does Ctrl-C."""
     try:
@@ -40,6 +45,8 @@ def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> 
         code, words = MISSING_DATA, error
     except OutOfTime as error:
         code, words = UNFINISHED, error
+    except GPUFull as error:
+        code, words = GPU_FULL, error
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         installable = package not in sys.stdlib_module_names  # as fcntl, which Windows has not

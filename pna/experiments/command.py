@@ -1,6 +1,7 @@
 """`python -m pna train`, `results` and `evaluate`: one road from a cell's name to its run, for every benchmark."""
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import torch
 
+from pna import command_line
 from pna.command_line import FAILED, UNFINISHED, Interrupts, MissingData, OutOfTime, device, positive, seconds, told
 from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
+from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.side_by_side import longest_first, train_side_by_side
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
@@ -26,7 +29,7 @@ from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
-from pna.training.run import Progress, Run
+from pna.training.run import Run
 from pna.training.store import Result, load
 
 __all__ = ["evaluate", "results", "train"]
@@ -156,13 +159,14 @@ def _train(options: argparse.Namespace, again: str) -> int:
             raise OutOfTime(f"{whose} to the end of the time budget; go on with: {again}")
 
     waiting = wait if options.wait else None
-    with Interrupts() as interrupts, locked(run.checkpoint, f"training {run.cell}", waiting):
+    lock = locked(run.checkpoint, f"training {run.cell}", waiting)
+    with Interrupts() as interrupts, lock, _full(f"{run.cell} goes on from its last checkpoint with: {again}"):
         if run.result.exists() and (code := _already(run)) is not None:
             return code
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
-        with _Report(every=10.0 if options.parent is None else 1.0) as report:
+        with Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:
             print(f"{run.record()} written")
@@ -173,6 +177,15 @@ def _train(options: argparse.Namespace, again: str) -> int:
     why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
     print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
     return 128 + interrupts.signal if interrupts.signal else UNFINISHED
+
+
+@contextlib.contextmanager
+def _full(then: str) -> Iterator[None]:
+    """Words for a GPU whose memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise command_line.GPUFull(f"the memory of the GPU is full: {str(error).partition('. ')[0]}. {then}") from error
 
 
 def _check_writable(result: Path) -> None:
@@ -357,39 +370,3 @@ def _print_errors(result: Result) -> None:
 
 
 _SHOW = {MultiTaskRun: _print_errors, Figure6Run: _print_metric}
-
-
-class _Report:
-    """A progress bar on a terminal, a plain line every ten seconds elsewhere."""
-
-    def __init__(self, every: float) -> None:
-        self.every = every
-
-    def __enter__(self) -> "_Report":
-        self.bar, self.said, self.first = None, 0.0, None
-        self.unheard: OSError | None = None  # where nobody reads the lines, or the disk that takes them is full
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def __call__(self, progress: Progress) -> None:
-        text = f"best validation {progress.best:.5f}, {progress.running} of {progress.replicas} replicas running"
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = self.bar or tqdm(total=progress.epochs, initial=progress.epoch - 1, unit="epoch")
-            self.bar.set_postfix_str(text, refresh=False)
-            self.bar.update()
-            return
-        now = time.monotonic()
-        self.first = self.first or (progress.epoch, now)
-        if now - self.said >= self.every or progress.epoch == progress.epochs:
-            pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
-            left = f"at most {pace * (progress.epochs - progress.epoch):.0f} s left"
-            try:
-                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left}", flush=True)
-            except OSError as error:
-                self.unheard = error
-            self.said = now

@@ -2,9 +2,11 @@
 
 One training leaves a third of a large GPU idle. Each process is `python -m pna train CELL`, and what it prints is its
 progress. When the time is over, at Ctrl-C, or if this process is killed, each ends with a checkpoint at its next step.
+One that finds the memory of the GPU full goes on later, and fewer are side by side from then on.
 """
 
 import contextlib
+import math
 import os
 import shutil
 import subprocess
@@ -15,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
-from pna.command_line import FAILED, UNFINISHED, Interrupts
+from pna.command_line import FAILED, GPU_FULL, UNFINISHED, Interrupts
 from pna.experiments.cells import Cell
 from pna.experiments.mps import mps
 
@@ -58,7 +60,7 @@ def train_side_by_side(
         while sweep.waiting or sweep.running:
             if interrupts() or (deadline is not None and time.monotonic() >= deadline):
                 sweep.stop()
-            while sweep.waiting and len(sweep.running) < at_once:
+            while sweep.waiting and len(sweep.running) < min(at_once, sweep.room):
                 sweep.start_next()
             sweep.look()
             board.show(sweep, deadline)
@@ -120,7 +122,7 @@ class _Sweep:
         self.words, self.environment, self.logs, self.board = words, environment, logs, board
         self.waiting, self.running = deque(cells), []
         self.recorded, self.unfinished, self.failed = [], [], []
-        self.stopping = False
+        self.stopping, self.room = False, math.inf  # how many the memory of the GPU takes
 
     def __enter__(self) -> "_Sweep":
         return self
@@ -176,6 +178,10 @@ class _Sweep:
         elif code in STOPPED:
             self.unfinished.append(training.cell)
             self.board.tell(training, f"stopped {took}")
+        elif code == GPU_FULL and self.room > 1:
+            (self.unfinished if self.stopping else self.waiting).append(training.cell)
+            self.room = max(1, min(self.room - 1, len(self.running)))
+            self.board.tell(training, f"stopped {took}: the memory of the GPU is full; from now on {self.room} at once")
         else:
             self.failed.append(training)
             self.board.tell(training, f"FAILED {took} (exit code {code}): {''.join([*training.said][-1:])}")

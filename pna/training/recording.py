@@ -1,7 +1,8 @@
 """Work on a GPU recorded once as a CUDA graph, and replayed: the host then launches one thing instead of thousands."""
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -30,7 +31,7 @@ class Recording:
         torch.cuda.current_stream().wait_stream(stream)
         gc.collect()  # an older recording that is freed during this one would spoil it
         beside = streams(len(works), torch.cuda.current_device())
-        with torch.cuda.graph(self.graph):
+        with _recorded_by(self.graph):
             for work, stream in zip(works, beside, strict=True):
                 stream.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
@@ -43,3 +44,18 @@ class Recording:
     def __call__(self) -> None:
         """Do the work once more."""
         self.graph.replay()
+
+
+@contextmanager
+def _recorded_by(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+    """An error in what is recorded is raised itself, and not the one about unjoined streams that comes of it."""
+    first = None
+    try:
+        with torch.cuda.graph(graph):
+            try:
+                yield
+            except Exception as error:
+                first = error
+                raise
+    except RuntimeError as last:
+        raise first or last from None

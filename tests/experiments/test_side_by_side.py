@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from pna.experiments import EXPERIMENTS, Cell, MultiTaskRun, all_cells, command, side_by_side
 from pna.experiments.command import train
@@ -201,6 +202,45 @@ def test_a_wrong_cell_among_right_ones_starts_nothing(capsys, started):
     assert train([NAMES[0], "multitask/released/gnn/16", *SMOKE]) == 2
     assert "model in 'multitask/released/gnn/16' must be one of" in capsys.readouterr().err
     assert started == []
+
+
+# ---- the memory of the GPU ----
+
+
+@pytest.fixture
+def full(started, monkeypatch):
+    """Makes trainings find the memory full, by the order in which they were started."""
+    validate = MultiTaskTrainer._validate
+
+    def of(*which):
+        def wrapped(*arguments):
+            if len(started) in which:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 438.00 MiB. GPU 0 has 139 GiB")
+            return validate(*arguments)
+
+        monkeypatch.setattr(MultiTaskTrainer, "_validate", wrapped)
+
+    return of
+
+
+def test_a_cell_that_finds_the_memory_full_goes_on_with_fewer_beside_it(runs, full, started, monkeypatch, capfd):
+    full(1)
+    most, look = [], side_by_side._Sweep.look
+    monkeypatch.setattr(side_by_side._Sweep, "look", lambda sweep: most.append(len(sweep.running)) or look(sweep))
+    assert train([*NAMES, *SMOKE, "--epochs", "1", "--side-by-side", "2"]) == 0
+    out = capfd.readouterr().out
+    assert "s: the memory of the GPU is full; from now on 1 at once\n" in out
+    assert out.splitlines()[-1] == "3 of 3 cells recorded"
+    assert (max(most), len(started)) == (2, 4)
+    assert [words[0] for words, _, _ in started].count(started[1][0][0]) == 2
+
+
+def test_a_cell_for_which_the_memory_is_too_small_fails_in_words(full, started, capfd):
+    full(0, 1)
+    assert train([NAMES[0], *SMOKE, "--side-by-side", "1"]) == FAILED
+    out = capfd.readouterr().out
+    assert "the memory of the GPU is full: CUDA out of memory. multitask/released/gcn/4 goes on from its last" in out
+    assert len(started) == 2  # the second time alone
 
 
 # ---- which cells, in which order ----
