@@ -49,10 +49,13 @@ class BatchNorm(nn.Module):
         What mostly comes after it is done on the way: ReLU, the residual [V, F] being added, dropout by the noise.
         """
         rows = batch.real if factor is None else factor
-        given = (rows, batch.count, self.weight, self.bias)
-        if self.training and (kernels := serving("pna.realworld.norm_kernel", x, *given)):
+        given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
+        fused = self.training or (noise is None and not torch.is_grad_enabled())
+        if fused and (kernels := serving("pna.realworld.norm_kernel", *given)):
             then = kernels.Then(relu, residual, noise, p)
-            return kernels.normalise(x, *given, (self.running_mean, self.running_var), then)
+            if self.training:
+                return kernels.normalise(*given, running, then)
+            return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
         x = x if factor is None else x * factor
         if self.training:
             mean = (x * batch.real).sum(0) / batch.count

@@ -2,7 +2,7 @@
 
 The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
 these sums together for itself; where there are many features, each takes WIDTH of them. The plain-torch twin is in
-layers.py; what it gives a node of the padding, here is zero.
+layers.py; what it gives a node of the padding, here is zero. In evaluation one kernel does it all.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx
 from pna.kernels.choice import on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["Then", "normalise", "takes"]
+__all__ = ["Then", "evaluate", "normalise", "takes"]
 
 BLOCK = 32
 PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
@@ -51,6 +51,15 @@ def normalise(
     noise = None if noise is None or p == 0 else noise[:, : x.shape[1]]
     given = (x, factor, count, weight, bias, residual, noise, *running)
     return _Normalise.apply(relu, p, *(None if t is None else t.unsqueeze(0) for t in given))[0].squeeze(0)
+
+
+@on_its_device
+def evaluate(
+    x: Tensor, factor: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], then: Then
+) -> Tensor:
+    """The same by the running mean and variance, without dropout; there is no gradient."""
+    given = (x, factor, weight, bias, *running, then.residual)
+    return _Evaluate.apply(then.relu, *(None if t is None else t.unsqueeze(0) for t in given)).squeeze(0)
 
 
 @triton.jit
@@ -158,6 +167,25 @@ def norm_apply(
         tl.store(var + r * F + c, squares / n, mask=there)
         _move_on(running_mean + r * stride_m + c, mu, there)
         _move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), there)
+
+
+@triton.jit
+def norm_evaluate(
+    x, factor, weight, bias, mean, var, residual, y, V, F,
+    RELU: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The same with a mean and a variance that are known."""
+    r = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(0)
+    place, inside = _block(block, V, F, WIDTH, BLOCK)
+    slope = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS) * _of_features(weight, r, F, WIDTH)
+    values = tl.load(x + r * V * F + place, mask=inside, other=0.0) * _factors(factor, r, block, V, V, BLOCK)
+    value = slope * (values - _of_features(mean, r, F, WIDTH)) + _of_features(bias, r, F, WIDTH)
+    if RELU:
+        value = tl.where(value < 0, 0.0, value)
+    if RESIDUAL:
+        value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
+    tl.store(y + r * V * F + place, value, mask=inside)
 
 
 @triton.jit
@@ -298,6 +326,31 @@ class _Normalise(Function):
         R, ways = info.batch_size, (replicated,) * 6 + (rows_of_replicas,) * 3
         lifted = (None if t is None else way(t, dim, R) for way, t, dim in zip(ways, inputs, in_dims[2:], strict=True))
         return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(relu, p, *lifted)), (0, 0, 0)
+
+
+class _Evaluate(Function):
+    """x [R, V, F], factor [R, V, 1], weight, bias, mean, variance [R, F], residual [R, V, F] or None -> [R, V, F]."""
+
+    @staticmethod
+    def forward(relu: bool, *inputs: Tensor | None) -> Tensor:
+        *given, residual = (None if t is None else t.contiguous() for t in inputs)
+        x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
+        _, columns, sizes = _sizes(V, F)
+        told = {"RELU": relu, "RESIDUAL": residual is not None, **sizes}
+        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, x if residual is None else residual, y, V, F, **told)
+        return y
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, relu: bool, *inputs: Tensor | None) -> tuple[Tensor, int]:
+        R = info.batch_size
+        lifted = (
+            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
+        )
+        return _Evaluate.apply(relu, *lifted).unsqueeze(1), 0
 
 
 def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:

@@ -74,6 +74,31 @@ def test_what_comes_then(relu, p, added, device, monkeypatch):
     compare(device, monkeypatch, x, factor, real, g, weights, **then)
 
 
+@pytest.mark.parametrize(("relu", "added", "V", "F"), [(True, True, 70, 5), (False, False, 33, WIDEST + 44)])
+def test_in_evaluation_it_is_the_plain_one_too(relu, added, V, F, device, monkeypatch):
+    """Whether a gradient is wanted, which its kernel does not give, or not."""
+    real, factor = batches(V, (V, 20, 3))
+    x, residual = 5 + torch.randn(2, R, V, F, dtype=torch.double)
+    weight, bias, mean, var = torch.rand(4, R, F, dtype=torch.double) + 0.5
+    found = []
+
+    def one(real, factor, x, residual, *own):
+        names = ("weight", "bias", "running_mean", "running_var")
+        then = {"relu": relu, "residual": residual if added else None}
+        batch = SimpleNamespace(real=real, count=real.sum())
+        return functional_call(norm, dict(zip(names, own, strict=True)), (x, batch, factor), then)
+
+    for dtype, where in ((torch.float64, "cpu"), (torch.float32, device), (torch.float32, device)):
+        if dtype == torch.float32 and device == "cpu":
+            monkeypatch.setattr(choice, "usable", lambda t: True)
+        norm = BatchNorm(F).to(where, dtype).eval()
+        given = [t.to(where, dtype) for t in (real, factor, x, residual, weight, bias, mean, var)]
+        with torch.set_grad_enabled(len(found) == 2):
+            found.append((vmap(one)(*given) * given[0]).cpu().double())
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_no_number_stays_so(device):
     x, one = torch.tensor([[1.0], [torch.nan], [2.0]], device=device), torch.ones(1, device=device)
     running = one.clone(), one.clone()
