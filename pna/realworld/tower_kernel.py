@@ -24,6 +24,7 @@ from pna.gather import one_graph
 from pna.kernels import aggregation, aggregation_backward
 from pna.kernels.choice import on_its_device
 from pna.kernels.operators import takes as known
+from pna.kernels.priority import Beside
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.products import in_parts
@@ -174,6 +175,7 @@ class _Towers(Function):
         grad_parts, grad_z = torch.empty_like(parts), grad.new_empty(T * R, V, S * Hp)
         given = (grad, grad if scale is None else scale.contiguous(), grad_z, grad_parts)
         tower_spread[_grid(R * V * Hp, T)](*given, R * V, H=H, **_sizes(parts, Hp, T, S, scale))
+        of_aggregates = Beside(grad.device, lambda: in_parts(grad_z, aggregates))
         _, target, source = _nodes(grad_parts, T).split([Hp, Fp, Fp], dim=-1)
         grad_aggregates = _nodes(torch.bmm(grad_z, by_scaler), T).unflatten(-1, (-1, Fp))  # [R·V, T, A, Fp]
         rows, weight_e = _edges(edge, W3)
@@ -181,8 +183,9 @@ class _Towers(Function):
             grad_aggregates, _nodes(parts, T)[..., Hp + Fp :], rows, ptr, column, transpose, ctx.names,
             aggregation.Saved(*saved), True, into=(source, target), hubs=False, weight=weight_e,
         )  # fmt: skip
+        of_x = Beside(grad.device, lambda: in_parts(grad_parts, x))
         grad_x = torch.bmm(grad_parts, weight).view(T, R, V, -1)[..., :F].permute(1, 2, 0, 3).reshape(R, V, T * F)
-        grads = unpack(in_parts(grad_parts, x), in_parts(grad_z, aggregates), (T, H, F), S)
+        grads = unpack(of_x.result(), of_aggregates.result(), (T, H, F), S)
         grad_W3 = None if W3 is None else grad_edge.view(W3.shape)
         grad_edge = None if edge is None or W3 is not None else grad_edge.view(edge.shape)
         return None, grad_x, *grads, None, grad_edge, grad_W3, *(None,) * 6
