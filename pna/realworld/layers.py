@@ -132,13 +132,12 @@ class TowersLayer(nn.Module):
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
     ) -> Tensor:
-        W, shift, edge = self.M.weight, self.M.bias, None
-        if embedding is not None:  # it is linear too, as in pna.fused.split
+        W, edge = self.M.weight, None
+        if embedding is not None:
             W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
-            edge = (batch.edge, W3 @ embedding.weight)
-            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
+            edge = (batch.edge, W3, embedding)
         scale = None if self.combined.scalers == ("identity",) else batch.scale
-        parts = ((W, shift), (self.U.weight, self.U.bias))
+        parts = ((W, self.M.bias), (self.U.weight, self.U.bias))
         return towers(x, *parts, scale, edge, self.combined.aggregators, batch.neighbourhoods)
 
 

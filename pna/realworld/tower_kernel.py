@@ -15,10 +15,9 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
-from torch.nn import functional
 
 from pna.gather import one_graph
 from pna.kernels import aggregation, aggregation_backward
@@ -28,6 +27,7 @@ from pna.kernels.priority import Beside
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.products import in_parts
+from pna.realworld.edge_kernel import embedded
 from pna.realworld.tower_weights_kernel import pack, padded, unpack
 from pna.towers import product
 
@@ -47,20 +47,22 @@ def towers(
     M: tuple[Tensor, Tensor],
     U: tuple[Tensor, Tensor],
     scale: Tensor | None,
-    edge: tuple[Tensor, Tensor] | None,
+    edge: tuple[Tensor, Tensor, nn.Linear] | None,
     names: Sequence[str],
     graph: Neighbourhoods,
 ) -> Tensor:
     """x [V, T·F] -> U(x_i, ⊕ M(x_i, x_j)), [V, T·H].
 
     Weights and biases: of M's parts for x_i and x_j, [T, F, 2F] and [T, F], and of U, [T, H, (1 + S·A)·F] and
-    [T, H]. scale: S(d) of every node, [V, S], or None for the identity alone; edge: e_ij, [E, D], which
-    has no gradient, and its weight in M, [T, F, D]. If e_ij is one number no tensor of all messages is made.
+    [T, H]. scale: S(d) of every node, [V, S], or None for the identity alone; edge: e_ij, [E, D], which has no
+    gradient, the weight of its embedding in M, [T, F, Q], and the embedding, D to Q. If e_ij is one number no tensor
+    of all messages is made.
     """
-    joined, (features, weight) = graph.joined, edge or (None, None)
+    joined, features, weight = graph.joined, None, None
     if edge is not None:
-        F = weight.shape[1]
-        weight = functional.pad(weight, (0, 0, 0, padded(F) - F))
+        features, W3, embedding = edge
+        weight, shift = embedded(W3, M[1], embedding.weight, embedding.bias)  # [T, Fp, D] and [T, F]
+        M = (M[0], shift)
         if weight.shape[-1] > 1:
             features, weight = product(features.unsqueeze(1), weight), None  # [E, T, Fp]
     given = (None if t is None else t.unsqueeze(0) for t in (x, *M, *U, scale, features, weight))
