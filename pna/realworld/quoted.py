@@ -160,9 +160,13 @@ class MoNetLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph = batch.neighbourhoods
-        z = sent(self.linear(x).unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
-        y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
+        graph, z = batch.neighbourhoods, self.linear(x)  # [V, K·F]
+        if kernels := serving("pna.realworld.monet_kernel", z, graph):
+            pseudo = self.pseudo.weight, self.pseudo.bias
+            y = kernels.gaussian_sum(z, pseudo, self.mu, self.inverse_sigma, graph)
+        else:
+            z = sent(z.unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
+            y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
         return _finish(x, y, self.norm, batch) + self.bias
 
 
