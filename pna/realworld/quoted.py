@@ -21,7 +21,7 @@ from pna import segments
 from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.neighbourhoods import Neighbourhoods
-from pna.products import Linear
+from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.layers import BatchNorm
 from pna.segments import sent
@@ -197,13 +197,24 @@ class GatedGCNLayer(nn.Module):
     ) -> Gated:
         """[V, F], then what the layer before made."""
         x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
-        graph, messages = batch.neighbourhoods, batch.neighbourhoods.num_edges
-        moved = self.C(e) + sent(self.D(x), graph) + segments.spread(self.E(x), graph.ptr, messages, graph.joined)
-        gate = torch.sigmoid(moved)
-        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
-        y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.gated_kernel", x, e, graph):
+            maps = (self.A, self.B, self.D, self.E)
+            *biases, shift = (layer.bias for layer in maps)
+            weight, bias = torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias])
+            y, moved = kernels.gated(linear(x, weight, bias), linear(e, self.C.weight, None), graph)
+        else:
+            y, moved = self._messages(x, e, graph)
         edges = Gated(x, e, *rows)
         return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, self.edge_norm, edges), *rows)
+
+    def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
+        """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
+        receivers = segments.spread(self.E(x), graph.ptr, graph.num_edges, graph.joined)
+        moved = self.C(e) + sent(self.D(x), graph) + receivers
+        gate = torch.sigmoid(moved)
+        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
+        return self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total, moved
 
     def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
         graph = batch.neighbourhoods
@@ -212,7 +223,8 @@ class GatedGCNLayer(nn.Module):
         one = torch.ones_like(inverse)
         is_graph = torch.arange(len(one), device=x.device) < len(one) - 1  # the last is padding
         both = torch.stack([inverse, one], dim=1) * is_graph.unsqueeze(1)
-        norm, real = segments.spread(both, ptr, graph.num_edges).split(1, dim=1)
+        of_nodes = segments.spread(both, batch.graph_ptr, len(x), batch.joined)
+        norm, real = segments.spread(of_nodes, graph.ptr, graph.num_edges, graph.joined).split(1, dim=1)
         start = batch.edge if self.edges else torch.ones_like(real)
         return Gated(x, embedding(start), norm, real, real.sum())
 
