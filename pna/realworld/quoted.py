@@ -127,16 +127,26 @@ class GATLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph, E = batch.neighbourhoods, batch.neighbourhoods.num_edges
-        z = self.linear(x).unflatten(1, (self.heads, -1))  # [V, H, F / H]
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.attention_kernel", x, graph):
+            weight = self.linear.weight  # [F, in]
+            logits = (self.a.unsqueeze(-1) * weight.unflatten(0, (self.heads, -1))).sum(2)  # [2, H, in]
+            nodes = linear(x, torch.cat([weight, logits.flatten(0, 1)]), None)  # [V, F + 2 H]
+            y = kernels.attention(nodes, self.heads, graph)
+        else:
+            y = self._received(self.linear(x).unflatten(1, (self.heads, -1)), graph).flatten(1)
+        return x + functional.elu(self.norm(y, batch, batch.norm))
+
+    def _received(self, z: Tensor, graph: Neighbourhoods) -> Tensor:
+        """[V, H, F / H] -> the same of what each node receives."""
+        E = graph.num_edges
         sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
         logit = sent(sender, graph) + segments.spread(receiver, graph.ptr, E, graph.joined)  # [E, H]
         logit = functional.leaky_relu(logit)
         top = segments.max(logit.detach(), graph.ptr, graph.joined)
         weight = torch.exp(logit - segments.spread(top, graph.ptr, E, graph.joined))
         total = segments.sum(weight, graph.ptr, graph.joined).clamp(min=1)  # the largest weight is 1
-        y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
-        return x + functional.elu(self.norm(y.flatten(1), batch, batch.norm))
+        return segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
 
 
 class MoNetLayer(nn.Module):

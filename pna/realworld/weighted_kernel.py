@@ -23,14 +23,14 @@ def _tile(H: tl.constexpr, F: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.const
 
 
 @triton.jit
-def weighted_forward(z, weight, ptr, source, y, stride_z, H: tl.constexpr, F: tl.constexpr, SUM: tl.constexpr,
-                     HEADS: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
+def weighted_forward(z, weight, ptr, source, y, STRIDE: tl.constexpr, H: tl.constexpr, F: tl.constexpr,
+                     SUM: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
     """The sum over the messages of a node."""
     node = tl.program_id(0).to(tl.int64)
     h, c, inside = _tile(H, F, HEADS, WIDTH)
     total = tl.zeros([HEADS, WIDTH], tl.float32)
     for e in range(tl.load(ptr + node), tl.load(ptr + node + 1)):
-        value = tl.load(z + tl.load(source + e) * stride_z + h * F + c, mask=inside, other=0.0)
+        value = tl.load(z + tl.load(source + e) * STRIDE + h * F + c, mask=inside, other=0.0)
         total += tl.load(weight + e * H + h, mask=h < H, other=0.0) * value
     if SUM:
         feature = tl.arange(0, WIDTH)
@@ -40,13 +40,13 @@ def weighted_forward(z, weight, ptr, source, y, stride_z, H: tl.constexpr, F: tl
 
 
 @triton.jit
-def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad_weight, stride_z, stride_g,
+def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad_weight, STRIDE: tl.constexpr,
                       H: tl.constexpr, F: tl.constexpr, SUM: tl.constexpr, HEADS: tl.constexpr,
                       WIDTH: tl.constexpr):  # fmt: skip
     """The gradients of z of a node, and of the weights of the messages that it has sent."""
     node = tl.program_id(0).to(tl.int64)
     h, c, inside = _tile(H, F, HEADS, WIDTH)
-    own = tl.load(z + node * stride_z + h * F + c, mask=inside, other=0.0)
+    own = tl.load(z + node * STRIDE + h * F + c, mask=inside, other=0.0)
     part = tl.arange(0, HEADS)
     total = tl.zeros([HEADS, WIDTH], tl.float32)
     for k in range(tl.load(sender_ptr + node), tl.load(sender_ptr + node + 1)):
@@ -58,25 +58,25 @@ def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad
             g = tl.load(grad + i * H * F + h * F + c, mask=inside, other=0.0)
         total += tl.load(weight + e * H + h, mask=h < H, other=0.0) * g
         tl.store(grad_weight + e * H + part, tl.sum(g * own, 1), mask=part < H)
-    tl.store(grad_z + node * stride_g + h * F + c, total, mask=inside)
+    tl.store(grad_z + node * STRIDE + h * F + c, total, mask=inside)
 
 
 def weighted_sum(z: Tensor, weight: Tensor, ptr: Tensor, source: Tensor, F: int, added: bool) -> Tensor:
     """z [R, V, H·F or more], weight [R, E, H] -> [R, V, H·F], or [R, V, F] where the parts are added up."""
     R, V, H = *z.shape[:2], weight.shape[2]
     y = z.new_empty(R, V, F if added else H * F)
-    weighted_forward[(R * V,)](z, weight, ptr, source, y, z.stride(1), SUM=added, **_sizes(H, F))
+    weighted_forward[(R * V,)](z, weight, ptr, source, y, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
     return y
 
 
 def weighted_gradients(
     z: Tensor, weight: Tensor, transpose: tuple[Tensor, ...], grad: Tensor, into: Tensor, F: int, added: bool
 ) -> Tensor:
-    """Of the weights; that of z is written into the first H·F columns of `into`."""
+    """Of the weights; that of z is written into the first H·F columns of `into`, which is like z."""
     (R, V, _), H = z.shape, weight.shape[2]
-    grad_weight, strides = torch.empty_like(weight), (z.stride(1), into.stride(1))
+    grad_weight = torch.empty_like(weight)
     given = (z, weight, *transpose, grad, into, grad_weight)
-    weighted_backward[(R * V,)](*given, *strides, SUM=added, **_sizes(H, F))
+    weighted_backward[(R * V,)](*given, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
     return grad_weight
 
 
