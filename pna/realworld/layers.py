@@ -24,6 +24,9 @@ from pna.towers import TowerLinear
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
 
 
+ACTIVATIONS = {"relu": functional.relu, "elu": functional.elu}
+
+
 class BatchNorm(nn.Module):
     """Batch normalisation over the real nodes of a batch, as torch.nn.BatchNorm1d without the padding."""
 
@@ -39,20 +42,20 @@ class BatchNorm(nn.Module):
         x: Tensor,
         batch: PaddedBatch,
         factor: Tensor | None = None,
-        relu: bool = False,
+        activation: str | None = None,
         residual: Tensor | None = None,
         noise: Tensor | None = None,
         p: float = 0.0,
     ) -> Tensor:
         """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
 
-        What mostly comes after it is done on the way: ReLU, the residual [V, F] being added, dropout by the noise.
+        What mostly comes after it is done on the way: ReLU or ELU, the residual [V, F] added, dropout by the noise.
         """
         rows = batch.real if factor is None else factor
         given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
         fused = self.training or (noise is None and not torch.is_grad_enabled())
         if fused and (kernels := serving("pna.realworld.norm_kernel", *given)):
-            then = kernels.Then(relu, residual, noise, p)
+            then = kernels.Then(activation, residual, noise, p)
             if self.training:
                 return kernels.normalise(*given, running, then)
             return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
@@ -65,7 +68,7 @@ class BatchNorm(nn.Module):
         else:
             centred, var = x - self.running_mean, self.running_var
         y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
-        y = functional.relu(y) if relu else y
+        y = y if activation is None else ACTIVATIONS[activation](y)
         return dropout(y if residual is None else residual + y, p, noise)
 
     @torch.no_grad()
@@ -165,4 +168,4 @@ class SimpleLayer(nn.Module):
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)
-        return self.norm(y, batch, relu=True, residual=x if self.residual else None, noise=noise, p=self.p)
+        return self.norm(y, batch, activation="relu", residual=x if self.residual else None, noise=noise, p=self.p)

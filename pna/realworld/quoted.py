@@ -107,7 +107,7 @@ class GINLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         y = (1 + self.eps) * x + aggregate(batch.neighbourhoods, ("sum",), source=x).squeeze(-2)
-        y = self.second(self.inner(self.first(y), batch, relu=True))
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return _finish(x, y, self.norm, batch)
 
 
@@ -135,7 +135,7 @@ class GATLayer(nn.Module):
             y = kernels.attention(nodes, self.heads, graph)
         else:
             y = self._received(self.linear(x).unflatten(1, (self.heads, -1)), graph).flatten(1)
-        return x + functional.elu(self.norm(y, batch, batch.norm))
+        return self.norm(y, batch, batch.norm, activation="elu", residual=x)
 
     def _received(self, z: Tensor, graph: Neighbourhoods) -> Tensor:
         """[V, H, F / H] -> the same of what each node receives."""
@@ -266,7 +266,7 @@ class OGBGCNLayer(nn.Module):
         d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
         received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
         y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
-        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 class OGBGINLayer(nn.Module):
@@ -283,8 +283,8 @@ class OGBGINLayer(nn.Module):
         """[V, F] -> [V, F]."""
         received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
         y = (1 + self.eps) * x + received
-        y = self.second(self.inner(self.first(y), batch, relu=True))
-        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
@@ -299,4 +299,4 @@ OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLaye
 
 def _finish(x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch) -> Tensor:
     """The end of most layers: times 1/√n, batch normalisation, ReLU, plus the input."""
-    return norm(y, batch, batch.norm, relu=True, residual=x)
+    return norm(y, batch, batch.norm, activation="relu", residual=x)
