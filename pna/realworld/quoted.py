@@ -77,7 +77,11 @@ class GCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            mean, x = kernels.neighbours(x, graph, "mean")
+        else:
+            mean = aggregate(graph, ("mean",), source=x).squeeze(-2)
         return _finish(x, self.linear(mean), self.norm, batch)
 
 
@@ -90,8 +94,12 @@ class GraphSageLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
-        y = functional.relu(functional.normalize(self.linear(torch.cat([x, mean], dim=1)), dim=1))
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            both, x = kernels.neighbours(x, graph, "beside")
+        else:
+            both = torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1)
+        y = functional.relu(functional.normalize(self.linear(both), dim=1))
         return self.norm(y, batch, batch.norm, residual=x)
 
 
@@ -106,7 +114,11 @@ class GINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        y = (1 + self.eps) * x + aggregate(batch.neighbourhoods, ("sum",), source=x).squeeze(-2)
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            y, x = kernels.neighbours(x, graph, "sum", self.eps)
+        else:
+            y = (1 + self.eps) * x + aggregate(graph, ("sum",), source=x).squeeze(-2)
         y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return _finish(x, y, self.norm, batch)
 
