@@ -21,7 +21,7 @@ from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
 
-__all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
+__all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "activated", "dropout"]
 
 
 ACTIVATIONS = {"relu": functional.relu, "elu": functional.elu}
@@ -77,6 +77,21 @@ class BatchNorm(nn.Module):
         self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
 
 
+AFTER = {
+    "leaky": functional.leaky_relu,
+    "relu": functional.relu,
+    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),
+}
+
+
+def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
+    """A linear map, an activation of AFTER, and the residual being added: [V, in] -> [V, out]."""
+    if kernels := serving("pna.realworld.activation_kernel", x, layer.weight, layer.bias):
+        return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
+    y = AFTER[kind](layer(x))
+    return y if residual is None else residual + y
+
+
 def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
     """Zero with probability p, else 1/(1 - p) times as large; noise: uniform in [0, 1), at least as wide as x."""
     if noise is None or p == 0:
@@ -127,10 +142,7 @@ class TowersLayer(nn.Module):
             y = split(h, h, graph, [self.M], self.U, self.combined, edge, embedding, scale=batch.scale).flatten(1)
         y = self.norm(y, batch, batch.norm, noise=noise, p=self.p)  # [V, out]
         residual = x if self.residual else None
-        if kernels := serving("pna.realworld.mix_kernel", y, self.mix.weight, self.mix.bias):
-            return kernels.leaky(linear(y, self.mix.weight, None), self.mix.bias, residual)
-        y = functional.leaky_relu(self.mix(y))
-        return y if residual is None else residual + y
+        return activated(y, self.mix, "leaky", residual)
 
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None

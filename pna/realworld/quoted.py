@@ -23,7 +23,7 @@ from pna.kernels.choice import serving
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
-from pna.realworld.layers import BatchNorm
+from pna.realworld.layers import BatchNorm, activated
 from pna.segments import sent
 
 __all__ = [
@@ -52,7 +52,7 @@ class MLPLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; like the others here, without dropout."""
-        return functional.relu(self.linear(x))
+        return activated(x, self.linear, "relu")
 
 
 class GatedMLPLayer(MLPLayer):
@@ -99,8 +99,7 @@ class GraphSageLayer(nn.Module):
             both, x = kernels.neighbours(x, graph, "beside")
         else:
             both = torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1)
-        y = functional.relu(functional.normalize(self.linear(both), dim=1))
-        return self.norm(y, batch, batch.norm, residual=x)
+        return self.norm(activated(both, self.linear, "unit"), batch, batch.norm, residual=x)
 
 
 class GINLayer(nn.Module):
