@@ -138,6 +138,7 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
 
 
 ALONE = [("zinc", "pna", "edges"), ("mnist", "pna", "edges"), ("zinc", "gat", "no-edges")]
+ALONE += [("zinc", "monet", "no-edges"), ("zinc", "gatedgcn", "edges"), ("zinc", "gin", "no-edges")]
 
 
 @pytest.mark.parametrize("cell", ALONE, ids="/".join)
@@ -158,6 +159,8 @@ def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, 
 STEPS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "no-edges"), ("zinc", "gat", "no-edges")]
 STEPS += [("cifar10", "pna", "edges"), ("mnist", "mpnn-max", "edges"), ("molhiv", "pna", "no-edges")]
 STEPS += [("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
+STEPS += [("cifar10", "monet", "no-edges"), ("cifar10", "gatedgcn", "edges"), ("zinc", "gatedgcn", "no-edges")]
+STEPS += [("cifar10", model, "no-edges") for model in ("gcn", "graphsage", "gin", "mlp", "mlp-gated")]
 
 
 @pytest.mark.parametrize("cell", STEPS, ids="/".join)

@@ -1,4 +1,4 @@
-"""The end of a layer with towers in one kernel each way: LeakyReLU(z + b), and the input where it is added.
+"""What follows a linear map's product, in one kernel each way: bias, activation, and the input where it is added.
 
 On the way back every program sums up the gradient of the bias over its rows. The plain-torch twin is in layers.py.
 """
@@ -15,11 +15,12 @@ from torch.autograd.function import FunctionCtx
 from pna.kernels.choice import on_its_device
 from pna.networks.kernels.replicas import rows_of_replicas
 
-__all__ = ["leaky", "takes"]
+__all__ = ["activated", "takes"]
 
 BLOCK = 32
 PROGRAMS = 128  # at most, of each replica
 SLOPE = tl.constexpr(0.01)
+SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
 
 def takes(*_: Tensor) -> bool:
@@ -28,13 +29,22 @@ def takes(*_: Tensor) -> bool:
 
 
 @on_its_device
-def leaky(z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
-    """LeakyReLU(z + bias) + residual: z and residual [V, F], bias [F] -> [V, F]."""
-    return _Leaky.apply(*(None if t is None else t.unsqueeze(0) for t in (z, bias, residual))).squeeze(0)
+def activated(z: Tensor, bias: Tensor, kind: str, residual: Tensor | None = None) -> Tensor:
+    """kind: leaky, relu, or unit, ReLU of a row of length 1; z and residual [V, F], bias [F] -> [V, F]."""
+    given = (None if t is None else t.unsqueeze(0) for t in (z, bias, residual))
+    return _Activated.apply(kind, *given).squeeze(0)
 
 
 @triton.jit
-def leaky_forward(z, bias, residual, y, V, F, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def _inverse_length(value):
+    """1 over the length of each row, [BLOCK, 1], and whether that is more than almost nothing."""
+    length = tl.sqrt(tl.sum(value * value, 1))[:, None]
+    return 1 / tl.where(length < SHORTEST, SHORTEST, length), length >= SHORTEST
+
+
+@triton.jit
+def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr,
+                       BLOCK: tl.constexpr):  # fmt: skip
     """Of a block of rows of a replica."""
     r = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -42,14 +52,19 @@ def leaky_forward(z, bias, residual, y, V, F, RESIDUAL: tl.constexpr, WIDTH: tl.
     at = r * V * F + row * F + c
     inside = (row < V) & (c < F)
     value = tl.load(z + at, mask=inside, other=0.0) + tl.load(bias + r * F + c, mask=c < F, other=0.0)
-    value = tl.where(value > 0, value, SLOPE * value)
+    if KIND == "unit":
+        inverse, _ = _inverse_length(value)
+        value *= inverse
+    low = SLOPE * value if KIND == "leaky" else 0.0
+    value = tl.where(value < 0, low, value)  # not the maximum: what is no number must stay so
     if RESIDUAL:
         value += tl.load(residual + at, mask=inside, other=0.0)
     tl.store(y + at, value, mask=inside)
 
 
 @triton.jit
-def leaky_backward(grad, z, bias, grad_z, sums, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, WIDTH: tl.constexpr,
+                        BLOCK: tl.constexpr):  # fmt: skip
     """The gradient of z, and of each program the sum of its rows."""
     r = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, WIDTH)
@@ -60,26 +75,33 @@ def leaky_backward(grad, z, bias, grad_z, sums, V, F, WIDTH: tl.constexpr, BLOCK
         at = r * V * F + row * F + c[None, :]
         inside = (row < V) & (c < F)[None, :]
         g = tl.load(grad + at, mask=inside, other=0.0)
-        g = tl.where(tl.load(z + at, mask=inside, other=0.0) + b > 0, g, SLOPE * g)
+        value = tl.load(z + at, mask=inside, other=0.0) + b
+        low = SLOPE * g if KIND == "leaky" else 0.0
+        g = tl.where(value > 0, g, low)
+        if KIND == "unit":
+            inverse, long = _inverse_length(value)
+            along = tl.sum(g * value, 1)[:, None] * inverse * inverse
+            g = tl.where(inside, (g - tl.where(long, along, 0.0) * value) * inverse, 0.0)
         tl.store(grad_z + at, g, mask=inside)
         total += tl.sum(g, 0)
     tl.store(sums + (r * tl.num_programs(0) + tl.program_id(0)) * F + c, total, mask=c < F)
 
 
-class _Leaky(Function):
-    """z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
+class _Activated(Function):
+    """kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
 
     @staticmethod
-    def forward(z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
+    def forward(kind: str, z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
         z, bias = z.contiguous(), bias.contiguous()
         R, V, F = z.shape
         y, added = torch.empty_like(z), z if residual is None else residual.contiguous()
-        leaky_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, RESIDUAL=residual is not None, **_sizes(F))
+        told = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
+        activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **told)
         return y
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-        z, bias, residual = inputs
+        ctx.kind, z, bias, residual = inputs
         ctx.residual = residual is not None
         ctx.save_for_backward(z, bias)
 
@@ -89,14 +111,16 @@ class _Leaky(Function):
         R, V, F = z.shape
         programs = min(-(-V // BLOCK), PROGRAMS)
         grad_z, sums = torch.empty_like(z), z.new_empty(R, programs, F)
-        leaky_backward[(programs, R)](grad, z, bias, grad_z, sums, V, F, **_sizes(F))
-        return grad_z, sums.sum(1), grad if ctx.residual else None
+        activation_backward[(programs, R)](grad, z, bias, grad_z, sums, V, F, KIND=ctx.kind, **_sizes(F))
+        return None, grad_z, sums.sum(1), grad if ctx.residual else None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Tensor | None) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple, kind: str, *inputs: Tensor | None) -> tuple[Tensor, int]:
         R = info.batch_size
-        lifted = (None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
-        return _Leaky.apply(*lifted).unsqueeze(1), 0
+        lifted = (
+            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
+        )
+        return _Activated.apply(kind, *lifted).unsqueeze(1), 0
 
 
 def _sizes(F: int) -> dict[str, int]:
