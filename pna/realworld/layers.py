@@ -61,10 +61,11 @@ class BatchNorm(nn.Module):
             return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
         x = x if factor is None else x * factor
         if self.training:
-            mean = (x * batch.real).sum(0) / batch.count
+            count = batch.count.clamp(min=1)  # of messages, which GatedGCN normalises too, there may be none
+            mean = (x * batch.real).sum(0) / count
             centred = x - mean
-            var = (centred.square() * batch.real).sum(0) / batch.count
-            self._remember(mean, batch.count / (batch.count - 1).clamp(min=1) * var)
+            var = (centred.square() * batch.real).sum(0) / count
+            self._remember(mean, count / (count - 1).clamp(min=1) * var)
         else:
             centred, var = x - self.running_mean, self.running_var
         y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias

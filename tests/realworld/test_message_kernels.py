@@ -1,0 +1,128 @@
+"""The kernels of figure 6's layers at their limits: nodes without messages, none at all, one replica, any layout."""
+
+import pytest
+import torch
+from torch import nn
+
+from pna.realworld.activation_kernel import activated
+from pna.realworld.attention_kernel import attention
+from pna.realworld.batches import Resident, Shape
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.edge_kernel import embedded
+from pna.realworld.gated_kernel import gated
+from pna.realworld.message_kernel import relu_sum
+from pna.realworld.monet_kernel import gaussian_sum
+from pna.realworld.neighbour_kernel import neighbours
+from pna.realworld.norm_kernel import Then, normalise
+from pna.realworld.quoted import QUOTED, Gated
+from pna.realworld.tower_kernel import towers
+from pna.training.replicas import Lifted
+
+F = 16
+
+
+def resident(toys, device, dtype):
+    return Resident(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
+
+
+# Lists of graphs, one for each replica, and the room for graphs, nodes and messages.
+CASES = {
+    "one replica": ([[0, 1, 4]], (3, 11, 12)),
+    "two replicas": ([[0, 1, 4], [2, -1, -1]], (3, 11, 12)),
+    "no message is padding": ([[0, 1, 4]], (3, 10, 8)),
+    "every message is padding": ([[1, 2, -1], [2, 2, -1]], (3, 7, 5)),
+    "no message": ([[1, 2, -1], [2, 2, -1]], (3, 7, 0)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", [name for name in QUOTED if "mlp" not in name])
+def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
+    """On the real nodes: its output, its running statistics, the gradients of its input and of its weights."""
+    index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
+    R, layers = len(index), [QUOTED[name]((F, F)).double() for _ in index]
+    given = torch.randn(R, shape.nodes, F, dtype=torch.double)
+    g = torch.randn(R, shape.nodes, F, dtype=torch.double)
+    embedding, found = nn.Linear(1, F), []
+    for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
+        kernels(dtype == torch.float32)
+        data, edges = resident(toys, where, dtype), embedding.to(where, dtype)
+        lifted = Lifted(layers[0].to(where, dtype))
+        theta, state = lifted.stack([layer.to(where, dtype) for layer in layers])
+        leaves = [given.to(where, dtype).requires_grad_(), theta.detach().requires_grad_()]
+
+        def one(layer, index, x, data=data, edges=edges):
+            batch = data.batch(index, shape)
+            out = layer(x, batch, edges, None)
+            return (out.x if isinstance(out, Gated) else out) * batch.real
+
+        out = lifted.map(leaves[1], state, one, index.to(where), leaves[0], training=True)
+        grads = torch.autograd.grad((out * g.to(out)).sum(), leaves)
+        moved = [state] if shape.messages else []  # no rows at all move no statistics by the kernels: no shape has none
+        found.append([t.detach().cpu().double() for t in (out, *grads, *moved)])
+    for expected, other in zip(*found, strict=True):
+        assert expected.isfinite().all()
+        torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
+
+
+# Of each function with kernels: how it is called, and the shapes of what has a gradient; V nodes, E messages.
+V, E = 11, 12
+DOORS = {
+    "mean": (lambda batch, x: neighbours(x, batch.neighbourhoods, "mean"), [(V, F)]),
+    "beside": (lambda batch, x: neighbours(x, batch.neighbourhoods, "beside"), [(V, F)]),
+    "sum": (lambda batch, x, eps: neighbours(x, batch.neighbourhoods, "sum", eps), [(V, F), (1,)]),
+    "gated": (lambda batch, nodes, edge: gated(nodes, edge, batch.neighbourhoods), [(V, 4 * F), (E, F)]),
+    "attention": (lambda batch, nodes: attention(nodes, 4, batch.neighbourhoods), [(V, F + 8)]),
+    "gaussians": (
+        lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
+        [(V, 3 * F), (2, 2), (2,), (3, 2), (3, 2)],
+    ),
+    "ogb": (lambda batch, x, edge: relu_sum(x, edge, batch.norm, batch.neighbourhoods), [(V, F), (E, F)]),
+    "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
+    "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),
+    "edges": (lambda batch, W3, shift, E, b: embedded(W3, shift, E, b), [(2, 5, 7), (2, 5), (7, 3), (7,)]),
+    "norm": (
+        lambda batch, x, weight, bias, residual: normalise(
+            x, batch.norm, batch.count, weight, bias, (torch.zeros_like(bias), torch.ones_like(bias)),
+            Then("elu", residual),
+        ),
+        [(V, F), (F,), (F,), (V, F)],
+    ),
+    "towers": (
+        lambda batch, x, M, m, U, u: towers(
+            x, (M, m), (U, u), batch.norm, None, ("mean", "max", "std"), batch.neighbourhoods
+        ),
+        [(V, 10), (2, 5, 10), (2, 5), (2, 6, 20), (2, 6)],
+    ),
+}  # fmt: skip
+
+
+def opened(toys, name, device):
+    """The function, with a batch, and its inputs."""
+    function, shapes = DOORS[name]
+    batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
+    inputs = [torch.randn(shape, device=device).requires_grad_() for shape in shapes]
+
+    def outputs(*inputs):
+        out = function(batch, *inputs)
+        return out if isinstance(out, tuple) else (out,)
+
+    return outputs, inputs
+
+
+def other_layout(t):
+    """The same numbers, neighbours of one axis not being neighbours in memory."""
+    return torch.stack([t, t], dim=-1)[..., 0]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device, kernels):
+    kernels()
+    function, inputs = opened(toys, name, device)
+    outputs = function(*inputs)
+    g = [torch.randn_like(t) for t in outputs]
+    expected = *outputs, *torch.autograd.grad(outputs, inputs, g)
+    inputs = [other_layout(t.detach()).requires_grad_() for t in inputs]
+    outputs = function(*inputs)
+    found = *outputs, *torch.autograd.grad(outputs, inputs, [other_layout(t) for t in g])
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
