@@ -117,9 +117,10 @@ class _Gated(Function):
         ctx.save_for_backward(nodes, ptr, *transpose, *output[1:])
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor, of_moved: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, grad: Tensor | None, of_moved: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         nodes, ptr, *graph, moved, totals, quotients = (t.contiguous() for t in ctx.saved_tensors)
-        grad, last = grad.contiguous(), of_moved is None  # the last layer's edges go nowhere
+        grad = torch.zeros_like(totals) if grad is None else grad.contiguous()
+        last = of_moved is None  # its edges go nowhere
         R, V, F = grad.shape
         grads = grad_nodes, grad_edge = torch.empty_like(nodes), torch.empty_like(moved)
         given = (nodes, *graph, moved, totals, quotients, grad, moved if last else of_moved.contiguous())

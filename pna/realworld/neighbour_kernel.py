@@ -109,7 +109,9 @@ class _Neighbours(Function):
         ctx.save_for_backward(x, eps, ptr, sender_ptr, receiver)
 
     @staticmethod
-    def backward(ctx: FunctionCtx, grad: Tensor, residual: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, grad: Tensor | None, residual: Tensor | None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return None, residual, *(None,) * 7
         x, eps, *graph = (None if t is None else t.contiguous() for t in ctx.saved_tensors)
         (R, V, F), grad, grad_x = x.shape, grad.contiguous(), torch.empty_like(x)
         of_eps = x.new_empty(R, V)

@@ -126,3 +126,19 @@ def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device
     outputs = function(*inputs)
     found = *outputs, *torch.autograd.grad(outputs, inputs, [other_layout(t) for t in g])
     assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "edges"])
+def test_one_output_alone_has_its_gradient(toys, name, device, kernels):
+    """Those of all are the sum of those of each."""
+    kernels()
+    function, inputs = opened(toys, name, device)
+    outputs = function(*inputs)
+    g = [torch.randn_like(t) for t in outputs]
+    both = torch.autograd.grad(outputs, inputs, g, retain_graph=True)
+    alone = [
+        torch.autograd.grad(t, inputs, one, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for t, one in zip(outputs, g, strict=True)
+    ]
+    for total, *parts in zip(both, *alone, strict=True):
+        torch.testing.assert_close(sum(parts), total, rtol=1e-4, atol=1e-5)
