@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import rows_of_replicas
 
 __all__ = ["activated", "takes"]
@@ -106,6 +106,7 @@ class _Activated(Function):
         ctx.save_for_backward(z, bias)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad, z, bias = (t.contiguous() for t in (grad, *ctx.saved_tensors))
         R, V, F = z.shape

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.weighted_kernel import graph_of_all, weighted_gradients, weighted_sum
@@ -132,6 +132,7 @@ class _Attention(Function):
         ctx.save_for_backward(*inputs[1:-1], output[1])
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         nodes, ptr, source, sender_ptr, receiver, place, weight = (t.contiguous() for t in ctx.saved_tensors)
         (R, V, F), H, of_nodes = grad.shape, weight.shape[2], torch.empty_like(nodes)

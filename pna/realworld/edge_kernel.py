@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.tower_weights_kernel import padded
 
@@ -111,6 +111,7 @@ class _Embedded(Function):
         ctx.save_for_backward(W3, *embedding)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, grad_bias: Tensor) -> tuple[Tensor | None, ...]:
         W3, E, b = ctx.saved_tensors
         (R, T, F, Q), D = W3.shape, E.shape[2]

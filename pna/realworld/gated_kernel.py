@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.weighted_kernel import graph_of_all
@@ -117,6 +117,7 @@ class _Gated(Function):
         ctx.save_for_backward(nodes, ptr, *transpose, *output[1:])
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor | None, of_moved: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         nodes, ptr, *graph, moved, totals, quotients = (t.contiguous() for t in ctx.saved_tensors)
         grad = torch.zeros_like(totals) if grad is None else grad.contiguous()

@@ -13,7 +13,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna.gather import one_graph
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 
@@ -96,6 +96,7 @@ class _ReluSum(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         *given, _, _, sender_ptr, receiver, place = ctx.saved_tensors
         x, edge, scale, grad = (t.contiguous() for t in (*given, grad))

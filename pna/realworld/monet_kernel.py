@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.weighted_kernel import graph_of_all, weighted_gradients, weighted_sum
@@ -117,6 +117,7 @@ class _GaussianSum(Function):
         ctx.save_for_backward(*inputs, output[1])
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         z, *small, ptr, source, sender_ptr, receiver, place, target, w = (t.contiguous() for t in ctx.saved_tensors)
         (R, E, K), grad_z = w.shape, torch.empty_like(z)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.weighted_kernel import graph_of_all
@@ -109,6 +109,7 @@ class _Neighbours(Function):
         ctx.save_for_backward(x, eps, ptr, sender_ptr, receiver)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor | None, residual: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
             return None, residual, *(None,) * 7

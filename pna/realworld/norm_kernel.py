@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
 __all__ = ["Then", "evaluate", "normalise", "takes"]
@@ -311,6 +311,7 @@ class _Normalise(Function):
         ctx.save_for_backward(x, factor, count, weight, bias, mean, var, noise)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         *saved, noise = ctx.saved_tensors
         x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)

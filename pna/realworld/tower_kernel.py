@@ -21,7 +21,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.gather import one_graph
 from pna.kernels import aggregation, aggregation_backward
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.kernels.operators import takes as known
 from pna.kernels.priority import Beside
 from pna.neighbourhoods import Neighbourhoods
@@ -168,6 +168,7 @@ class _Towers(Function):
         ctx.save_for_backward(scale, edge, W3, *graph, *kept)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         scale, edge, W3, ptr, column, *rest = ctx.saved_tensors
         transpose, (x, parts, weight, by_scaler, aggregates), saved = tuple(rest[:3]), rest[3:8], rest[8:]

@@ -142,3 +142,12 @@ def test_one_output_alone_has_its_gradient(toys, name, device, kernels):
     ]
     for total, *parts in zip(both, *alone, strict=True):
         torch.testing.assert_close(sum(parts), total, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_second_derivative_is_refused_in_words(toys, name, device, kernels):
+    """And not taken for zero."""
+    kernels()
+    function, inputs = opened(toys, name, device)
+    with pytest.raises(NotImplementedError, match=r"the first derivative alone .*choice\.plain\(\)"):
+        torch.autograd.grad(function(*inputs)[0].sum(), inputs, create_graph=True, allow_unused=True)
