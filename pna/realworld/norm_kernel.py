@@ -294,7 +294,7 @@ class _Normalise(Function):
         norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         (drop, numbers), told = _noise(noise), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_apply[(-(-V // BLOCK), R, columns)](
+        norm_apply[(_blocks(V), R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
             running_mean, running_var, rows, means, spreads, y, mean, var,
             V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
@@ -327,7 +327,7 @@ class _Normalise(Function):
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
-        norm_back[(-(-V // BLOCK), R, columns)](
+        norm_back[(_blocks(V), R, columns)](
             *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
@@ -376,4 +376,9 @@ def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
     """How many programs share out the rows and how many the features; and what they are told."""
     width = triton.next_power_of_2(F) if F <= WIDEST else 128
     told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width < 128 else 8, "num_stages": 1}
-    return min(-(-V // BLOCK), PROGRAMS), -(-F // width), told
+    return min(_blocks(V), PROGRAMS), -(-F // width), told
+
+
+def _blocks(V: int) -> int:
+    """Of rows; where there are none the first one is empty, and still has the statistics and weights to see to."""
+    return max(1, -(-V // BLOCK))

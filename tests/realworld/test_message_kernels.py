@@ -38,11 +38,11 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", [name for name in QUOTED if "mlp" not in name])
 def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
-    """On the real nodes: its output, its running statistics, the gradients of its input and of its weights."""
+    """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
     index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
     R, layers = len(index), [QUOTED[name]((F, F)).double() for _ in index]
     given = torch.randn(R, shape.nodes, F, dtype=torch.double)
-    g = torch.randn(R, shape.nodes, F, dtype=torch.double)
+    gs = [torch.randn(R, rows, F, dtype=torch.double) for rows in shape[1:]]
     embedding, found = nn.Linear(1, F), []
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
         kernels(dtype == torch.float32)
@@ -54,12 +54,11 @@ def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, de
         def one(layer, index, x, data=data, edges=edges):
             batch = data.batch(index, shape)
             out = layer(x, batch, edges, None)
-            return (out.x if isinstance(out, Gated) else out) * batch.real
+            return (out.x * batch.real, out.e * out.real) if isinstance(out, Gated) else (out * batch.real,)
 
         out = lifted.map(leaves[1], state, one, index.to(where), leaves[0], training=True)
-        grads = torch.autograd.grad((out * g.to(out)).sum(), leaves)
-        moved = [state] if shape.messages else []  # no rows at all move no statistics by the kernels: no shape has none
-        found.append([t.detach().cpu().double() for t in (out, *grads, *moved)])
+        grads = torch.autograd.grad(sum((t * g.to(t)).sum() for t, g in zip(out, gs, strict=False)), leaves)
+        found.append([t.detach().cpu().double() for t in (*out, state, *grads)])
     for expected, other in zip(*found, strict=True):
         assert expected.isfinite().all()
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
