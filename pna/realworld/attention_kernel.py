@@ -15,8 +15,8 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.weighted_kernel import graph_of_all, weighted_gradients, weighted_sum
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
+from pna.realworld.weighted_kernel import weighted_gradients, weighted_sum
 
 __all__ = ["attention", "takes"]
 
@@ -32,8 +32,8 @@ def takes(x: Tensor, graph: Neighbourhoods) -> bool:
 @on_its_device
 def attention(nodes: Tensor, heads: int, graph: Neighbourhoods) -> Tensor:
     """nodes [V, F + 2 H]: z, what it is as a sender and as a receiver -> [V, F]."""
-    ptr, target, source, transpose = graph.joined
-    return _Attention.apply(heads, nodes.unsqueeze(0), ptr, source, *transpose, target)[0].squeeze(0)
+    ptr, _, source, transpose = graph.joined
+    return _Attention.apply(heads, nodes.unsqueeze(0), ptr, source, *transpose)[0].squeeze(0)
 
 
 @triton.jit
@@ -129,7 +129,7 @@ class _Attention(Function):
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[1:-1], output[1])
+        ctx.save_for_backward(*inputs[1:], output[1])
 
     @staticmethod
     @first_derivative
@@ -142,12 +142,12 @@ class _Attention(Function):
         given = (nodes, ptr, source, weight, of_weight, of_logit, of_nodes)
         attention_received[(R * V,)](*given, **_sizes(F, H))
         attention_sent[(R * V,)](sender_ptr, place, of_logit, of_nodes, **_sizes(F, H))
-        return None, of_nodes, *(None,) * 6
+        return None, of_nodes, *(None,) * 5
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, heads: int, nodes: Tensor, *graph: Tensor) -> tuple[tuple, tuple[int, int]]:
         R, lifted = info.batch_size, rows_of_replicas(nodes, in_dims[1], info.batch_size)
-        made = _Attention.apply(heads, lifted, *graph_of_all(graph, R, lifted.shape[1]))
+        made = _Attention.apply(heads, lifted, *graph_of_replicas(graph, R, lifted.shape[1]))
         return tuple(t.unsqueeze(1) for t in made), (0, 0)
 
 

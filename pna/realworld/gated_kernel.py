@@ -15,8 +15,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.weighted_kernel import graph_of_all
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
 __all__ = ["gated", "takes"]
 
@@ -31,8 +30,8 @@ def takes(x: Tensor, edge: Tensor, graph: Neighbourhoods) -> bool:
 @on_its_device
 def gated(nodes: Tensor, edge: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
     """nodes [V, 4 F], edge, C e_ij, [E, F] -> what the nodes receive, A x_i added, [V, F]; e_ij moved on, [E, F]."""
-    ptr, target, source, transpose = graph.joined
-    made = _Gated.apply(nodes.unsqueeze(0), edge.unsqueeze(0), ptr, source, *transpose, target)
+    ptr, _, source, transpose = graph.joined
+    made = _Gated.apply(nodes.unsqueeze(0), edge.unsqueeze(0), ptr, source, *transpose)
     return made[0].squeeze(0), made[1].squeeze(0)
 
 
@@ -111,7 +110,7 @@ class _Gated(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        nodes, _, ptr, _, *transpose, _ = inputs
+        nodes, _, ptr, _, *transpose = inputs
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(nodes, ptr, *transpose, *output[1:])
@@ -127,13 +126,13 @@ class _Gated(Function):
         given = (nodes, *graph, moved, totals, quotients, grad, moved if last else of_moved.contiguous())
         gated_sent[(R * V,)](*given, *grads, MOVED=not last, **_sizes(F))
         gated_received[(R * V,)](ptr, grad_edge, grad_nodes, **_sizes(F))
-        return *grads, *(None,) * 6
+        return *grads, *(None,) * 5
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         R = info.batch_size
         lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:2], in_dims[:2], strict=True)]
-        made = _Gated.apply(*lifted, *graph_of_all(inputs[2:], R, lifted[0].shape[1]))
+        made = _Gated.apply(*lifted, *graph_of_replicas(inputs[2:], R, lifted[0].shape[1]))
         return tuple(t.unsqueeze(1) for t in made), (0,) * 4
 
 

@@ -14,8 +14,8 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.weighted_kernel import graph_of_all, weighted_gradients, weighted_sum
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
+from pna.realworld.weighted_kernel import weighted_gradients, weighted_sum
 
 __all__ = ["gaussian_sum", "takes"]
 
@@ -133,5 +133,5 @@ class _GaussianSum(Function):
     def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         R = info.batch_size
         lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:5], in_dims[:5], strict=True)]
-        y, w = _GaussianSum.apply(*lifted, *graph_of_all(inputs[5:], R, lifted[0].shape[1]))
+        y, w = _GaussianSum.apply(*lifted, *graph_of_replicas(inputs[5:], R, lifted[0].shape[1]))
         return (y.unsqueeze(1), w.unsqueeze(1)), (0, 0)

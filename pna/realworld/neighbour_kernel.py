@@ -16,8 +16,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.weighted_kernel import graph_of_all
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
 __all__ = ["neighbours", "takes"]
 
@@ -30,9 +29,9 @@ def takes(x: Tensor, graph: Neighbourhoods) -> bool:
 @on_its_device
 def neighbours(x: Tensor, graph: Neighbourhoods, kind: str, eps: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """x [V, F]; kind: mean, beside, [x_i, mean], or sum, with eps [1] -> [V, F], or 2 F; and x."""
-    ptr, target, source, transpose = graph.joined
+    ptr, _, source, transpose = graph.joined
     eps = None if eps is None else eps.unsqueeze(0)
-    made = _Neighbours.apply(kind, x.unsqueeze(0), eps, ptr, source, *transpose, target)
+    made = _Neighbours.apply(kind, x.unsqueeze(0), eps, ptr, source, *transpose)
     return made[0].squeeze(0), made[1].squeeze(0)
 
 
@@ -104,7 +103,7 @@ class _Neighbours(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-        ctx.kind, x, eps, ptr, _, sender_ptr, receiver, *_ = inputs
+        ctx.kind, x, eps, ptr, _, sender_ptr, receiver, _ = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, eps, ptr, sender_ptr, receiver)
 
@@ -112,14 +111,14 @@ class _Neighbours(Function):
     @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor | None, residual: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad is None:
-            return None, residual, *(None,) * 7
+            return None, residual, *(None,) * 6
         x, eps, *graph = (None if t is None else t.contiguous() for t in ctx.saved_tensors)
         (R, V, F), grad, grad_x = x.shape, grad.contiguous(), torch.empty_like(x)
         of_eps = x.new_empty(R, V)
         added = grad if residual is None else residual.contiguous()
         given = (x, x if eps is None else eps, *graph, grad, added, grad_x, of_eps)
         neighbours_backward[(R * V,)](*given, V, KIND=ctx.kind, RESIDUAL=residual is not None, **_sizes(F))
-        return None, grad_x, None if eps is None else of_eps.sum(1, keepdim=True), *(None,) * 6
+        return None, grad_x, None if eps is None else of_eps.sum(1, keepdim=True), *(None,) * 5
 
     @staticmethod
     def vmap(
@@ -127,7 +126,7 @@ class _Neighbours(Function):
     ) -> tuple[tuple, tuple]:
         R, x = info.batch_size, rows_of_replicas(x, in_dims[1], info.batch_size)
         eps = None if eps is None else rows_of_replicas(eps, in_dims[2], R)
-        made = _Neighbours.apply(kind, x, eps, *graph_of_all(graph, R, x.shape[1]))
+        made = _Neighbours.apply(kind, x, eps, *graph_of_replicas(graph, R, x.shape[1]))
         return tuple(t.unsqueeze(1) for t in made), (0, 0)
 
 

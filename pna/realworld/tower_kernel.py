@@ -19,13 +19,12 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.gather import one_graph
 from pna.kernels import aggregation, aggregation_backward
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.kernels.operators import takes as known
 from pna.kernels.priority import Beside
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 from pna.products import in_parts
 from pna.realworld.edge_kernel import embedded
 from pna.realworld.tower_weights_kernel import pack, padded, unpack
@@ -199,9 +198,7 @@ class _Towers(Function):
         lifted = [
             None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:8], in_dims[1:9], strict=True)
         ]
-        if len(graph[0]) - 1 < R * lifted[0].shape[1]:  # one batch for all replicas, made outside of vmap
-            graph = one_graph(graph, (None,) * 5, R)
-        return (_apply(*lifted, names, *graph).unsqueeze(1),), (0,)
+        return (_apply(*lifted, names, *graph_of_replicas(graph, R, lifted[0].shape[1])).unsqueeze(1),), (0,)
 
 
 def _nodes(t: Tensor, T: int) -> Tensor:

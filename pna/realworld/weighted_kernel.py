@@ -9,9 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.gather import one_graph
-
-__all__ = ["graph_of_all", "weighted_gradients", "weighted_sum"]
+__all__ = ["weighted_gradients", "weighted_sum"]
 
 
 @triton.jit
@@ -78,15 +76,6 @@ def weighted_gradients(
     given = (z, weight, *transpose, grad, into, grad_weight)
     weighted_backward[(R * V,)](*given, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
     return grad_weight
-
-
-def graph_of_all(graph: tuple[Tensor, ...], R: int, V: int) -> tuple[Tensor, ...]:
-    """Of R replicas: ptr, source, the transpose and targets; one batch for all, made outside of vmap, is repeated."""
-    if len(graph[0]) - 1 == R * V:
-        return graph
-    *first, target = graph
-    none = (None,) * 5
-    return *one_graph(first, none, R), one_graph((graph[0], target), none, R)[1]
 
 
 def _sizes(H: int, F: int) -> dict[str, int]:
