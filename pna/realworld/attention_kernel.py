@@ -1,7 +1,8 @@
 """GAT's attention over the neighbours in two kernels, and three back: the weights of the messages, and the sum.
 
-What comes is one product for each node: z, in H heads, then a · z of the sender and of the receiver. A program is a
-node, with all of its heads. The plain-torch twin is in quoted.py.
+What comes is one product for each node: z, in H heads, then a · z of the sender and of the receiver. In each head the
+weights of i's messages are the softmax over j of LeakyReLU(a · [z_j, z_i]). A program is a node, with all of its
+heads. The plain-torch twin is in quoted.py.
 """
 
 from typing import Any
@@ -79,7 +80,8 @@ def attention_weights(nodes, ptr, source, weight, F: tl.constexpr, H: tl.constex
 @triton.jit
 def attention_received(nodes, ptr, source, weight, grad_weight, grad_logit, grad_nodes, F: tl.constexpr,
                        H: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """The gradients of the logits of a node's messages, and of what it is as a receiver."""
+    """The gradients of the logits of a node's messages, w_ij (g_ij - Σ_j w_ij g_ij) before LeakyReLU's, and of what it
+    is as a receiver."""
     i = tl.program_id(0).to(tl.int64)
     start = tl.load(ptr + i)
     end = tl.load(ptr + i + 1)

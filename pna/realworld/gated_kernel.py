@@ -1,7 +1,8 @@
 """GatedGCN's messages in one kernel, and two back: e_ij moves on, and gates what is received.
 
-The maps of nodes come as one product, [A x, B x, D x, E x]. A program is a node: it goes through the messages that it
-receives, on the way back also through those that it has sent. The plain-torch twin is in quoted.py.
+e_ij becomes C e_ij + D x_j + E x_i; node i gets A x_i + q_i, with q_i = Σ_j σ(e_ij) B x_j / (Σ_j σ(e_ij) + ε). The maps
+of nodes come as one product, [A x, B x, D x, E x]. A program is a node: it goes through the messages that it receives,
+on the way back also through those that it has sent. The plain-torch twin is in quoted.py.
 """
 
 from typing import Any
@@ -62,7 +63,10 @@ def gated_forward(nodes, edge, ptr, source, y, moved, totals, quotients, F: tl.c
 @triton.jit
 def gated_sent(nodes, sender_ptr, receiver, place, moved, totals, quotients, grad, grad_moved, grad_nodes, grad_edge,
                MOVED: tl.constexpr, F: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
-    """The gradients of the messages that a node has sent, and of its A x, B x and D x."""
+    """The gradients of the messages that a node has sent, and of its A x, B x and D x.
+
+    With g_i, that of q_i over its denominator, a message's is g_i (B x_j - q_i) σ (1 - σ), and that of e_ij moved on.
+    """
     j = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, WIDTH)
     inside = c < F

@@ -1,6 +1,7 @@
 """MoNet's Σ_j Σ_k w_k(u_ij) z_jk in two kernels, and two back: the weights of the messages, and the sum.
 
-The plain-torch twin is in quoted.py.
+The weights are Gaussians, w_k(u) = exp(-½ Σ_d ((u_d - μ_kd) / σ_kd)²), of two coordinates u_d that are made from the
+degrees of both nodes. The plain-torch twin is in quoted.py.
 """
 
 from typing import Any
@@ -45,6 +46,18 @@ def _root(ptr, node, inside):
 
 
 @triton.jit
+def _messages(ptr, source, target, E, BLOCK: tl.constexpr):
+    """Of a program: its replica; its messages, [BLOCK], and which of them there are; 1/√(d + 1) of j and of i."""
+    r = tl.program_id(1).to(tl.int64)
+    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = e < E
+    at = r * E + e
+    sender = _root(ptr, tl.load(source + at, mask=inside, other=0), inside)
+    receiver = _root(ptr, tl.load(target + at, mask=inside, other=0), inside)
+    return r, at, inside, sender, receiver
+
+
+@triton.jit
 def _coordinate(weight, bias, r, d: tl.constexpr, sender, receiver):
     """u_d = tanh(W_d · (1/√(d_j + 1), 1/√(d_i + 1)) + b_d) of messages."""
     row = weight + r * 4 + 2 * d
@@ -55,12 +68,7 @@ def _coordinate(weight, bias, r, d: tl.constexpr, sender, receiver):
 @triton.jit
 def gaussian_weights(weight, bias, mu, inverse, ptr, source, target, w, E, K: tl.constexpr, BLOCK: tl.constexpr):
     """w_k of a block of messages of a replica."""
-    r = tl.program_id(1).to(tl.int64)
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = e < E
-    at = r * E + e
-    sender = _root(ptr, tl.load(source + at, mask=inside, other=0), inside)
-    receiver = _root(ptr, tl.load(target + at, mask=inside, other=0), inside)
+    r, at, inside, sender, receiver = _messages(ptr, source, target, E, BLOCK)
     u = _coordinate(weight, bias, r, 0, sender, receiver)
     v = _coordinate(weight, bias, r, 1, sender, receiver)
     for k in tl.static_range(K):
@@ -74,12 +82,7 @@ def gaussian_weights(weight, bias, mu, inverse, ptr, source, target, w, E, K: tl
 def gaussian_gradients(weight, bias, mu, inverse, ptr, source, target, w, grad, sums, E, K: tl.constexpr,
                        BLOCK: tl.constexpr):  # fmt: skip
     """Of a block of messages, the sums that make the gradients of W, b, mu and 1/σ, in this order."""
-    r = tl.program_id(1).to(tl.int64)
-    e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = e < E
-    at = r * E + e
-    sender = _root(ptr, tl.load(source + at, mask=inside, other=0), inside)
-    receiver = _root(ptr, tl.load(target + at, mask=inside, other=0), inside)
+    r, at, inside, sender, receiver = _messages(ptr, source, target, E, BLOCK)
     sums += (r * tl.num_programs(0) + tl.program_id(0)) * (6 + 4 * K)
     for d in tl.static_range(2):
         u = _coordinate(weight, bias, r, d, sender, receiver)

@@ -28,7 +28,10 @@ def takes(x: Tensor, graph: Neighbourhoods) -> bool:
 
 @on_its_device
 def neighbours(x: Tensor, graph: Neighbourhoods, kind: str, eps: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """x [V, F]; kind: mean, beside, [x_i, mean], or sum, with eps [1] -> [V, F], or 2 F; and x."""
+    """x [V, F] -> [V, F], or [V, 2 F] where x_i is beside it; and x, for who adds it in the end.
+
+    kind: "mean"; "beside", which is [x_i, mean]; or "sum", which is (1 + eps) x_i + Σ_j x_j with eps [1].
+    """
     ptr, _, source, transpose = graph.joined
     eps = None if eps is None else eps.unsqueeze(0)
     made = _Neighbours.apply(kind, x.unsqueeze(0), eps, ptr, source, *transpose)
