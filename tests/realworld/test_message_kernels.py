@@ -1,5 +1,7 @@
 """The kernels of figure 6's layers at their limits: nodes without messages, none at all, one replica, any layout."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -10,12 +12,14 @@ from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.edge_kernel import embedded
 from pna.realworld.gated_kernel import gated
+from pna.realworld.layers import AFTER, TowersLayer
 from pna.realworld.message_kernel import relu_sum
 from pna.realworld.monet_kernel import gaussian_sum
 from pna.realworld.neighbour_kernel import neighbours
 from pna.realworld.norm_kernel import Then, normalise
 from pna.realworld.quoted import QUOTED, Gated
 from pna.realworld.tower_kernel import towers
+from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
 F = 16
@@ -35,15 +39,24 @@ CASES = {
 }
 
 
+def made(name):
+    """A layer, and the embedding of edges that it takes."""
+    if name != "pna":
+        return QUOTED[name]((F, F)), nn.Linear(1, F)
+    degrees = DegreeStatistics(1.3, 2.0)
+    layer = TowersLayer((F, F), ("mean", "max", "std"), ("identity", "amplification"), degrees, 2, edge_dim=3)
+    return layer, nn.Linear(4, 3)
+
+
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", [name for name in QUOTED if "mlp" not in name])
+@pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name)])
 def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
     """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
     index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
-    R, layers = len(index), [QUOTED[name]((F, F)).double() for _ in index]
+    R, (layers, (embedding, *_)) = len(index), zip(*(made(name) for _ in index), strict=True)
     given = torch.randn(R, shape.nodes, F, dtype=torch.double)
     gs = [torch.randn(R, rows, F, dtype=torch.double) for rows in shape[1:]]
-    embedding, found = nn.Linear(1, F), []
+    found = []
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
         kernels(dtype == torch.float32)
         data, edges = resident(toys, where, dtype), embedding.to(where, dtype)
@@ -53,6 +66,8 @@ def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, de
 
         def one(layer, index, x, data=data, edges=edges):
             batch = data.batch(index, shape)
+            d = batch.neighbourhoods.degree.to(x.dtype).unsqueeze(1)
+            batch = replace(batch, scale=torch.cat([torch.ones_like(d), torch.log(d + 1) / 1.3], dim=1))  # of PNA
             out = layer(x, batch, edges, None)
             return (out.x * batch.real, out.e * out.real) if isinstance(out, Gated) else (out * batch.real,)
 
@@ -150,3 +165,27 @@ def test_a_second_derivative_is_refused_in_words(toys, name, device, kernels):
     function, inputs = opened(toys, name, device)
     with pytest.raises(NotImplementedError, match=r"the first derivative alone .*choice\.plain\(\)"):
         torch.autograd.grad(function(*inputs)[0].sum(), inputs, create_graph=True, allow_unused=True)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # where a block of messages goes beyond the last one
+def test_attention_is_a_mean_however_large_the_logits(toys, device, kernels):
+    """Of ones it is one, or zero for a node that receives nothing."""
+    kernels()
+    batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
+    nodes = torch.cat([torch.ones(V, F), 1e4 * torch.randn(V, 8)], dim=1).to(device)
+    expected = (batch.neighbourhoods.degree > 0).float().unsqueeze(1).expand(V, F)
+    torch.testing.assert_close(attention(nodes, 4, batch.neighbourhoods), expected)
+
+
+@pytest.mark.parametrize("kind", AFTER)
+def test_an_activation_of_rows_of_zeros_of_almost_nothing_and_of_no_numbers(kind, device):
+    z, bias = torch.randn(5, F), torch.zeros(F)
+    z[1], z[2], z[3, 0] = 0, 1e-20, torch.nan
+    g, found = torch.randn(5, F), []
+    for function, where in ((lambda z, bias: AFTER[kind](z + bias), "cpu"), (lambda *t: activated(*t, kind), device)):
+        own = [t.to(where, copy=True).requires_grad_() for t in (z, bias)]
+        out = function(*own)
+        (grad,) = torch.autograd.grad(out, own[:1], g.to(where))
+        found.append((out.detach().cpu(), grad.cpu()[[0, 1, 2, 4]]))
+    for expected, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, expected, equal_nan=True)
