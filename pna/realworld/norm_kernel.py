@@ -1,8 +1,8 @@
 """Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
 
 The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
-these sums together for itself; where there are many features, each takes WIDTH of them. The plain-torch twin is in
-layers.py; what it gives a node of the padding, here is zero. In evaluation one kernel does it all.
+these sums together for itself; each takes WIDTH of the features. The plain-torch twin is in layers.py; what it gives a
+node of the padding, here is zero. In evaluation one kernel does it all.
 """
 
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ from pna.networks.kernels.replicas import replicated, rows_of_replicas
 __all__ = ["Then", "evaluate", "normalise", "takes"]
 
 BLOCK = 32
-PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
-WIDEST = 256  # features of a program
+PROGRAMS = 64  # at most, that sum up the rows of a replica: their sums fit into the registers of one
+SPREAD = 128  # at most, that then read those sums, and go over the rows once more
+WIDEST = 32  # features of a program: with more, registers run out, and blocks of 75 or 152 features stand half empty
 EPS = tl.constexpr(1e-5)
 
 
@@ -156,20 +157,20 @@ def norm_apply(
     away = centres - mu
     squares = tl.sum(_of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
     slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
-    block = tl.program_id(0)
-    place, real = _block(block, live, F, WIDTH, BLOCK)
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+    shift = _of_features(bias, r, F, WIDTH)
     c = _features(WIDTH)[None, :]
-    inside = (row < V) & (c < F)
-    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
-    value = tl.where(real, slope * (values - mu) + _of_features(bias, r, F, WIDTH), 0.0)
-    value = _activated(value, ACTIVATION)
-    if RESIDUAL:
-        value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
-    if DROP:
-        value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
-    tl.store(y + r * V * F + place, value, mask=inside)
-    if block == 0:
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+        inside = (row < V) & (c < F)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+        value = _activated(tl.where(real, slope * (values - mu) + shift, 0.0), ACTIVATION)
+        if RESIDUAL:
+            value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
+        if DROP:
+            value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
+        tl.store(y + r * V * F + place, value, mask=inside)
+    if tl.program_id(0) == 0:
         there = c < F
         tl.store(mean + r * F + c, mu, mask=there)
         tl.store(var + r * F + c, squares / n, mask=there)
@@ -262,20 +263,20 @@ def norm_back(
     mu = _of_features(mean, r, F, WIDTH)
     inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
     slope = inverse * _of_features(weight, r, F, WIDTH)
-    block = tl.program_id(0)
-    place, real = _block(block, live, F, WIDTH, BLOCK)
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = _features(WIDTH)[None, :]
-    inside = (row < V) & (c < F)
-    scale = _factors(factor, r, block, live, V, BLOCK)
-    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
-    g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
-                         ACTIVATION, DROP, WIDTH)  # fmt: skip
-    value = scale * slope * (g - (total + (values - mu) * inverse * inverse * product) / n)
-    tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=inside)
-    if RESIDUAL:
-        tl.store(grad_residual + r * V * F + place, whole, mask=inside)
-    if block == 0:
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+        inside = (row < V) & (c < F)
+        scale = _factors(factor, r, block, live, V, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
+        g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
+                             ACTIVATION, DROP, WIDTH)  # fmt: skip
+        value = scale * slope * (g - (total + (values - mu) * inverse * inverse * product) / n)
+        tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=inside)
+        if RESIDUAL:
+            tl.store(grad_residual + r * V * F + place, whole, mask=inside)
+    if tl.program_id(0) == 0:
         tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
         tl.store(grad_bias + r * F + c, total, mask=c < F)
 
@@ -294,7 +295,7 @@ class _Normalise(Function):
         norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         (drop, numbers), told = _noise(noise), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_apply[(_blocks(V), R, columns)](
+        norm_apply[(min(_blocks(V), SPREAD), R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
             running_mean, running_var, rows, means, spreads, y, mean, var,
             V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
@@ -327,7 +328,7 @@ class _Normalise(Function):
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
-        norm_back[(_blocks(V), R, columns)](
+        norm_back[(min(_blocks(V), SPREAD), R, columns)](
             *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
@@ -374,8 +375,8 @@ def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
 
 def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
     """How many programs share out the rows and how many the features; and what they are told."""
-    width = triton.next_power_of_2(F) if F <= WIDEST else 128
-    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width < 128 else 8, "num_stages": 1}
+    width = min(WIDEST, triton.next_power_of_2(F))
+    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 1}
     return min(_blocks(V), PROGRAMS), -(-F // width), told
 
 

@@ -7,8 +7,9 @@ import torch
 from torch.func import functional_call, vmap
 
 from pna.kernels import choice
+from pna.realworld import norm_kernel
 from pna.realworld.layers import BatchNorm
-from pna.realworld.norm_kernel import BLOCK, PROGRAMS, WIDEST, Then, normalise
+from pna.realworld.norm_kernel import BLOCK, WIDEST, Then, normalise
 
 R = 3
 
@@ -53,7 +54,6 @@ def compare(device, monkeypatch, *given, **then):
         (70, 5, (70, 64, 3)),
         (BLOCK, 16, (1, 2, 63)),
         (70, WIDEST + 44, (70, 64, 3)),
-        (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7)),
     ],
 )
 def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
@@ -61,6 +61,12 @@ def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
     x, g = 5 + torch.randn(R, V, F, dtype=torch.double), torch.randn(R, V, F, dtype=torch.double)
     weights = [torch.randn(R, F, dtype=torch.double) for _ in range(2)]
     compare(device, monkeypatch, x, factor, real, g, weights)
+
+
+def test_more_blocks_of_rows_than_programs(device, monkeypatch):
+    monkeypatch.setattr(norm_kernel, "PROGRAMS", 2)
+    monkeypatch.setattr(norm_kernel, "SPREAD", 3)
+    test_it_is_the_plain_one(5 * BLOCK + 1, WIDEST + 1, (5 * BLOCK + 1, 4 * BLOCK, 7), device, monkeypatch)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3])
