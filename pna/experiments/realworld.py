@@ -35,7 +35,7 @@ from pna.training.trainer import Settings, Trainer
 
 __all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
 
-EVALUATED_TOGETHER = 512  # graphs; a prediction does not depend on its batch then
+EVALUATED_TOGETHER = 512  # graphs at most; a prediction does not depend on its batch then
 
 PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", seeds=2, epochs=2, graphs=(64, 32, 32)),  # seconds
@@ -50,6 +50,11 @@ def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
     filled = np.full(-(-graphs // size) * size, NO_GRAPH)
     filled[:graphs] = order
     return filled.reshape(-1, size)
+
+
+def _evaluated(graphs: int) -> NDArray[np.int64]:
+    """All graphs as they stand, in as few batches as it takes, which are all but full: no step is spent on padding."""
+    return epoch_batches(graphs, -(-graphs // -(-graphs // EVALUATED_TOGETHER)))
 
 
 class Figure6Trainer(Trainer):
@@ -94,8 +99,7 @@ class Figure6Trainer(Trainer):
     @torch.no_grad()
     def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
         """The predictions for every graph of a split, [R, G, outputs]."""
-        batches = epoch_batches(len(graphs), min(EVALUATED_TOGETHER, len(graphs)))
-        return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, batches))
+        return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, _evaluated(len(graphs))))
 
     @torch.no_grad()
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
@@ -170,8 +174,7 @@ class _Session:
     def _evaluation(self) -> tuple[Tensor, Callable[[], object]]:
         """Room for the predictions on the validation set, and the call that makes them."""
         trainer, r, graphs = self.trainer, self.replicas, self.trainer.validation
-        batches = epoch_batches(len(graphs), min(EVALUATED_TOGETHER, len(graphs)))
-        rows, shape = _on(self.device, graphs, batches)
+        rows, shape = _on(self.device, graphs, _evaluated(len(graphs)))
         out = r.theta.new_zeros(len(r), len(graphs), graphs.data.outputs)
         work = lambda: out.copy_(trainer.predict_batches(r.theta, r.state, graphs, rows, shape))  # noqa: E731
         return out, _recorded(work, (), self.device)

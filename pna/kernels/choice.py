@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["on_its_device", "plain", "serving", "usable"]
+__all__ = ["first_derivative", "on_its_device", "plain", "serving", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
 _plain = False
@@ -47,6 +47,22 @@ def on_its_device(function: Callable) -> Callable:
             return function(*arguments, **options)
         with torch.cuda.device(device):
             return function(*arguments, **options)
+
+    return guarded
+
+
+def first_derivative(backward: Callable) -> Callable:
+    """Of a Function with kernels the backward pass, which refuses to be differentiated: it would be taken for zero."""
+    name = backward.__qualname__.partition(".")[0].lstrip("_")
+
+    @functools.wraps(backward)
+    def guarded(ctx: Any, *grads: Tensor | None) -> Any:
+        if torch.is_grad_enabled():  # a second derivative is wanted, or torch.func asks for the first one
+            raise NotImplementedError(
+                f"{name} has the first derivative alone by its kernels, and none for torch.func: "
+                "call the network within pna.kernels.choice.plain()"
+            )
+        return backward(ctx, *grads)
 
     return guarded
 

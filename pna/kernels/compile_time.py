@@ -87,8 +87,11 @@ class Config(NamedTuple):
     @classmethod
     @functools.cache
     def of(cls, channels: int, backward: bool = False) -> "Config":
-        """For that many channels: the fastest of those that benchmarks.aggregation --tune tries."""
-        BC, warps = min(64, max(4, triton.next_power_of_2(channels))), 1 if backward else 2
+        """For that many channels: the fastest of those that benchmarks.aggregation --tune tries; in narrower blocks
+        where the last one would stand mostly empty."""
+        BC, least, warps = min(64, max(4, triton.next_power_of_2(channels))), *((32, 1) if backward else (16, 2))
+        while BC > least and blocks(channels, BC // 2) * (BC // 2) < 0.875 * blocks(channels, BC) * BC:
+            BC //= 2
         return cls(B=warps * 128 // BC, K=4, BC=BC, warps=warps)
 
     def within(self, V: int) -> "Config":

@@ -15,7 +15,7 @@ __all__ = ["launch_edge_gradient", "launch_hub_gradients", "launch_source_gradie
 
 @triton.jit
 def _extremes(
-    at, marks, e, mask, c,
+    at, marks, e, live, mask, c,
     SLOTS: tl.constexpr, TERMS: tl.constexpr, UNITS: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """What the messages at the places e [B, K] get for being an extreme, [B, K, BC]; `at`: their coefficients."""
@@ -23,7 +23,12 @@ def _extremes(
     at_top: tl.constexpr = UNITS + TERMS
     if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
         width: tl.constexpr = (C + 3) // 4
-        byte = tl.load(marks + (e * width)[:, :, None] + (c // 4)[None, None, :], mask=mask, other=0).to(tl.int32)
+        Q: tl.constexpr = mask.shape[2] // 4
+        q = tl.program_id(1) * Q + tl.arange(0, Q)[None, None, :]
+        within = live[:, :, None] & (q < width)
+        byte = tl.load(marks + (e * width)[:, :, None] + q, mask=within, other=0).to(tl.int32)  # [B, K, Q]
+        four = tl.broadcast_to(byte[:, :, :, None], [mask.shape[0], mask.shape[1], Q, 4])
+        byte = tl.max_constancy(tl.reshape(four, mask.shape), [1, 1, 4])
         own = byte >> (c % 4)[None, None, :]
         if SLOTS[MAX] >= 0:  # few messages are an extreme of any of four channels: the others need not be read
             value = tl.load(at + at_top * C, mask=mask & ((byte & 15) != 0), other=0.0)
@@ -85,7 +90,7 @@ def _edge_gradient(
         m -= load_shift(shift, c, C, CENTRED, ACC)[None, None, :]
         here = at + tl.zeros(live.shape, tl.int64)
         value = _polynomial(here, m, live, ORDER, TERMS, CENTRED, UNITS, False, C, ACC)
-        value += _extremes(here, marks, e, live, c, SLOTS, TERMS, UNITS, C, ACC)
+        value += _extremes(here, marks, e, e < end[:, None], live, c, SLOTS, TERMS, UNITS, C, ACC)
         tl.store(grad + (e * C)[:, :, None] + c[None, None, :], value, mask=live)
 
 
@@ -126,7 +131,7 @@ def _gather(
                 number = tl.load(edge + e, mask=within, other=0.0).to(ACC)[:, :, None]
                 sent = tl.fma(number, weight[None, None, :], sent)
             value = _polynomial(row, sent, live, ORDER, TERMS, CENTRED, UNITS, LAYOUT[5], C, ACC)
-            value += _extremes(row, marks, e, live, c, SLOTS, TERMS, UNITS, C, ACC)
+            value += _extremes(row, marks, e, within, live, c, SLOTS, TERMS, UNITS, C, ACC)
             total += tl.sum(value, 1)
             if LAYOUT[5]:
                 weighted += tl.sum(number * value, 1)
@@ -173,7 +178,7 @@ def _source_gradient(
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     mask = mine[:, None] & (c < C)[None, :]
     m = _sent(source, shift, node, c, mask, stride_s, stride_sg, TERMS > 1, LAYOUT, C, F, ACC)
-    w = load_weight(weight, p * B, V, c, LAYOUT, C, ACC)
+    w = load_weight(weight, tl.program_id(0) * B, V, c, LAYOUT, C, ACC)
     total, slope, weighted = _gather(
         messages, marks, receiver, order, start, end, m, edge, w, c,
         SLOTS, ORDER, TERMS, CENTRED, UNITS, PLANES, LAYOUT, C, ACC, HAS_EDGE, K)  # fmt: skip

@@ -106,11 +106,9 @@ def scan(
     C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """First pass over the messages start : end [B]: the first tile, p, Σ (m - p), Σ (m - p)², max, min, Σ m."""
-    B: tl.constexpr = start.shape[0]
-    p = tl.reshape(tile(source, edge, w, column, places(start, end, 0, E, 1), c, stride_s, stride_sg, stride_e,
-                        stride_eg, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC), [B, c.shape[0]])  # fmt: skip
     tile_0 = tile(source, edge, w, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
                   HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
+    p = tl.sum(tl.where((tl.arange(0, K) == 0)[None, :, None], tile_0, 0.0), 1)  # the first of each node
     apart = tile_0 - p[:, None, :]
     sums, squares = tl.sum(apart, 1), tl.sum(apart * apart, 1)
     top, low = tl.max(tile_0, 1), tl.min(tile_0, 1)

@@ -5,13 +5,14 @@ A kernel that fills a GPU would keep the small ones of another stream waiting un
 recording keeps the priorities of the streams that it was made on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
 import torch
+from torch import Tensor
 
-__all__ = ["behind", "streams"]
+__all__ = ["Beside", "behind", "streams"]
 
 _behind: dict[int, torch.cuda.Stream] = {}  # of each stream, by its handle, the one of lower priority
 
@@ -34,3 +35,30 @@ def behind(unless: bool = False) -> Iterator[None]:
     with torch.cuda.stream(lower):
         yield
     current.wait_stream(lower)
+
+
+class Beside:
+    """Work that nothing waits for until its `result` is asked for: beside what is launched next; on a CPU at once.
+
+    What it reads must be held until then, and not be written to.
+    """
+
+    def __init__(self, on: torch.device, work: Callable[[], Tensor]) -> None:
+        self.stream = _other(on.index) if on.type == "cuda" else None
+        if self.stream is None:
+            self.made = work()
+            return
+        self.stream.wait_stream(torch.cuda.current_stream(on))
+        with torch.cuda.stream(self.stream):
+            self.made = work()
+
+    def result(self) -> Tensor:
+        """What it has made, once what comes next here waits for it."""
+        if self.stream is not None:
+            torch.cuda.current_stream(self.made.device).wait_stream(self.stream)
+        return self.made
+
+
+@cache
+def _other(device: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)

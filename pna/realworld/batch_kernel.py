@@ -151,9 +151,12 @@ def batch_places(
         begin = tl.load(graph_ptr + b)
         row = tl.where(is_node, tl.load(first + b) + p - begin, 0)
         before = tl.load(message_start + b) - tl.load(first_message + b)
-        spare = tl.where(is_node, 0, p - total) * M
-        here = tl.where(is_node, before + tl.load(message_ptr + row), total_messages + spare // D)
-        sent = tl.where(is_node, before + tl.load(data_sender_ptr + row), total_messages + (spare + D - 1) // D)
+        here = before + tl.load(message_ptr + row)
+        sent = before + tl.load(data_sender_ptr + row)
+        if (tl.program_id(0) + 1) * BLOCK > total:  # divisions of 64 bits take long: only where there is padding
+            spare = tl.where(is_node, 0, p - total) * M
+            here = tl.where(is_node, here, total_messages + spare // D)
+            sent = tl.where(is_node, sent, total_messages + (spare + D - 1) // D)
         inside = p <= V
         tl.store(ptr + r * (V + 1) + p, here, mask=inside)
         tl.store(sender_ptr + r * (V + 1) + p, sent, mask=inside)
@@ -174,11 +177,14 @@ def batch_places(
         begin = tl.load(message_start + b)
         node = tl.load(graph_ptr + b)
         row = tl.where(is_message, tl.load(first_message + b) + q - begin, 0)
-        k = tl.where(is_message, 0, q - total_messages)
-        room = tl.maximum(M, 1)
-        j = tl.where(is_message, node + tl.load(data_source + row), total + k * D // room)
-        i = tl.where(is_message, node + tl.load(data_receiver + row), total + ((k + 1) * D - 1) // room)
+        j = node + tl.load(data_source + row)
+        i = node + tl.load(data_receiver + row)
         e = tl.where(is_message, begin + tl.load(data_place + row), q)
+        if (tl.program_id(0) - blocks + 1) * BLOCK > total_messages:
+            k = tl.where(is_message, 0, q - total_messages)
+            room = tl.maximum(M, 1)
+            j = tl.where(is_message, j, total + k * D // room)
+            i = tl.where(is_message, i, total + ((k + 1) * D - 1) // room)
         inside = q < E
         tl.store(source + r * E + q, j, mask=inside)
         tl.store(receiver + r * E + q, i, mask=inside)
@@ -219,6 +225,7 @@ def _draw(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
         made.graph_ptr, *made[:7], made.real, made.norm, all_ptr, all_source, *transpose, all_target, all_graph,
         B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
         NODE_WIDE=triton.next_power_of_2(X), EDGE_WIDE=triton.next_power_of_2(max(W, 1)), BLOCK=block,
+        num_warps=2 if block == BLOCK else 4,  # a thread for every row
     )  # fmt: skip
     return *made, all_ptr, all_target, all_source, *transpose, all_graph_ptr, all_graph
 

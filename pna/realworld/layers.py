@@ -21,7 +21,10 @@ from pna.realworld.batches import PaddedBatch
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
 
-__all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "dropout"]
+__all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "activated", "dropout"]
+
+
+ACTIVATIONS = {"relu": functional.relu, "elu": functional.elu}
 
 
 class BatchNorm(nn.Module):
@@ -39,36 +42,55 @@ class BatchNorm(nn.Module):
         x: Tensor,
         batch: PaddedBatch,
         factor: Tensor | None = None,
-        relu: bool = False,
+        activation: str | None = None,
         residual: Tensor | None = None,
         noise: Tensor | None = None,
         p: float = 0.0,
     ) -> Tensor:
         """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
 
-        What mostly comes after it is done on the way: ReLU, the residual [V, F] being added, dropout by the noise.
+        What mostly comes after it is done on the way: ReLU or ELU, the residual [V, F] added, dropout by the noise.
         """
         rows = batch.real if factor is None else factor
-        given = (rows, batch.count, self.weight, self.bias)
-        if self.training and (kernels := serving("pna.realworld.norm_kernel", x, *given)):
-            then = kernels.Then(relu, residual, noise, p)
-            return kernels.normalise(x, *given, (self.running_mean, self.running_var), then)
+        given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
+        fused = self.training or (noise is None and not torch.is_grad_enabled())
+        if fused and (kernels := serving("pna.realworld.norm_kernel", *given)):
+            then = kernels.Then(activation, residual, noise, p)
+            if self.training:
+                return kernels.normalise(*given, running, then)
+            return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
         x = x if factor is None else x * factor
         if self.training:
-            mean = (x * batch.real).sum(0) / batch.count
+            count = batch.count.clamp(min=1)  # of messages, which GatedGCN normalises too, there may be none
+            mean = (x * batch.real).sum(0) / count
             centred = x - mean
-            var = (centred.square() * batch.real).sum(0) / batch.count
-            self._remember(mean, batch.count / (batch.count - 1).clamp(min=1) * var)
+            var = (centred.square() * batch.real).sum(0) / count
+            self._remember(mean, count / (count - 1).clamp(min=1) * var)
         else:
             centred, var = x - self.running_mean, self.running_var
         y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
-        y = functional.relu(y) if relu else y
+        y = y if activation is None else ACTIVATIONS[activation](y)
         return dropout(y if residual is None else residual + y, p, noise)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
         self.running_mean.mul_(0.9).add_(mean, alpha=0.1)
         self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
+
+
+AFTER = {
+    "leaky": functional.leaky_relu,
+    "relu": functional.relu,
+    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),
+}
+
+
+def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
+    """A linear map, an activation of AFTER, and the residual being added: [V, in] -> [V, out]."""
+    if kernels := serving("pna.realworld.activation_kernel", x, layer.weight, layer.bias):
+        return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
+    y = AFTER[kind](layer(x))
+    return y if residual is None else residual + y
 
 
 def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
@@ -121,21 +143,17 @@ class TowersLayer(nn.Module):
             y = split(h, h, graph, [self.M], self.U, self.combined, edge, embedding, scale=batch.scale).flatten(1)
         y = self.norm(y, batch, batch.norm, noise=noise, p=self.p)  # [V, out]
         residual = x if self.residual else None
-        if kernels := serving("pna.realworld.mix_kernel", y, self.mix.weight, self.mix.bias):
-            return kernels.leaky(linear(y, self.mix.weight, None), self.mix.bias, residual)
-        y = functional.leaky_relu(self.mix(y))
-        return y if residual is None else residual + y
+        return activated(y, self.mix, "leaky", residual)
 
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
     ) -> Tensor:
-        W, shift, edge = self.M.weight, self.M.bias, None
-        if embedding is not None:  # it is linear too, as in pna.fused.split
+        W, edge = self.M.weight, None
+        if embedding is not None:
             W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
-            edge = (batch.edge, W3 @ embedding.weight)
-            shift = shift if embedding.bias is None else shift + W3 @ embedding.bias
+            edge = (batch.edge, W3, embedding)
         scale = None if self.combined.scalers == ("identity",) else batch.scale
-        parts = ((W, shift), (self.U.weight, self.U.bias))
+        parts = ((W, self.M.bias), (self.U.weight, self.U.bias))
         return towers(x, *parts, scale, edge, self.combined.aggregators, batch.neighbourhoods)
 
 
@@ -163,4 +181,4 @@ class SimpleLayer(nn.Module):
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)
-        return self.norm(y, batch, relu=True, residual=x if self.residual else None, noise=noise, p=self.p)
+        return self.norm(y, batch, activation="relu", residual=x if self.residual else None, noise=noise, p=self.p)

@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.gather import one_graph
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import rows_of_replicas
+from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
 __all__ = ["relu_sum", "takes"]
 
@@ -96,6 +95,7 @@ class _ReluSum(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         *given, _, _, sender_ptr, receiver, place = ctx.saved_tensors
         x, edge, scale, grad = (t.contiguous() for t in (*given, grad))
@@ -108,9 +108,7 @@ class _ReluSum(Function):
     def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[Tensor, int]:
         R, graph = info.batch_size, inputs[3:]
         lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:3], in_dims[:3], strict=True)]
-        if len(graph[0]) - 1 < R * lifted[0].shape[1]:  # one batch for all replicas, made outside of vmap
-            graph = one_graph(graph, (None,) * 5, R)
-        return _ReluSum.apply(*lifted, *graph).unsqueeze(1), 0
+        return _ReluSum.apply(*lifted, *graph_of_replicas(graph, R, lifted[0].shape[1])).unsqueeze(1), 0
 
 
 def _grid(y: Tensor) -> tuple[int, int]:

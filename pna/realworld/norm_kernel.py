@@ -1,8 +1,8 @@
 """Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
 
 The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
-these sums together for itself; where there are many features, each takes WIDTH of them. The plain-torch twin is in
-layers.py; what it gives a node of the padding, here is zero.
+these sums together for itself; each takes WIDTH of the features. The plain-torch twin is in layers.py; what it gives a
+node of the padding, here is zero. In evaluation one kernel does it all.
 """
 
 from typing import Any, NamedTuple
@@ -14,14 +14,15 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["Then", "normalise", "takes"]
+__all__ = ["Then", "evaluate", "normalise", "takes"]
 
 BLOCK = 32
-PROGRAMS = 32  # at most, of each replica, so that their sums fit into the registers of one
-WIDEST = 256  # features of a program
+PROGRAMS = 64  # at most, that sum up the rows of a replica: their sums fit into the registers of one
+SPREAD = 128  # at most, that then read those sums, and go over the rows once more
+WIDEST = 32  # features of a program: with more, registers run out, and blocks of 75 or 152 features stand half empty
 EPS = tl.constexpr(1e-5)
 
 
@@ -33,7 +34,7 @@ def takes(*_: Tensor) -> bool:
 class Then(NamedTuple):
     """What is done with the normalised numbers, in this order."""
 
-    relu: bool = False
+    activation: str | None = None  # relu or elu
     residual: Tensor | None = None  # [V, F], which is added
     noise: Tensor | None = None  # [V, F or more], uniform in [0, 1): where it is below p the number is dropped
     p: float = 0.0
@@ -47,10 +48,19 @@ def normalise(
 
     The running mean and variance, [F] each, are moved on in place.
     """
-    relu, residual, noise, p = then
+    activation, residual, noise, p = then
     noise = None if noise is None or p == 0 else noise[:, : x.shape[1]]
     given = (x, factor, count, weight, bias, residual, noise, *running)
-    return _Normalise.apply(relu, p, *(None if t is None else t.unsqueeze(0) for t in given))[0].squeeze(0)
+    return _Normalise.apply(activation, p, *(None if t is None else t.unsqueeze(0) for t in given))[0].squeeze(0)
+
+
+@on_its_device
+def evaluate(
+    x: Tensor, factor: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], then: Then
+) -> Tensor:
+    """The same by the running mean and variance, without dropout; there is no gradient."""
+    given = (x, factor, weight, bias, *running, then.residual)
+    return _Evaluate.apply(then.activation, *(None if t is None else t.unsqueeze(0) for t in given)).squeeze(0)
 
 
 @triton.jit
@@ -96,6 +106,15 @@ def _of_programs(at, r, P, F, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
 
 
 @triton.jit
+def _activated(value, ACTIVATION: tl.constexpr):
+    if ACTIVATION == "relu":
+        value = tl.where(value < 0, 0.0, value)  # and not the maximum: what is no number must stay so
+    elif ACTIVATION == "elu":
+        value = tl.where(value < 0, tl.exp(value) - 1, value)
+    return value
+
+
+@triton.jit
 def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """The number of rows of each program, their mean and their squared distance to it, merged block by block."""
     r = tl.program_id(1).to(tl.int64)
@@ -124,7 +143,7 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
 def norm_apply(
     x, factor, count, weight, bias, residual, noise, running_mean, running_var, rows, means, spreads, y, mean, var,
     V, F, P, noise_r, noise_v, stride_m, stride_v, p,
-    RELU: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
+    ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
     """weight · (factor · x - mean) / √(var + ε) + bias, and what comes then."""
@@ -138,26 +157,43 @@ def norm_apply(
     away = centres - mu
     squares = tl.sum(_of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
     slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
-    block = tl.program_id(0)
-    place, real = _block(block, live, F, WIDTH, BLOCK)
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+    shift = _of_features(bias, r, F, WIDTH)
     c = _features(WIDTH)[None, :]
-    inside = (row < V) & (c < F)
-    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
-    value = tl.where(real, slope * (values - mu) + _of_features(bias, r, F, WIDTH), 0.0)
-    if RELU:
-        value = tl.where(value < 0, 0.0, value)  # and not the maximum: what is no number must stay so
-    if RESIDUAL:
-        value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
-    if DROP:
-        value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
-    tl.store(y + r * V * F + place, value, mask=inside)
-    if block == 0:
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+        inside = (row < V) & (c < F)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+        value = _activated(tl.where(real, slope * (values - mu) + shift, 0.0), ACTIVATION)
+        if RESIDUAL:
+            value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
+        if DROP:
+            value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
+        tl.store(y + r * V * F + place, value, mask=inside)
+    if tl.program_id(0) == 0:
         there = c < F
         tl.store(mean + r * F + c, mu, mask=there)
         tl.store(var + r * F + c, squares / n, mask=there)
         _move_on(running_mean + r * stride_m + c, mu, there)
         _move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), there)
+
+
+@triton.jit
+def norm_evaluate(
+    x, factor, weight, bias, mean, var, residual, y, V, F,
+    ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The same with a mean and a variance that are known."""
+    r = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(0)
+    place, inside = _block(block, V, F, WIDTH, BLOCK)
+    slope = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS) * _of_features(weight, r, F, WIDTH)
+    values = tl.load(x + r * V * F + place, mask=inside, other=0.0) * _factors(factor, r, block, V, V, BLOCK)
+    value = slope * (values - _of_features(mean, r, F, WIDTH)) + _of_features(bias, r, F, WIDTH)
+    value = _activated(value, ACTIVATION)
+    if RESIDUAL:
+        value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
+    tl.store(y + r * V * F + place, value, mask=inside)
 
 
 @triton.jit
@@ -168,7 +204,7 @@ def _move_on(at, value, mask):
 @triton.jit
 def _incoming(
     grad, values, mu, slope, bias, noise, noise_v, r, place, row, real, V, F, p,
-    RELU: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr,
+    ACTIVATION: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the normalised numbers of a block of rows, and that of the residual."""
     inside = (row < V) & (_features(WIDTH)[None, :] < F)
@@ -176,15 +212,19 @@ def _incoming(
     if DROP:
         g = _kept(g, noise, noise_v, row, inside, F, p, WIDTH)
     own = tl.where(real, g, 0.0)
-    if RELU:
-        own = tl.where(slope * (values - mu) + _of_features(bias, r, F, WIDTH) <= 0, 0.0, own)
+    if ACTIVATION is not None:
+        y = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
+        if ACTIVATION == "relu":
+            own = tl.where(y <= 0, 0.0, own)
+        else:
+            own = tl.where(y > 0, own, own * tl.exp(tl.minimum(y, 0.0)))
     return own, g
 
 
 @triton.jit
 def norm_sums(
     x, factor, count, grad, weight, bias, noise, mean, var, total, product, V, F, noise_r, noise_v, p,
-    RELU: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    ACTIVATION: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The sums of the gradient, and of the gradient times the distance to the mean, of each program."""
     r = tl.program_id(1).to(tl.int64)
@@ -199,7 +239,7 @@ def norm_sums(
         row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
         values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
         g, _ = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
-                         RELU, DROP, WIDTH)  # fmt: skip
+                         ACTIVATION, DROP, WIDTH)  # fmt: skip
         first += tl.sum(g, 0)
         second += tl.sum(g * (values - mu), 0)
     c = _features(WIDTH)
@@ -211,7 +251,7 @@ def norm_sums(
 def norm_back(
     x, factor, count, grad, weight, bias, noise, mean, var, totals, products, grad_x, grad_residual, grad_weight,
     grad_bias, V, F, P, noise_r, noise_v, p,
-    RELU: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
+    ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of x, of the weight and of the bias, and of the residual."""
@@ -223,20 +263,20 @@ def norm_back(
     mu = _of_features(mean, r, F, WIDTH)
     inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
     slope = inverse * _of_features(weight, r, F, WIDTH)
-    block = tl.program_id(0)
-    place, real = _block(block, live, F, WIDTH, BLOCK)
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = _features(WIDTH)[None, :]
-    inside = (row < V) & (c < F)
-    scale = _factors(factor, r, block, live, V, BLOCK)
-    values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
-    g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
-                         RELU, DROP, WIDTH)  # fmt: skip
-    value = scale * slope * (g - (total + (values - mu) * inverse * inverse * product) / n)
-    tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=inside)
-    if RESIDUAL:
-        tl.store(grad_residual + r * V * F + place, whole, mask=inside)
-    if block == 0:
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        place, real = _block(block, live, F, WIDTH, BLOCK)
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+        inside = (row < V) & (c < F)
+        scale = _factors(factor, r, block, live, V, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
+        g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
+                             ACTIVATION, DROP, WIDTH)  # fmt: skip
+        value = scale * slope * (g - (total + (values - mu) * inverse * inverse * product) / n)
+        tl.store(grad_x + r * V * F + place, tl.where(real, value, 0.0), mask=inside)
+        if RESIDUAL:
+            tl.store(grad_residual + r * V * F + place, whole, mask=inside)
+    if tl.program_id(0) == 0:
         tl.store(grad_weight + r * F + c, product * inverse, mask=c < F)
         tl.store(grad_bias + r * F + c, total, mask=c < F)
 
@@ -246,7 +286,7 @@ class _Normalise(Function):
     mean and variance [R, F] -> y [R, V, F], mean and variance [R, F]."""
 
     @staticmethod
-    def forward(relu: bool, p: float, *inputs: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(activation: str | None, p: float, *inputs: Tensor | None) -> tuple[Tensor, ...]:
         *given, noise, running_mean, running_var = inputs
         x, factor, count, weight, bias, residual = (None if t is None else t.contiguous() for t in given)
         R, V, F = x.shape
@@ -254,8 +294,8 @@ class _Normalise(Function):
         rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
         norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        (drop, numbers), told = _noise(noise), {"RELU": relu, "RESIDUAL": residual is not None, **sizes}
-        norm_apply[(-(-V // BLOCK), R, columns)](
+        (drop, numbers), told = _noise(noise), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
+        norm_apply[(min(_blocks(V), SPREAD), R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
             running_mean, running_var, rows, means, spreads, y, mean, var,
             V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
@@ -264,7 +304,7 @@ class _Normalise(Function):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        ctx.relu, ctx.p, x, factor, count, weight, bias, residual, noise, *_ = inputs
+        ctx.activation, ctx.p, x, factor, count, weight, bias, residual, noise, *_ = inputs
         _, mean, var = output
         ctx.residual = residual is not None
         ctx.mark_non_differentiable(mean, var)
@@ -272,6 +312,7 @@ class _Normalise(Function):
         ctx.save_for_backward(x, factor, count, weight, bias, mean, var, noise)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         *saved, noise = ctx.saved_tensors
         x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)
@@ -281,23 +322,50 @@ class _Normalise(Function):
         drop, numbers = _noise(noise)
         totals, products = x.new_empty(2, R, P, F).unbind()
         given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
-        told = {"RELU": ctx.relu, "DROP": drop, **sizes}
+        told = {"ACTIVATION": ctx.activation, "DROP": drop, **sizes}
         norm_sums[(P, R, columns)](*given, V, F, *numbers, ctx.p, **told)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
-        norm_back[(-(-V // BLOCK), R, columns)](
+        norm_back[(min(_blocks(V), SPREAD), R, columns)](
             *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
         return None, None, grad_x, None, None, grad_weight, grad_bias, *others
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, relu: bool, p: float, *inputs: Tensor | None) -> tuple[tuple, tuple]:
+    def vmap(
+        info: Any, in_dims: tuple, activation: str | None, p: float, *inputs: Tensor | None
+    ) -> tuple[tuple, tuple]:
         R, ways = info.batch_size, (replicated,) * 6 + (rows_of_replicas,) * 3
         lifted = (None if t is None else way(t, dim, R) for way, t, dim in zip(ways, inputs, in_dims[2:], strict=True))
-        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(relu, p, *lifted)), (0, 0, 0)
+        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(activation, p, *lifted)), (0, 0, 0)
+
+
+class _Evaluate(Function):
+    """x [R, V, F], factor [R, V, 1], weight, bias, mean, variance [R, F], residual [R, V, F] or None -> [R, V, F]."""
+
+    @staticmethod
+    def forward(activation: str | None, *inputs: Tensor | None) -> Tensor:
+        *given, residual = (None if t is None else t.contiguous() for t in inputs)
+        x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
+        _, columns, sizes = _sizes(V, F)
+        told = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
+        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, x if residual is None else residual, y, V, F, **told)
+        return y
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, activation: str | None, *inputs: Tensor | None) -> tuple[Tensor, int]:
+        R = info.batch_size
+        lifted = (
+            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
+        )
+        return _Evaluate.apply(activation, *lifted).unsqueeze(1), 0
 
 
 def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
@@ -307,6 +375,11 @@ def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
 
 def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
     """How many programs share out the rows and how many the features; and what they are told."""
-    width = triton.next_power_of_2(F) if F <= WIDEST else 128
-    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4 if width < 128 else 8, "num_stages": 1}
-    return min(-(-V // BLOCK), PROGRAMS), -(-F // width), told
+    width = min(WIDEST, triton.next_power_of_2(F))
+    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 1}
+    return min(_blocks(V), PROGRAMS), -(-F // width), told
+
+
+def _blocks(V: int) -> int:
+    """Of rows; where there are none the first one is empty, and still has the statistics and weights to see to."""
+    return max(1, -(-V // BLOCK))

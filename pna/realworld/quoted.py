@@ -21,9 +21,9 @@ from pna import segments
 from pna.gather import aggregate
 from pna.kernels.choice import serving
 from pna.neighbourhoods import Neighbourhoods
-from pna.products import Linear
+from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
-from pna.realworld.layers import BatchNorm
+from pna.realworld.layers import BatchNorm, activated
 from pna.segments import sent
 
 __all__ = [
@@ -52,7 +52,7 @@ class MLPLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; like the others here, without dropout."""
-        return functional.relu(self.linear(x))
+        return activated(x, self.linear, "relu")
 
 
 class GatedMLPLayer(MLPLayer):
@@ -77,7 +77,11 @@ class GCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            mean, x = kernels.neighbours(x, graph, "mean")
+        else:
+            mean = aggregate(graph, ("mean",), source=x).squeeze(-2)
         return _finish(x, self.linear(mean), self.norm, batch)
 
 
@@ -90,9 +94,12 @@ class GraphSageLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        mean = aggregate(batch.neighbourhoods, ("mean",), source=x).squeeze(-2)
-        y = functional.relu(functional.normalize(self.linear(torch.cat([x, mean], dim=1)), dim=1))
-        return self.norm(y, batch, batch.norm, residual=x)
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            both, x = kernels.neighbours(x, graph, "beside")
+        else:
+            both = torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1)
+        return self.norm(activated(both, self.linear, "unit"), batch, batch.norm, residual=x)
 
 
 class GINLayer(nn.Module):
@@ -106,8 +113,12 @@ class GINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        y = (1 + self.eps) * x + aggregate(batch.neighbourhoods, ("sum",), source=x).squeeze(-2)
-        y = self.second(self.inner(self.first(y), batch, relu=True))
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+            y, x = kernels.neighbours(x, graph, "sum", self.eps)
+        else:
+            y = (1 + self.eps) * x + aggregate(graph, ("sum",), source=x).squeeze(-2)
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return _finish(x, y, self.norm, batch)
 
 
@@ -127,16 +138,26 @@ class GATLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph, E = batch.neighbourhoods, batch.neighbourhoods.num_edges
-        z = self.linear(x).unflatten(1, (self.heads, -1))  # [V, H, F / H]
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.attention_kernel", x, graph):
+            weight = self.linear.weight  # [F, in]
+            logits = (self.a.unsqueeze(-1) * weight.unflatten(0, (self.heads, -1))).sum(2)  # [2, H, in]
+            nodes = linear(x, torch.cat([weight, logits.flatten(0, 1)]), None)  # [V, F + 2 H]
+            y = kernels.attention(nodes, self.heads, graph)
+        else:
+            y = self._received(self.linear(x).unflatten(1, (self.heads, -1)), graph).flatten(1)
+        return self.norm(y, batch, batch.norm, activation="elu", residual=x)
+
+    def _received(self, z: Tensor, graph: Neighbourhoods) -> Tensor:
+        """[V, H, F / H] -> the same of what each node receives."""
+        E = graph.num_edges
         sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
         logit = sent(sender, graph) + segments.spread(receiver, graph.ptr, E, graph.joined)  # [E, H]
         logit = functional.leaky_relu(logit)
         top = segments.max(logit.detach(), graph.ptr, graph.joined)
         weight = torch.exp(logit - segments.spread(top, graph.ptr, E, graph.joined))
         total = segments.sum(weight, graph.ptr, graph.joined).clamp(min=1)  # the largest weight is 1
-        y = segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
-        return x + functional.elu(self.norm(y.flatten(1), batch, batch.norm))
+        return segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
 
 
 class MoNetLayer(nn.Module):
@@ -160,9 +181,13 @@ class MoNetLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph = batch.neighbourhoods
-        z = sent(self.linear(x).unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
-        y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
+        graph, z = batch.neighbourhoods, self.linear(x)  # [V, K·F]
+        if kernels := serving("pna.realworld.monet_kernel", z, graph):
+            pseudo = self.pseudo.weight, self.pseudo.bias
+            y = kernels.gaussian_sum(z, pseudo, self.mu, self.inverse_sigma, graph)
+        else:
+            z = sent(z.unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
+            y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
         return _finish(x, y, self.norm, batch) + self.bias
 
 
@@ -193,13 +218,24 @@ class GatedGCNLayer(nn.Module):
     ) -> Gated:
         """[V, F], then what the layer before made."""
         x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
-        graph, messages = batch.neighbourhoods, batch.neighbourhoods.num_edges
-        moved = self.C(e) + sent(self.D(x), graph) + segments.spread(self.E(x), graph.ptr, messages, graph.joined)
-        gate = torch.sigmoid(moved)
-        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
-        y = self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.gated_kernel", x, e, graph):
+            maps = (self.A, self.B, self.D, self.E)
+            *biases, shift = (layer.bias for layer in maps)
+            weight, bias = torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias])
+            y, moved = kernels.gated(linear(x, weight, bias), linear(e, self.C.weight, None), graph)
+        else:
+            y, moved = self._messages(x, e, graph)
         edges = Gated(x, e, *rows)
         return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, self.edge_norm, edges), *rows)
+
+    def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
+        """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
+        receivers = segments.spread(self.E(x), graph.ptr, graph.num_edges, graph.joined)
+        moved = self.C(e) + sent(self.D(x), graph) + receivers
+        gate = torch.sigmoid(moved)
+        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
+        return self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total, moved
 
     def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
         graph = batch.neighbourhoods
@@ -208,7 +244,8 @@ class GatedGCNLayer(nn.Module):
         one = torch.ones_like(inverse)
         is_graph = torch.arange(len(one), device=x.device) < len(one) - 1  # the last is padding
         both = torch.stack([inverse, one], dim=1) * is_graph.unsqueeze(1)
-        norm, real = segments.spread(both, ptr, graph.num_edges).split(1, dim=1)
+        of_nodes = segments.spread(both, batch.graph_ptr, len(x), batch.joined)
+        norm, real = segments.spread(of_nodes, graph.ptr, graph.num_edges, graph.joined).split(1, dim=1)
         start = batch.edge if self.edges else torch.ones_like(real)
         return Gated(x, embedding(start), norm, real, real.sum())
 
@@ -240,7 +277,7 @@ class OGBGCNLayer(nn.Module):
         d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
         received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
         y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
-        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 class OGBGINLayer(nn.Module):
@@ -257,8 +294,8 @@ class OGBGINLayer(nn.Module):
         """[V, F] -> [V, F]."""
         received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
         y = (1 + self.eps) * x + received
-        y = self.second(self.inner(self.first(y), batch, relu=True))
-        return self.norm(y, batch, relu=not self.last, noise=noise, p=self.p)
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
@@ -273,4 +310,4 @@ OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLaye
 
 def _finish(x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch) -> Tensor:
     """The end of most layers: times 1/√n, batch normalisation, ReLU, plus the input."""
-    return norm(y, batch, batch.norm, relu=True, residual=x)
+    return norm(y, batch, batch.norm, activation="relu", residual=x)

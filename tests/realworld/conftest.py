@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pna.files import write_arrays
+from pna.kernels import choice, operators
 from pna.realworld.batches import Resident
 from pna.realworld.data.datasets import DATASETS, SPLITS
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
@@ -57,6 +58,17 @@ class Toys:
             graphs = [graph._replace(y=k % 2) for k, graph in enumerate(graphs)]
         return Graphs.of(graphs)
 
+    @staticmethod
+    def strange():
+        """A graph, one without a message, one of a single node, one without nodes, one of repeated edges and loops."""
+        pairs = [[(0, 1), (1, 0), (2, 1)], [], [], [], [(0, 1), (0, 1), (1, 1), (0, 0), (0, 1)]]
+        rng, graphs = np.random.default_rng(0), []
+        for n, edges in zip((3, 4, 1, 0, 2), pairs, strict=True):
+            degree, source, _ = sort_by_target(np.array(edges, dtype=np.int64).reshape(-1, 2).T, n)
+            x, edge = (rng.integers(0, k, (rows, 1)).astype(np.uint8) for rows, k in ((n, 28), (len(source), 4)))
+            graphs.append(Graph(x, degree, source, edge, rng.normal()))
+        return Graphs.of(graphs)
+
     @classmethod
     def resident(cls, name, G=12, seed=0, **options):
         return Resident(DATASETS[name], cls.graphs(name, G, seed), dtype=torch.double, **options)
@@ -84,6 +96,17 @@ class Toys:
 @pytest.fixture(scope="session")
 def toys():
     return Toys
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """A call after which the kernels serve, on a CPU in Triton's interpreter, or do not."""
+
+    def serve(yes=True):
+        for module in (choice, operators):
+            monkeypatch.setattr(module, "usable", lambda t: yes)
+
+    return serve
 
 
 @pytest.fixture

@@ -7,24 +7,12 @@ from torch.func import vmap
 
 from pna import segments
 from pna.experiments.realworld import Figure6Trainer
-from pna.kernels import aggregation, aggregation_backward, choice, operators
+from pna.kernels import aggregation, aggregation_backward
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 from pna.training.replicas import Lifted, Replicas
 
 ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
-
-
-@pytest.fixture
-def kernels(monkeypatch):
-    """A call after which the kernels serve, on a CPU in Triton's interpreter, or do not."""
-
-    def serve(yes=True):
-        for module in (choice, operators):
-            monkeypatch.setattr(module, "usable", lambda t: yes)
-
-    return serve
 
 
 def resident(toys, name, G, device, dtype=torch.float32):
@@ -81,20 +69,11 @@ def test_any_number_of_graphs(toys, count, device, kernels):
     assert_same(found[1], found[0])
 
 
-def strange(rng):
-    """A graph, one without a message, one of a single node, one without nodes, one of repeated edges and loops."""
-    pairs = [[(0, 1), (1, 0), (2, 1)], [], [], [], [(0, 1), (0, 1), (1, 1), (0, 0), (0, 1)]]
-    for n, edges in zip((3, 4, 1, 0, 2), pairs, strict=True):
-        degree, source, _ = sort_by_target(np.array(edges, dtype=np.int64).reshape(-1, 2).T, n)
-        x, edge = (rng.integers(0, k, (rows, 1)).astype(np.uint8) for rows, k in ((n, 28), (len(source), 4)))
-        yield Graph(x, degree, source, edge, rng.normal())
-
-
 @pytest.mark.parametrize("room", [(1, 0), (1, 70), (60, 0), (60, 70)])
 @pytest.mark.parametrize("index", [[0, 1, 2, 3, 4], [4, 3, 3, 4, 0], [1, 2, -1, 3, -1], [3, -1, 0, -1, 3], [-1] * 5])
-def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(index, room, device, kernels):
+def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(toys, index, room, device, kernels):
     """In the smallest shape that has room for them, and in larger ones."""
-    graphs = Resident(DATASETS["zinc"], Graphs.of(list(strange(np.random.default_rng(0)))), device, transposed=True)
+    graphs = Resident(DATASETS["zinc"], toys.strange(), device, transposed=True)
     sizes = [sum(int(of[g]) for g in index if g >= 0) for of in (graphs.nodes, graphs.messages)]
     shape, found = Shape(5, sizes[0] + room[0], max(1, sizes[1] + room[1])), []
     for serve in (False, True):
@@ -138,6 +117,7 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
 
 
 ALONE = [("zinc", "pna", "edges"), ("mnist", "pna", "edges"), ("zinc", "gat", "no-edges")]
+ALONE += [("zinc", "monet", "no-edges"), ("zinc", "gatedgcn", "edges"), ("zinc", "gin", "no-edges")]
 
 
 @pytest.mark.parametrize("cell", ALONE, ids="/".join)
@@ -158,6 +138,8 @@ def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, 
 STEPS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "no-edges"), ("zinc", "gat", "no-edges")]
 STEPS += [("cifar10", "pna", "edges"), ("mnist", "mpnn-max", "edges"), ("molhiv", "pna", "no-edges")]
 STEPS += [("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
+STEPS += [("cifar10", "monet", "no-edges"), ("cifar10", "gatedgcn", "edges"), ("zinc", "gatedgcn", "no-edges")]
+STEPS += [("cifar10", model, "no-edges") for model in ("gcn", "graphsage", "gin", "mlp", "mlp-gated")]
 
 
 @pytest.mark.parametrize("cell", STEPS, ids="/".join)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.gpu
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
 CELLS += [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("zinc", "monet", "no-edges")]
 CELLS += [("molhiv", model, "edges") for model in ("gcn", "gin")]
+CELLS += [("zinc", model, "no-edges") for model in ("gin", "graphsage", "mlp-gated")]
 
 
 def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):
@@ -49,16 +50,18 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
     assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
 
 
-@pytest.mark.parametrize("stop", [1, 3, 5])
+@pytest.mark.parametrize(("stop", "dtype"), [(1, torch.float32), (3, torch.double), (5, torch.float32)])
 @pytest.mark.parametrize("cell", CELLS, ids="/".join)
-def test_stopping_at_any_batch_changes_no_bit(toys, cell, stop):
-    expected = finished(*training(toys, cell, "cuda", dropout=0.3))
-    trainer, replicas = training(toys, cell, "cuda", dropout=0.3)
+def test_stopping_at_any_batch_changes_no_bit(toys, cell, stop, dtype):
+    """In float32, in which networks are trained, by the kernels."""
+    options = {"device": "cuda", "dropout": 0.3, "dtype": dtype}
+    expected = finished(*training(toys, cell, **options))
+    trainer, replicas = training(toys, cell, **options)
     for k, _ in enumerate(trainer.steps(replicas), start=1):
         if k == stop:
             break
     copied = Replicas(**{name: t.clone() for name, t in replicas.tensors().items()})
-    found = finished(training(toys, cell, "cuda", dropout=0.3)[0], copied)
+    found = finished(training(toys, cell, **options)[0], copied)
     for name, t in expected.items():
         assert torch.equal(found[name], t), name
 

@@ -7,8 +7,9 @@ import torch
 from torch.func import functional_call, vmap
 
 from pna.kernels import choice
+from pna.realworld import norm_kernel
 from pna.realworld.layers import BatchNorm
-from pna.realworld.norm_kernel import BLOCK, PROGRAMS, WIDEST, Then, normalise
+from pna.realworld.norm_kernel import BLOCK, WIDEST, Then, normalise
 
 R = 3
 
@@ -19,7 +20,7 @@ def batches(V, counts):
     return real, real * (torch.rand(R, V, 1, dtype=torch.double) + 0.5)
 
 
-def run(x, factor, real, g, weights, dtype, device, relu=False, p=0.0, residual=None):
+def run(x, factor, real, g, weights, dtype, device, activation=None, p=0.0, residual=None):
     """Outputs on the real nodes, running statistics, and gradients of x, weight, bias and the residual."""
     norm = BatchNorm(x.shape[-1]).to(device, dtype)
     leaves = [t.to(device, dtype).requires_grad_() for t in (x, *weights, *([] if residual is None else [residual]))]
@@ -29,7 +30,7 @@ def run(x, factor, real, g, weights, dtype, device, relu=False, p=0.0, residual=
 
     def one(real, factor, noise, state, x, weight, bias, *residual):
         batch, own = SimpleNamespace(real=real, count=real.sum()), {"weight": weight, "bias": bias}
-        then = {"relu": relu, "noise": noise, "p": p} | dict(zip(("residual",), residual, strict=False))
+        then = {"activation": activation, "noise": noise, "p": p} | dict(zip(("residual",), residual, strict=False))
         return functional_call(norm, (own, state), (x, batch, factor), then)
 
     out = vmap(one)(real, factor, noise, state, *leaves) * real
@@ -53,7 +54,6 @@ def compare(device, monkeypatch, *given, **then):
         (70, 5, (70, 64, 3)),
         (BLOCK, 16, (1, 2, 63)),
         (70, WIDEST + 44, (70, 64, 3)),
-        (BLOCK * PROGRAMS + 90, 3, (BLOCK * PROGRAMS + 89, 2000, 7)),
     ],
 )
 def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
@@ -63,21 +63,54 @@ def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
     compare(device, monkeypatch, x, factor, real, g, weights)
 
 
+def test_more_blocks_of_rows_than_programs(device, monkeypatch):
+    monkeypatch.setattr(norm_kernel, "PROGRAMS", 2)
+    monkeypatch.setattr(norm_kernel, "SPREAD", 3)
+    test_it_is_the_plain_one(5 * BLOCK + 1, WIDEST + 1, (5 * BLOCK + 1, 4 * BLOCK, 7), device, monkeypatch)
+
+
 @pytest.mark.parametrize("p", [0.0, 0.3])
-@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "elu", None])
 @pytest.mark.parametrize("added", [True, False])
-def test_what_comes_then(relu, p, added, device, monkeypatch):
+def test_what_comes_then(activation, p, added, device, monkeypatch):
     real, factor = batches(70, (70, 64, 3))
     x, g, residual = torch.randn(3, R, 70, 5, dtype=torch.double)
     weights = [torch.randn(R, 5, dtype=torch.double) for _ in range(2)]
-    then = {"relu": relu, "p": p, "residual": residual if added else None}
+    then = {"activation": activation, "p": p, "residual": residual if added else None}
     compare(device, monkeypatch, x, factor, real, g, weights, **then)
+
+
+@pytest.mark.parametrize(
+    ("activation", "added", "V", "F"), [("relu", True, 70, 5), ("elu", True, 70, 5), (None, False, 33, WIDEST + 44)]
+)
+def test_in_evaluation_it_is_the_plain_one_too(activation, added, V, F, device, monkeypatch):
+    """Whether a gradient is wanted, which its kernel does not give, or not."""
+    real, factor = batches(V, (V, 20, 3))
+    x, residual = 5 + torch.randn(2, R, V, F, dtype=torch.double)
+    weight, bias, mean, var = torch.rand(4, R, F, dtype=torch.double) + 0.5
+    found = []
+
+    def one(real, factor, x, residual, *own):
+        names = ("weight", "bias", "running_mean", "running_var")
+        then = {"activation": activation, "residual": residual if added else None}
+        batch = SimpleNamespace(real=real, count=real.sum())
+        return functional_call(norm, dict(zip(names, own, strict=True)), (x, batch, factor), then)
+
+    for dtype, where in ((torch.float64, "cpu"), (torch.float32, device), (torch.float32, device)):
+        if dtype == torch.float32 and device == "cpu":
+            monkeypatch.setattr(choice, "usable", lambda t: True)
+        norm = BatchNorm(F).to(where, dtype).eval()
+        given = [t.to(where, dtype) for t in (real, factor, x, residual, weight, bias, mean, var)]
+        with torch.set_grad_enabled(len(found) == 2):
+            found.append((vmap(one)(*given) * given[0]).cpu().double())
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_no_number_stays_so(device):
     x, one = torch.tensor([[1.0], [torch.nan], [2.0]], device=device), torch.ones(1, device=device)
     running = one.clone(), one.clone()
-    y = normalise(x, one.expand(3, 1), torch.tensor(3.0, device=device), one, one, running, Then(relu=True))
+    y = normalise(x, one.expand(3, 1), torch.tensor(3.0, device=device), one, one, running, Then("relu"))
     assert y.isnan().all()
     assert all(t.isnan().all() for t in running)
 

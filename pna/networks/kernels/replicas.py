@@ -2,7 +2,9 @@
 
 from torch import Tensor
 
-__all__ = ["replicated", "rows_of_replicas"]
+from pna.gather import one_graph
+
+__all__ = ["graph_of_replicas", "replicated", "rows_of_replicas"]
 
 
 def rows_of_replicas(t: Tensor, dim: int | None, replicas: int) -> Tensor:
@@ -19,3 +21,15 @@ def replicated(t: Tensor, dim: int | None, replicas: int) -> Tensor:
     """
     rows = rows_of_replicas(t, dim, replicas)
     return rows.clone() if replicas == 1 else rows.contiguous()
+
+
+def graph_of_replicas(graph: tuple[Tensor, ...], replicas: int, V: int) -> tuple[Tensor, ...]:
+    """Of a joined graph: ptr, source and the transpose's three, then perhaps targets; all of its replicas as one.
+
+    It comes as it is, unless one batch for all replicas was made outside of vmap: that has V nodes, and is repeated.
+    """
+    if len(graph[0]) - 1 == replicas * V:
+        return graph
+    none = (None,) * 5
+    targets = (one_graph((graph[0], t), none, replicas)[1] for t in graph[5:])
+    return *one_graph(graph[:5], none, replicas), *targets

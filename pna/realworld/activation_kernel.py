@@ -1,0 +1,128 @@
+"""What follows a linear map's product, in one kernel each way: bias, activation, and the input where it is added.
+
+On the way back every program sums up the gradient of the bias over its rows. The plain-torch twin is in layers.py.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+
+from pna.kernels.choice import first_derivative, on_its_device
+from pna.networks.kernels.replicas import rows_of_replicas
+
+__all__ = ["activated", "takes"]
+
+BLOCK = 32
+PROGRAMS = 128  # at most, of each replica
+SLOPE = tl.constexpr(0.01)
+SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
+
+
+def takes(*_: Tensor) -> bool:
+    """Whether the kernels serve: for any."""
+    return True
+
+
+@on_its_device
+def activated(z: Tensor, bias: Tensor, kind: str, residual: Tensor | None = None) -> Tensor:
+    """kind: leaky, relu, or unit, ReLU of a row of length 1; z and residual [V, F], bias [F] -> [V, F]."""
+    given = (None if t is None else t.unsqueeze(0) for t in (z, bias, residual))
+    return _Activated.apply(kind, *given).squeeze(0)
+
+
+@triton.jit
+def _inverse_length(value):
+    """1 over the length of each row, [BLOCK, 1], and whether that is more than almost nothing."""
+    length = tl.sqrt(tl.sum(value * value, 1))[:, None]
+    return 1 / tl.where(length < SHORTEST, SHORTEST, length), length >= SHORTEST
+
+
+@triton.jit
+def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr,
+                       BLOCK: tl.constexpr):  # fmt: skip
+    """Of a block of rows of a replica."""
+    r = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    c = tl.arange(0, WIDTH)[None, :]
+    at = r * V * F + row * F + c
+    inside = (row < V) & (c < F)
+    value = tl.load(z + at, mask=inside, other=0.0) + tl.load(bias + r * F + c, mask=c < F, other=0.0)
+    if KIND == "unit":
+        inverse, _ = _inverse_length(value)
+        value *= inverse
+    low = SLOPE * value if KIND == "leaky" else 0.0
+    value = tl.where(value < 0, low, value)  # not the maximum: what is no number must stay so
+    if RESIDUAL:
+        value += tl.load(residual + at, mask=inside, other=0.0)
+    tl.store(y + at, value, mask=inside)
+
+
+@triton.jit
+def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, WIDTH: tl.constexpr,
+                        BLOCK: tl.constexpr):  # fmt: skip
+    """The gradient of z, and of each program the sum of its rows."""
+    r = tl.program_id(1).to(tl.int64)
+    c = tl.arange(0, WIDTH)
+    b = tl.load(bias + r * F + c, mask=c < F, other=0.0)[None, :]
+    total = tl.zeros([WIDTH], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
+        row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
+        at = r * V * F + row * F + c[None, :]
+        inside = (row < V) & (c < F)[None, :]
+        g = tl.load(grad + at, mask=inside, other=0.0)
+        value = tl.load(z + at, mask=inside, other=0.0) + b
+        low = SLOPE * g if KIND == "leaky" else 0.0
+        g = tl.where(value > 0, g, low)
+        if KIND == "unit":
+            inverse, long = _inverse_length(value)
+            along = tl.sum(g * value, 1)[:, None] * inverse * inverse
+            g = tl.where(inside, (g - tl.where(long, along, 0.0) * value) * inverse, 0.0)
+        tl.store(grad_z + at, g, mask=inside)
+        total += tl.sum(g, 0)
+    tl.store(sums + (r * tl.num_programs(0) + tl.program_id(0)) * F + c, total, mask=c < F)
+
+
+class _Activated(Function):
+    """kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
+
+    @staticmethod
+    def forward(kind: str, z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
+        z, bias = z.contiguous(), bias.contiguous()
+        R, V, F = z.shape
+        y, added = torch.empty_like(z), z if residual is None else residual.contiguous()
+        told = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
+        activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **told)
+        return y
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
+        ctx.kind, z, bias, residual = inputs
+        ctx.residual = residual is not None
+        ctx.save_for_backward(z, bias)
+
+    @staticmethod
+    @first_derivative
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad, z, bias = (t.contiguous() for t in (grad, *ctx.saved_tensors))
+        R, V, F = z.shape
+        programs = min(-(-V // BLOCK), PROGRAMS)
+        grad_z, sums = torch.empty_like(z), z.new_empty(R, programs, F)
+        activation_backward[(programs, R)](grad, z, bias, grad_z, sums, V, F, KIND=ctx.kind, **_sizes(F))
+        return None, grad_z, sums.sum(1), grad if ctx.residual else None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, kind: str, *inputs: Tensor | None) -> tuple[Tensor, int]:
+        R = info.batch_size
+        lifted = (
+            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
+        )
+        return _Activated.apply(kind, *lifted).unsqueeze(1), 0
+
+
+def _sizes(F: int) -> dict[str, int]:
+    return {"WIDTH": triton.next_power_of_2(F), "BLOCK": BLOCK, "num_warps": 8}

@@ -1,0 +1,45 @@
+"""Work beside other work: what it makes, at once on a CPU, on another stream of a GPU, and in a recording."""
+
+import pytest
+import torch
+
+from pna.kernels.priority import Beside
+from pna.training.recording import Recording
+
+
+def two(x, out):
+    """Two products beside a sum; what is freed in between may be used again."""
+    first = Beside(x.device, lambda: x @ x)
+    y = x + 1
+    second = Beside(x.device, lambda: x.mT @ x)
+    for _ in range(3):
+        y = y * 2
+    out.copy_(first.result() + y - second.result())
+
+
+def expected(x):
+    return x @ x + 8 * (x + 1) - x.mT @ x
+
+
+def test_it_is_what_is_made_in_turn(device):
+    x = torch.randn(300, 300, device=device)
+    out = torch.empty_like(x)
+    for _ in range(5):
+        two(x, out)
+        torch.testing.assert_close(out, expected(x), rtol=1e-4, atol=1e-3)
+        x.normal_()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("works", [1, 2])
+def test_a_recording_joins_what_it_forks(works):
+    """Also where two works are recorded side by side, which share the stream beside."""
+    xs = [torch.randn(300, 300, device="cuda") for _ in range(works)]
+    outs = [torch.empty_like(x) for x in xs]
+    recording = Recording([lambda x=x, out=out: two(x, out) for x, out in zip(xs, outs, strict=True)])
+    for _ in range(5):
+        for x in xs:
+            x.normal_()
+        recording()
+        for x, out in zip(xs, outs, strict=True):
+            torch.testing.assert_close(out, expected(x), rtol=1e-4, atol=1e-3)

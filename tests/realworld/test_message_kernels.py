@@ -1,0 +1,191 @@
+"""The kernels of figure 6's layers at their limits: nodes without messages, none at all, one replica, any layout."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pna.realworld.activation_kernel import activated
+from pna.realworld.attention_kernel import attention
+from pna.realworld.batches import Resident, Shape
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.edge_kernel import embedded
+from pna.realworld.gated_kernel import gated
+from pna.realworld.layers import AFTER, TowersLayer
+from pna.realworld.message_kernel import relu_sum
+from pna.realworld.monet_kernel import gaussian_sum
+from pna.realworld.neighbour_kernel import neighbours
+from pna.realworld.norm_kernel import Then, normalise
+from pna.realworld.quoted import QUOTED, Gated
+from pna.realworld.tower_kernel import towers
+from pna.scalers import DegreeStatistics
+from pna.training.replicas import Lifted
+
+F = 16
+
+
+def resident(toys, device, dtype):
+    return Resident(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
+
+
+# Lists of graphs, one for each replica, and the room for graphs, nodes and messages.
+CASES = {
+    "one replica": ([[0, 1, 4]], (3, 11, 12)),
+    "two replicas": ([[0, 1, 4], [2, -1, -1]], (3, 11, 12)),
+    "no message is padding": ([[0, 1, 4]], (3, 10, 8)),
+    "every message is padding": ([[1, 2, -1], [2, 2, -1]], (3, 7, 5)),
+    "no message": ([[1, 2, -1], [2, 2, -1]], (3, 7, 0)),
+}
+
+
+def made(name):
+    """A layer, and the embedding of edges that it takes."""
+    if name != "pna":
+        return QUOTED[name]((F, F)), nn.Linear(1, F)
+    degrees = DegreeStatistics(1.3, 2.0)
+    layer = TowersLayer((F, F), ("mean", "max", "std"), ("identity", "amplification"), degrees, 2, edge_dim=3)
+    return layer, nn.Linear(4, 3)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name)])
+def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
+    """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
+    index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
+    R, (layers, (embedding, *_)) = len(index), zip(*(made(name) for _ in index), strict=True)
+    given = torch.randn(R, shape.nodes, F, dtype=torch.double)
+    gs = [torch.randn(R, rows, F, dtype=torch.double) for rows in shape[1:]]
+    found = []
+    for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
+        kernels(dtype == torch.float32)
+        data, edges = resident(toys, where, dtype), embedding.to(where, dtype)
+        lifted = Lifted(layers[0].to(where, dtype))
+        theta, state = lifted.stack([layer.to(where, dtype) for layer in layers])
+        leaves = [given.to(where, dtype).requires_grad_(), theta.detach().requires_grad_()]
+
+        def one(layer, index, x, data=data, edges=edges):
+            batch = data.batch(index, shape)
+            d = batch.neighbourhoods.degree.to(x.dtype).unsqueeze(1)
+            batch = replace(batch, scale=torch.cat([torch.ones_like(d), torch.log(d + 1) / 1.3], dim=1))  # of PNA
+            out = layer(x, batch, edges, None)
+            return (out.x * batch.real, out.e * out.real) if isinstance(out, Gated) else (out * batch.real,)
+
+        out = lifted.map(leaves[1], state, one, index.to(where), leaves[0], training=True)
+        grads = torch.autograd.grad(sum((t * g.to(t)).sum() for t, g in zip(out, gs, strict=False)), leaves)
+        found.append([t.detach().cpu().double() for t in (*out, state, *grads)])
+    for expected, other in zip(*found, strict=True):
+        assert expected.isfinite().all()
+        torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
+
+
+# Of each function with kernels: how it is called, and the shapes of what has a gradient; V nodes, E messages.
+V, E = 11, 12
+DOORS = {
+    "mean": (lambda batch, x: neighbours(x, batch.neighbourhoods, "mean"), [(V, F)]),
+    "beside": (lambda batch, x: neighbours(x, batch.neighbourhoods, "beside"), [(V, F)]),
+    "sum": (lambda batch, x, eps: neighbours(x, batch.neighbourhoods, "sum", eps), [(V, F), (1,)]),
+    "gated": (lambda batch, nodes, edge: gated(nodes, edge, batch.neighbourhoods), [(V, 4 * F), (E, F)]),
+    "attention": (lambda batch, nodes: attention(nodes, 4, batch.neighbourhoods), [(V, F + 8)]),
+    "gaussians": (
+        lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
+        [(V, 3 * F), (2, 2), (2,), (3, 2), (3, 2)],
+    ),
+    "ogb": (lambda batch, x, edge: relu_sum(x, edge, batch.norm, batch.neighbourhoods), [(V, F), (E, F)]),
+    "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
+    "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),
+    "edges": (lambda batch, W3, shift, E, b: embedded(W3, shift, E, b), [(2, 5, 7), (2, 5), (7, 3), (7,)]),
+    "norm": (
+        lambda batch, x, weight, bias, residual: normalise(
+            x, batch.norm, batch.count, weight, bias, (torch.zeros_like(bias), torch.ones_like(bias)),
+            Then("elu", residual),
+        ),
+        [(V, F), (F,), (F,), (V, F)],
+    ),
+    "towers": (
+        lambda batch, x, M, m, U, u: towers(
+            x, (M, m), (U, u), batch.norm, None, ("mean", "max", "std"), batch.neighbourhoods
+        ),
+        [(V, 10), (2, 5, 10), (2, 5), (2, 6, 20), (2, 6)],
+    ),
+}  # fmt: skip
+
+
+def opened(toys, name, device):
+    """The function, with a batch, and its inputs."""
+    function, shapes = DOORS[name]
+    batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
+    inputs = [torch.randn(shape, device=device).requires_grad_() for shape in shapes]
+
+    def outputs(*inputs):
+        out = function(batch, *inputs)
+        return out if isinstance(out, tuple) else (out,)
+
+    return outputs, inputs
+
+
+def other_layout(t):
+    """The same numbers, neighbours of one axis not being neighbours in memory."""
+    return torch.stack([t, t], dim=-1)[..., 0]
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device, kernels):
+    kernels()
+    function, inputs = opened(toys, name, device)
+    outputs = function(*inputs)
+    g = [torch.randn_like(t) for t in outputs]
+    expected = *outputs, *torch.autograd.grad(outputs, inputs, g)
+    inputs = [other_layout(t.detach()).requires_grad_() for t in inputs]
+    outputs = function(*inputs)
+    found = *outputs, *torch.autograd.grad(outputs, inputs, [other_layout(t) for t in g])
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "edges"])
+def test_one_output_alone_has_its_gradient(toys, name, device, kernels):
+    """Those of all are the sum of those of each."""
+    kernels()
+    function, inputs = opened(toys, name, device)
+    outputs = function(*inputs)
+    g = [torch.randn_like(t) for t in outputs]
+    both = torch.autograd.grad(outputs, inputs, g, retain_graph=True)
+    alone = [
+        torch.autograd.grad(t, inputs, one, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for t, one in zip(outputs, g, strict=True)
+    ]
+    for total, *parts in zip(both, *alone, strict=True):
+        torch.testing.assert_close(sum(parts), total, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_second_derivative_is_refused_in_words(toys, name, device, kernels):
+    """And not taken for zero."""
+    kernels()
+    function, inputs = opened(toys, name, device)
+    with pytest.raises(NotImplementedError, match=r"the first derivative alone .*choice\.plain\(\)"):
+        torch.autograd.grad(function(*inputs)[0].sum(), inputs, create_graph=True, allow_unused=True)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # where a block of messages goes beyond the last one
+def test_attention_is_a_mean_however_large_the_logits(toys, device, kernels):
+    """Of ones it is one, or zero for a node that receives nothing."""
+    kernels()
+    batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
+    nodes = torch.cat([torch.ones(V, F), 1e4 * torch.randn(V, 8)], dim=1).to(device)
+    expected = (batch.neighbourhoods.degree > 0).float().unsqueeze(1).expand(V, F)
+    torch.testing.assert_close(attention(nodes, 4, batch.neighbourhoods), expected)
+
+
+@pytest.mark.parametrize("kind", AFTER)
+def test_an_activation_of_rows_of_zeros_of_almost_nothing_and_of_no_numbers(kind, device):
+    z, bias = torch.randn(5, F), torch.zeros(F)
+    z[1], z[2], z[3, 0] = 0, 1e-20, torch.nan
+    g, found = torch.randn(5, F), []
+    for function, where in ((lambda z, bias: AFTER[kind](z + bias), "cpu"), (lambda *t: activated(*t, kind), device)):
+        own = [t.to(where, copy=True).requires_grad_() for t in (z, bias)]
+        out = function(*own)
+        (grad,) = torch.autograd.grad(out, own[:1], g.to(where))
+        found.append((out.detach().cpu(), grad.cpu()[[0, 1, 2, 4]]))
+    for expected, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, expected, equal_nan=True)
