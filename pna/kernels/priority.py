@@ -26,9 +26,9 @@ def streams(count: int, device: int) -> list[torch.cuda.Stream]:
 
 
 @contextmanager
-def behind(unless: bool = False) -> Iterator[None]:
+def behind() -> Iterator[None]:
     """What is launched here has the lower priority, if the current stream is one of these, and its place in it."""
-    if unless or not _behind or (lower := _behind.get((current := torch.cuda.current_stream()).cuda_stream)) is None:
+    if not _behind or (lower := _behind.get((current := torch.cuda.current_stream()).cuda_stream)) is None:
         yield
         return
     lower.wait_stream(current)
