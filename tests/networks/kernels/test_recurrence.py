@@ -224,15 +224,16 @@ def test_other_widths(hidden, graphs, device, cuda):
 def test_every_model_width_architecture_and_specification(model, hidden, architecture, graphs, device):
     """With four features, which the kernels of all layers do not take, by the kernels of each layer.
 
-    With some seeds an odd moment, or a variance in GIN, is zero but for rounding, which decides: one of six must do.
+    Where two messages are the largest but for rounding, a number is at ReLU's corner, or an odd moment is nearly zero,
+    rounding decides which gradient is right: on an H200 98 of 100 hold with the first seed, and one of three must.
     """
     A, layers = graphs_of(graphs), None if architecture == "standard" else 2
     for spec in (DESCRIBED, RELEASED):  # for most models they share compiled kernels
-        for seed in range(6):
+        for seed in range(3):
             torch.manual_seed(seed)
             x = torch.rand(G * N, 2, dtype=torch.double).float().double()
             networks = networks_of(model, hidden, spec, architecture)
-            with contextlib.nullcontext() if seed == 5 else contextlib.suppress(AssertionError):
+            with contextlib.nullcontext() if seed == 2 else contextlib.suppress(AssertionError):
                 assert_same(networks, partial(graphs.batch, A), x, device, layers, kernels=hidden > 4)
                 break
 
