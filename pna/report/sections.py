@@ -205,14 +205,21 @@ def learning(profile: str) -> str:
     )
     groups: dict[str, dict[str, tuple[str, list[Curve]]]] = {}
     for run in _all_runs(profile):
-        group = f"{run.cell.training}, {run.cell.spec}, {run.profile.name}"
-        title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
+        group, title = _named(run)
         groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
     for (title, _), found in scores(profile).items():
         data, spec, _, edges = found.result.cell.split("/")
         curves_ = [Curve.of(one) for one in found.result.replicas]
         groups.setdefault(f"{data}, {spec}, {found.budget}", {})[f"{title}, {edges}"] = ("currentColor", curves_)
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
+
+
+def _named(run: Run) -> tuple[str, str]:
+    """The row of a cell and its title there; the departures, a cell or two each, share a row for each training."""
+    alone = run.cell.spec not in SPECS
+    group = f"{run.cell.training}, {'each departure alone' if alone else run.cell.spec}, {run.profile.name}"
+    title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
+    return group, title + (f", {run.cell.spec.replace('-', ' without ')}" if alone else "")
 
 
 def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
@@ -229,10 +236,10 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
 
 
 def _all_runs(profile: str) -> Iterable[Run]:
-    """Every run behind the figures, once."""
+    """Every run behind figures, claims and departures, once."""
     found: dict[tuple[str, str], Run] = {}
-    for name in (name for name in FIGURES if name in EXPERIMENTS and name != "figure6"):
-        for spec in SPECS:
+    for name, experiment in EXPERIMENTS.items():
+        for spec in experiment.specs if name != "figure6" else ():
             for run in runs_of(name, spec, profile).found.values():
                 found.setdefault((str(run.cell), run.profile.name), run)
     return found.values()
