@@ -41,9 +41,9 @@ class Column:
     @property
     def title(self) -> str:
         """As ZINC, no edge features."""
-        if self.data == "molhiv":
-            return "MolHIV"
-        return f"{self.data.upper()}, {'edge features' if self.edges == 'edges' else 'no edge features'}"
+        title = DATASETS[self.data].title
+        edges = "edge features" if self.edges == "edges" else "no edge features"
+        return title if self.data == "molhiv" else f"{title}, {edges}"
 
     @property
     def metric(self) -> str:

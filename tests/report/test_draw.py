@@ -109,7 +109,7 @@ def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, mon
     text = " ".join(said[0].split())
     assert "NOT ALL OF THE PAPER'S BUDGET AND DATA" in text
     assert "ZINC, edge features: 2 seeds, at most 200 of 1,000 epochs" in text
-    assert f"ZINC-12k: the training set is {train}" in text
+    assert f"ZINC: the training set is {train}" in text
     assert "MolHIV: 2 seeds, at most 50 of 200 epochs" in text
     ours = json.loads((tmp_path / "figure6.json").read_text())["numbers"]["ours"]
     assert ours["PNA, MolHIV_ROCAUC"]["mean"] == 78.0
