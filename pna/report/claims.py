@@ -215,7 +215,7 @@ def _sizes(claim: Claim, runs: Runs, ruling: Ruling) -> str:
     """The test graphs of a claim; as released, whether those of 15 to 24 nodes give the same verdict."""
     if claim.figure == "figure5" or runs.profile.size_step > 1 or not runs.found:
         return ""  # its comparisons name their sizes; a thinned data set has others
-    wide = any(WIDER in run.splits for run in runs.found.values())
+    wide = all(WIDER in run.splits for run in runs.found.values())
     if runs.spec == "described" or (claim.wider and wide):
         return "; test graphs of 15-24 nodes"
     words = "; test graphs of 15-19 nodes, as in the released code"

@@ -115,6 +115,18 @@ def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, mon
     assert ours["PNA, MolHIV_ROCAUC"]["mean"] == 78.0
 
 
+def test_a_figure_of_the_appendix_shows_one_test_set_and_names_it(results, no_pictures, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("matplotlib.axes.Axes.set_xlabel", lambda self, text, **style: said.append(text))
+    levels = {"multitask/test": [-3.0] * 6, "multitask-15-24/test": [-2.0] * 6}
+    for model in ("pna", "moments-1"):
+        write_result(f"multitask/released/{model}/16", levels=levels)
+    draw("moments", "paper", "released", folder=tmp_path)
+    numbers = json.loads((tmp_path / "moments_released.json").read_text())["numbers"]
+    assert said == ["test graphs of 15-24 nodes"]
+    assert numbers["pna"]["mean"] == pytest.approx(-1.98)
+
+
 def test_unknown_names_are_named():
     with pytest.raises(ValueError, match=r"figure must be one of figure4, .*; got 'figure7'"):
         draw("figure7")
