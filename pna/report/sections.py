@@ -60,7 +60,7 @@ def claims(findings: Sequence[Finding], links: Links) -> str:
 
 def _words() -> str:
     rows = [(badge(kind), meaning) for kind, meaning in WORDS.items()]
-    return table(("verdict", "means"), rows, "One rule for words")
+    return table(("verdict", "means"), rows, "What the verdicts mean")
 
 
 def _by_claim(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -135,16 +135,17 @@ def method() -> str:
     kept = kept_table()
     words = (
         "<ul><li>The paper's number is the mean over the five of ten seeds with the least validation error. Its error "
-        "is a bootstrap's that repeats the choice: draw ten seeds with replacement, choose five anew, take the mean. "
-        "The interval is the mean ± t · error, t with five degrees of freedom.</li>"
+        "comes from a bootstrap that repeats the choice: draw ten seeds with replacement, choose five anew, take the "
+        "mean. The interval is the mean ± t · error, t with five degrees of freedom.</li>"
         "<li>From fewer than five seeds there is no interval, no box and no bar.</li>"
-        "<li>Several comparisons in one claim are corrected after Holm; the interval of each is not.</li>"
+        "<li>Where a claim has several comparisons, their p-values are corrected by Holm's method; their intervals are "
+        "not.</li>"
         f"<li>A claim of no difference needs the difference to be significantly less than {MARGIN} in "
-        "log<sub>10</sub> MSE (a factor of 1.26); by so much an explosion must exceed the baseline, too.</li>"
+        "log<sub>10</sub> MSE (a factor of 1.26); an explosion must exceed the baseline by as much.</li>"
         "<li>A published mean is held against the range in which the mean of ten more of our runs falls; a range "
         f"wider than ±{TOLERANCE} (a factor of two) decides nothing.</li>"
         "<li>In comparisons, an error above ten times the baseline's counts as ten times: the run has exploded, and "
-        "how far says nothing more.</li>"
+        "by how much is of no interest.</li>"
         "<li>Models are compared as independent: their seeds start different networks.</li>"
         "<li>Real-world numbers are compared by Welch's test from mean, deviation and number of seeds.</li></ul>"
     )
@@ -163,8 +164,8 @@ def method() -> str:
 def _too_short(rows: Sequence[dict]) -> str:
     """Where the interval that is used covers less than it should."""
     low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
-    some = f"Below 93 %: {'; '.join(low)}. There some seeds explode and others do not; ten of them are too few."
-    return soft(some if low else "No population has less than 93 %.")
+    why = "There some seeds explode and others do not, and ten are too few to tell how many."
+    return soft(f"Below 93 %: {'; '.join(low)}. {why}" if low else "No population has less than 93 %.")
 
 
 # ---- theory ----
@@ -177,7 +178,10 @@ def theory() -> str:
         for row in outcomes()
     ]
     header = ("statement", "verdict", "kind of evidence", "by", "range", "what was seen", "caveat")
-    return table(header, rows, "Statements of the paper and their evidence; checks are run now") + _slips()
+    return (
+        table(header, rows, "Statements of the paper and their evidence; the checks were run when this page was made")
+        + _slips()
+    )
 
 
 def _by(row: Outcome) -> str:
@@ -200,8 +204,9 @@ def _slips() -> str:
 def learning(profile: str) -> str:
     """Every recorded run's curve: small multiples by model, all seeds of a cell in one."""
     words = (
-        "Validation loss (of MolHIV the training loss) over epochs; both axes are shared within a row, the loss is "
-        "logarithmic. A dot is the best epoch, a bar the last. Point at a curve, or tap it, for seed, epoch and loss."
+        "Validation loss over epochs (for MolHIV, the training loss); both axes are shared within a row, that of the "
+        "loss is logarithmic. A dot marks the best epoch, a bar the last. Point at a curve, or tap it, for seed, epoch "
+        "and loss."
     )
     groups: dict[str, dict[str, tuple[str, list[Curve]]]] = {}
     for run in _all_runs(profile):
@@ -248,15 +253,18 @@ def _all_runs(profile: str) -> Iterable[Run]:
 # ---- speed and provenance ----
 
 
+_SPEED = (
+    "Time, and how many times faster than the alternative, as kept in benchmarks/results.jsonl; docs/speed.md says "
+    "what has been measured since. PyTorch Geometric had as many threads as the last column names. Where a row "
+    "comes twice, the later one is the newer code"
+)
+
+
 def speeds() -> str:
     """What benchmarks/ has measured."""
     header = ("what", "ours", "faster than", "machine")
     rows = speed.rows()
-    return (
-        table(header, rows, "Time, and how many times faster than the alternative")
-        if rows
-        else soft("Not measured here.")
-    )
+    return table(header, rows, _SPEED) if rows else soft("Not measured here.")
 
 
 def provenance(profile: str) -> str:
