@@ -27,7 +27,7 @@ def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
     """A call with --eager, which leaves out what is compiled, is about the layer called one by one."""
     whole = "ours, compiled" in facts["ms"]
     ours, times = ("ours, recorded", "times_ours_recorded") if whole else ("ours", "times_ours")
-    what = f"one PNA layer on a batch as of {facts['batch']}, {'recorded' if whole else 'called one by one'}"
+    what = f"one PNA layer on a batch like {facts['batch']}'s, {'recorded' if whole else 'called one by one'}"
     yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
 
 
