@@ -51,8 +51,8 @@ def graph_types(runs: Runs) -> tuple[Figure, dict]:
     axis.set_ylim(len(FAMILIES) - 0.5, -0.5)
     for place in range(1, len(FAMILIES)):
         axis.axhline(place - 0.5, color="#e5e5e5", lw=0.6)
-    sizes = "15-19" if runs.spec == "released" else "15-24"
-    axis.set_xlabel(SCORE.replace("\n", " ") + f"; test graphs of {sizes} nodes")
+    sizes = f"; test graphs of {'15-19' if runs.spec == 'released' else '15-24'} nodes" * (runs.profile.size_step == 1)
+    axis.set_xlabel(SCORE.replace("\n", " ") + sizes)
     axis.grid(axis="x")
     figure.legend(ncols=4, loc="outside upper center")
     _few(axis, (one for row in scores.values() for one in row.values()))
@@ -85,7 +85,7 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
         axis.plot(*zip(*ends, strict=True), ":", color=MODEL_COLOURS[name], lw=1, zorder=1)
     if "16" in numbers.get("pna", {}):
         axis.axhline(numbers["pna"]["16"]["mean"], color=MODEL_COLOURS["pna"], lw=0.8, ls="--", zorder=0)
-    axis.set_xlabel(f"parameters (filled: 16 hidden features, hollow: 20); {sizes}")
+    axis.set_xlabel("; ".join(filter(None, ["parameters (filled: 16 hidden features, hollow: 20)", sizes])))
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.set_ylabel(SCORE)
     figure.legend(ncols=4, loc="outside upper center")
@@ -112,8 +112,8 @@ def _pairs(runs: Runs, trainings: dict[str, str]) -> tuple[Figure, dict]:
 
 
 def _sizes(runs: Runs) -> str:
-    """Of the test graphs; these figures have no published numbers to name the sizes of."""
-    return tested_on(runs).partition(" (")[0]
+    """Of the test graphs, without those of published ones, which these figures do not have; "" of a thinned set."""
+    return tested_on(runs).partition(" (")[0] if runs.profile.size_step == 1 else ""
 
 
 def _axis(height: float) -> tuple[Figure, Axes]:
