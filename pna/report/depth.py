@@ -48,8 +48,8 @@ PRACTICE = (
     "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
-    "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "
-    "stands here without that task, too.",
+    "With the diameter as its depth a network is told the diameter, which is one of the six tasks; the comparison is "
+    "therefore given without that task, too.",
     "Beyond about three times the training sizes no rule makes any of these networks good: the least error at 95 nodes "
     "is 800 times the least at 20.",
     "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",

@@ -30,7 +30,7 @@ CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
     "that have both numbers"
 )
-NOT_MEASURED = "What the others would take is not measured: python -m benchmarks.realworld --cells DATA"
+NOT_MEASURED = "How long the rest would take is not measured: python -m benchmarks.realworld --cells DATA does that"
 ASSUMED = (
     "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
     "many epochs as the same model took on ZINC without edge features, where its schedule is the same (CIFAR10 and "

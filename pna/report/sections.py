@@ -10,6 +10,7 @@ from pathlib import Path
 from pna.experiments import EXPERIMENTS, SPECS
 from pna.networks import MODELS
 from pna.places import repository, results_folder
+from pna.realworld.data.datasets import DATASETS
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
@@ -118,7 +119,7 @@ def _behind(group: Sequence[Finding], links: Links) -> str:
         parts.append(f"checks: {link(links.to(repository() / 'verification' / 'checks.py'), 'verification/checks.py')}")
     cells = Counter(path for finding in group for path in _files(finding))
     if cells:
-        shown = ", ".join(link(links.to(path), path.stem) for path in cells)
+        shown = ", ".join(link(links.to(path), "/".join((*path.parts[-3:-1], path.stem))) for path in cells)
         parts.append(f"<details><summary>{_count(len(cells), 'cell')}</summary>{shown}</details>")
     return f'<div class="soft behind">{" · ".join(parts)}</div>' if parts else ""
 
@@ -214,8 +215,9 @@ def learning(profile: str) -> str:
         groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
     for (title, _), found in scores(profile).items():
         data, spec, _, edges = found.result.cell.split("/")
-        curves_ = [Curve.of(one) for one in found.result.replicas]
-        groups.setdefault(f"{data}, {spec}, {found.budget}", {})[f"{title}, {edges}"] = ("currentColor", curves_)
+        group, with_edges = f"{DATASETS[data].title}, {spec}, {found.budget}", "" if edges == "edges" else "no "
+        drawn = ("currentColor", [Curve.of(one) for one in found.result.replicas])
+        groups.setdefault(group, {})[f"{title}, {with_edges}edge features"] = drawn
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
 
 

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 
+from pna.experiments.figure6 import TITLES
 from pna.places import repository
+from pna.report.realworld import Column
 
 __all__ = ["rows"]
 
@@ -38,8 +40,10 @@ def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
     for row in facts["rows"]:
-        seconds = row["pna"]["seconds_per_epoch_and_run"]
-        what = f"one epoch and run of {row['cell']}, {row['pna']['runs']} seeds at once"
+        seconds, (data, _, model, edges) = row["pna"]["seconds_per_epoch_and_run"], row["cell"].split("/")
+        what = (
+            f"one epoch and run of {TITLES[model]} on {Column(data, edges).title}, {row['pna']['runs']} seeds at once"
+        )
         yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
 
 
