@@ -44,7 +44,7 @@ PRACTICE = (
     "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
     "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
     "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNN then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
+    "MPNNs then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
     "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
