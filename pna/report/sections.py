@@ -238,7 +238,8 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
     low = math.floor(2 * math.log10(min(losses))) / 2
     high = min(max(math.ceil(2 * math.log10(max(losses))) / 2, low + 0.5), low + 4.5)
     drawn = "".join(curves(name, colour, found, epochs, low, high) for name, (colour, found) in cells.items())
-    axes = f"0 to {epochs:,} epochs, loss {10**low:.1g} to {10**high:.1g}"
+    ends = (f"{float(f'{10**end:.1g}'):g}" for end in (low, high))  # as 30, not 3e+01
+    axes = f"0 to {epochs:,} epochs, loss {' to '.join(ends)}"
     return f'<h3>{escape(title)} <span class="soft">{axes}</span></h3><div class="multiples">{drawn}</div>'
 
 

@@ -137,6 +137,7 @@ def test_unknown_names_are_named():
 def test_every_model_has_a_colour_and_a_marker_of_its_own():
     assert set(MODEL_COLOURS) == {*MODELS, "baseline"}
     assert len(set(MODEL_COLOURS.values())) == len(MODEL_COLOURS)
+    assert all(re.fullmatch("#[0-9A-Fa-f]{6}", colour) for colour in MODEL_COLOURS.values())  # a browser takes them too
     assert len(set(MARKERS.values())) == len(MODELS)
 
 
