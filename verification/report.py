@@ -60,7 +60,7 @@ def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, 
 def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:
     versions = f"Python {platform.python_version()}, python-flint {flint.__version__}, sympy {sympy.__version__}"
     counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in found).items()]
-    kinds = [f"{n} {kind}s" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
+    kinds = [f"{n} {kind}{'s' * (n != 1)}" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
     outcome = "Nothing fails." if holds else "**Something fails.**"
     return f"{len(found)} statements: {', '.join(counts)}; {', '.join(kinds)}. {outcome} ({versions})"
 

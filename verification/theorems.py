@@ -59,7 +59,7 @@ COQ_THEOREMS = (
         "n aggregators suffice",
         _SUMS,
         "order_statistics_determine",
-        "n aggregators suffice: the k-th smallest elements, k = 1 … n, for all n",
+        "the k-th smallest elements, k = 1 … n, for all n",
     ),
     Theorem(
         "proposition1",

@@ -41,14 +41,14 @@ def draws(profiles: Callable[[str], Profile], datasets: Collection[str] = tuple(
     for data, model, edges in (place for place in HYPERPARAMETERS if place[0] in datasets):
         runs = [Figure6Run(Cell(data, half, model, edges), profiles(data)) for half in HALVES]
         if all(run.result.exists() for run in runs):
-            dataset, title = runs[0].dataset, f"{runs[0].model.title}, {edges}"
+            dataset, title = runs[0].dataset, runs[0].model.title + " with edge features" * (edges == "edges")
             found = [summary(load(run.result))[dataset.reported] for run in runs]
-            numbers = " and ".join(cell_text(data, *row) for row in found)
+            one, other = (cell_text(data, *row) for row in found)
             apart = cell_text(data, abs(found[0][0] - found[1][0]), 0.0).partition("±")[0]
-            trained = f"{dataset.title}: on either half of the training set"
             redrawn = load(runs[0].result).facts["data"]["train"].partition(":")[0] == "redrawn"
             bound = "; this bounds what another draw changes, not official against redrawn" * redrawn
-            lines.append(f"{trained}, {title} has {numbers}: {apart} apart{bound}")
+            halves = f"{title} has {one} from one half of the training set and {other} from the other"
+            lines.append(f"{dataset.title}: {halves}, {apart} apart{bound}")
     return lines
 
 

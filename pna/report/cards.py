@@ -30,18 +30,18 @@ the Laplacian of the random feature; for the graph whether it is connected, its 
 _MULTITASK_DATA = """\
 Random graphs of ten families, 15 to 24 nodes, 5,120 for training (sections 4 and 5.1, appendix G), drawn by this
 package from a fixed seed. `described` follows the paper's text, `released` the authors' code, whose label *connected*
-is false for bipartite graphs too. There are no data of people in it."""
+is false for bipartite graphs too. They hold no data about people."""
 
 _MULTITASK_ERROR = """\
 Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
 of the sizes given: of the five seeds with the least validation error, as the paper reports it, and of the one network
-whose weights are kept, the best on validation. Numbers of different budgets or sizes do not compare models. Diverged
-are the runs that ended early because their loss was no longer finite, in training or, without departure D13, in
-validation; they count with their best weights until then."""
+whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. A run has
+diverged if it ended early because its loss was no longer finite, in training or, without departure D13, in validation;
+it counts with its best weights until then."""
 
 _MULTITASK_LIMITS = """\
-- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted there only; nor on a graph of
-  that size that none of the ten families would give.
+- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted only there, on graphs such as
+  the ten families give.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
   training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
   `depth="N/2"` is the paper's rule, by which the errors below were measured.
@@ -53,16 +53,16 @@ Networks for molecules (ZINC: constrained solubility; MolHIV: whether a molecule
 of superpixels (MNIST, CIFAR10: the class)."""
 
 _REAL_WORLD_DATA = """\
-The public data sets with their published splits; what a training set was instead is said below. They are not in the
-package: `python -m pna realworld prepare NAME --download` fetches them."""
+The public data sets with their published splits; where a training set was another one, the table below says so. They
+are not in the package: `python -m pna realworld prepare NAME --download` fetches them."""
 
 _REAL_WORLD_ERROR = """\
 On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
 error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
-reported, and on MolHIV that of the best weights. What is kept are the best weights of the seed best on validation, from
-now on beside them the last ones where they are reported; `python -m pna evaluate` says which number they give. GCN and
-GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was recorded with
-another configuration than the present one."""
+reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept, and in
+results from now on the last ones too, where they are what is reported; `python -m pna evaluate` says which number they
+give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was
+recorded with another configuration than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.

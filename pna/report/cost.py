@@ -22,12 +22,12 @@ _HEADER = (
     "untimed",
 )
 _CAPTION = (
-    "Every result at the paper's budget, each cell where it first stands. Our hours are added up from each cell's own "
-    "clock, while many of them shared one H200: a cell alone is faster, and the GPU was busy for less than this "
-    "sum; for how long was not recorded. Beside them as many epochs of the released code, whose seven recurrent "
-    "networks with 16 features were timed on an H200, one run at a time. Estimated: with these same seconds for the "
-    "standard, ablated and deeper networks, those with 20 features and those of single tasks, none of which was "
-    "timed. Of the cells in the last column there is no estimate"
+    "Every result at the paper's budget, each cell under the first experiment that needs it. Our hours are added up "
+    "from each cell's own clock, while many of them shared one H200: a cell alone is faster, and the GPU was busy for "
+    "less than this sum; for how long was not recorded. Beside them as many epochs of the released code, whose seven "
+    "recurrent networks with 16 features were timed on an H200, one run at a time. Estimated: with these same seconds "
+    "for the standard, ablated and deeper networks, those with 20 features and those of single tasks, none of which "
+    "was timed. Of the cells in the last column there is no estimate"
 )
 
 

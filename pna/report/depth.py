@@ -44,12 +44,12 @@ PRACTICE = (
     "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
     "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
     "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNN then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
+    "MPNNs then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
     "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
-    "With the diameter as its depth a network is told the diameter, which is one of the six tasks; so the comparison "
-    "stands here without that task, too.",
+    "With the diameter as its depth a network is told the diameter, which is one of the six tasks; the comparison is "
+    "therefore given without that task, too.",
     "Beyond about three times the training sizes no rule makes any of these networks good: the least error at 95 nodes "
     "is 800 times the least at 20.",
     "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",

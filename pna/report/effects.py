@@ -23,10 +23,10 @@ def departures() -> str:
     rows = [(d.id, d.described, d.released, _said(d, found)) for d in DEPARTURES]
     header = ("departure", "described", "released", "effect on the average, log10 MSE, with p")
     caption = (
-        "A model with one departure minus the same as described, with the 95 % interval; above zero the departure "
-        "makes the task harder or the model worse. Test graphs of 15 to 24 nodes; extrapolation and depth: the mean "
-        f"over the {SHOWN} sizes of figure 5. From released: released minus released without it. p is "
-        f"corrected after Holm over the {len(found)} comparisons of this table"
+        "A model with one departure minus the same model as described, with the 95 % interval; above zero the "
+        "departure makes the task harder or the model worse. Test graphs of 15 to 24 nodes; extrapolation and depth: "
+        f"the mean over the {SHOWN} sizes of figure 5. From released: released minus released without it. p is "
+        f"corrected by Holm's method over the {len(found)} comparisons of this table"
     )
     return table(header, rows, caption)
 

@@ -1,8 +1,8 @@
 """Figure 6's table, cell by cell: published, ours, their difference and what it says; for the page and `pna figure6`.
 
 The difference has Welch's 95 % interval, from the mean, deviation and number of seeds of both sides, and p comes from
-the same t. The verdict is by p, corrected after Holm over all rows that have both numbers. What is not run, or not to
-the end, has the hours that it would take, from what benchmarks/realworld.py measured.
+the same t. The verdict is by p, corrected by Holm's method over all rows that have both numbers. What is not run, or
+not to the end, has the hours that it would take, from what benchmarks/realworld.py measured.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from pna.report.verdicts import number
 __all__ = ["CAPTION", "Cost", "Row", "compared", "costs_text", "main", "rows_of", "text"]
 
 CAPTION = (
-    "Ours minus published with its 95 % interval (Welch), one by one; p is corrected after Holm over the {} rows that "
-    "have both numbers"
+    "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
+    "that have both numbers"
 )
-NOT_MEASURED = "What the others would take is not measured: python -m benchmarks.realworld --cells DATA"
+NOT_MEASURED = "How long the rest would take is not measured: python -m benchmarks.realworld --cells DATA does that"
 ASSUMED = (
     "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
     "many epochs as the same model took on ZINC without edge features, where its schedule is the same (CIFAR10 and "

@@ -57,8 +57,8 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     full = sum(recorded_run(cell, PROFILES["paper"]) is not None for cell in cells)
     sure = kept_table()["coverage"][USED]["mean"]
     words = (
-        f"{full} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals hold "
-        f"the truth in {sure:.1%} of simulated cases; comparisons are corrected after Holm."
+        f"{full} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals "
+        f"contain the truth in {sure:.1%} of simulated cases; several comparisons are corrected by Holm's method."
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
@@ -66,8 +66,8 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     places = sum(len(column.titles) for column in COLUMNS.values())
     whole = [one for one in ours.values() if one.full]
     drawn = sum(not one.official for one in whole)
-    words = f"{len(ours)} of {places} cells, {len(whole)} at the paper's budget"
-    yield _line("Real world", real, f"{words}, of these {drawn} on a redrawn training set. Welch's test.")
+    words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget, of these {drawn} on a redrawn"
+    yield _line("Real world", real, f"{words} training set. Compared by Welch's test.")
 
 
 def _line(title: str, findings: Sequence[Finding], words: str) -> str:
@@ -112,9 +112,9 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             far = max(rows, key=lambda row: abs(row.comparison.found.value)).comparison
             named = f" ({', '.join(away)})" if away else ""
             yield (
-                f"Of the {len(rows)} published averages {held} lie where ten runs of the released code fall, "
-                f"{len(away)} outside{named}; the farthest is "
-                f"{far.name.split(',')[0]}, ours {number(far.found.value)}."
+                f"Of the {len(rows)} published averages {held} lie where ten runs of the released code fall and "
+                f"{len(away)} outside{named}; for {len(rows) - held - len(away)} our runs vary too much to tell. The "
+                f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.found.value)}."
             )
 
 

@@ -41,9 +41,9 @@ class Column:
     @property
     def title(self) -> str:
         """As ZINC, no edge features."""
-        if self.data == "molhiv":
-            return "MolHIV"
-        return f"{self.data.upper()}, {'edge features' if self.edges == 'edges' else 'no edge features'}"
+        title = DATASETS[self.data].title
+        edges = "edge features" if self.edges == "edges" else "no edge features"
+        return title if self.data == "molhiv" else f"{title}, {edges}"
 
     @property
     def metric(self) -> str:
@@ -169,8 +169,9 @@ def _budget(results: list[Result]) -> str:
     replicas = [replica for result in results for replica in result.replicas]
     asked, first = (results[0].configuration[key] for key in ("epochs", "model"))
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)
-    parts = [f"{len(results[0].replicas)} seeds", f"at most {asked:,} of {first['epochs']:,} epochs"]
-    parts += [f"{ended} of {len(replicas)} runs ended sooner (learning rate)"] * bool(ended)
+    of = "" if asked == first["epochs"] else f" of {first['epochs']:,}"
+    parts = [f"{len(results[0].replicas)} seeds", f"at most {asked:,}{of} epochs"]
+    parts += [f"{ended} of {len(replicas)} runs ended sooner, by learning rate"] * bool(ended)
     if results[0].configuration["profile"]["graphs"]:
         parts.append(f"{results[0].facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)

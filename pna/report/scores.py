@@ -40,13 +40,13 @@ def wider_split(run: Run) -> str:
 
 
 def widened(runs: Runs) -> Runs:
-    """The same runs as if the benchmark's test set were that of 15 to 24 nodes, where it is recorded."""
+    """The same runs as if the benchmark's test set were that of 15 to 24 nodes, if it is recorded for all of them."""
+    if not all(WIDER in run.splits for run in runs.found.values()):
+        return runs
     return replace(runs, found={cell: _widened(run) for cell, run in runs.found.items()})
 
 
 def _widened(run: Run) -> Run:
-    if WIDER not in run.splits:
-        return run
     result = run.result
     replicas = tuple(replace(one, test=one.test | {SPLIT: one.test[WIDER]}) for one in result.replicas)
     baseline = result.facts["baseline"] | {SPLIT: result.facts["baseline"][WIDER]}

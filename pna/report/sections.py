@@ -10,6 +10,7 @@ from pathlib import Path
 from pna.experiments import EXPERIMENTS, SPECS
 from pna.networks import MODELS
 from pna.places import repository, results_folder
+from pna.realworld.data.datasets import DATASETS
 from pna.report import speed
 from pna.report.claims import Finding
 from pna.report.command import direction_of
@@ -60,7 +61,7 @@ def claims(findings: Sequence[Finding], links: Links) -> str:
 
 def _words() -> str:
     rows = [(badge(kind), meaning) for kind, meaning in WORDS.items()]
-    return table(("verdict", "means"), rows, "One rule for words")
+    return table(("verdict", "means"), rows, "What the verdicts mean")
 
 
 def _by_claim(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -118,7 +119,7 @@ def _behind(group: Sequence[Finding], links: Links) -> str:
         parts.append(f"checks: {link(links.to(repository() / 'verification' / 'checks.py'), 'verification/checks.py')}")
     cells = Counter(path for finding in group for path in _files(finding))
     if cells:
-        shown = ", ".join(link(links.to(path), path.stem) for path in cells)
+        shown = ", ".join(link(links.to(path), "/".join((*path.parts[-3:-1], path.stem))) for path in cells)
         parts.append(f"<details><summary>{_count(len(cells), 'cell')}</summary>{shown}</details>")
     return f'<div class="soft behind">{" · ".join(parts)}</div>' if parts else ""
 
@@ -135,16 +136,17 @@ def method() -> str:
     kept = kept_table()
     words = (
         "<ul><li>The paper's number is the mean over the five of ten seeds with the least validation error. Its error "
-        "is a bootstrap's that repeats the choice: draw ten seeds with replacement, choose five anew, take the mean. "
-        "The interval is the mean ± t · error, t with five degrees of freedom.</li>"
+        "comes from a bootstrap that repeats the choice: draw ten seeds with replacement, choose five anew, take the "
+        "mean. The interval is the mean ± t · error, t with five degrees of freedom.</li>"
         "<li>From fewer than five seeds there is no interval, no box and no bar.</li>"
-        "<li>Several comparisons in one claim are corrected after Holm; the interval of each is not.</li>"
+        "<li>Where a claim has several comparisons, their p-values are corrected by Holm's method; their intervals are "
+        "not.</li>"
         f"<li>A claim of no difference needs the difference to be significantly less than {MARGIN} in "
-        "log<sub>10</sub> MSE (a factor of 1.26); by so much an explosion must exceed the baseline, too.</li>"
+        "log<sub>10</sub> MSE (a factor of 1.26); an explosion must exceed the baseline by as much.</li>"
         "<li>A published mean is held against the range in which the mean of ten more of our runs falls; a range "
         f"wider than ±{TOLERANCE} (a factor of two) decides nothing.</li>"
         "<li>In comparisons, an error above ten times the baseline's counts as ten times: the run has exploded, and "
-        "how far says nothing more.</li>"
+        "by how much is of no interest.</li>"
         "<li>Models are compared as independent: their seeds start different networks.</li>"
         "<li>Real-world numbers are compared by Welch's test from mean, deviation and number of seeds.</li></ul>"
     )
@@ -163,8 +165,8 @@ def method() -> str:
 def _too_short(rows: Sequence[dict]) -> str:
     """Where the interval that is used covers less than it should."""
     low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
-    some = f"Below 93 %: {'; '.join(low)}. There some seeds explode and others do not; ten of them are too few."
-    return soft(some if low else "No population has less than 93 %.")
+    why = "There some seeds explode and others do not, and ten are too few to tell how many."
+    return soft(f"Below 93 %: {'; '.join(low)}. {why}" if low else "No population has less than 93 %.")
 
 
 # ---- theory ----
@@ -177,7 +179,10 @@ def theory() -> str:
         for row in outcomes()
     ]
     header = ("statement", "verdict", "kind of evidence", "by", "range", "what was seen", "caveat")
-    return table(header, rows, "Statements of the paper and their evidence; checks are run now") + _slips()
+    return (
+        table(header, rows, "Statements of the paper and their evidence; the checks were run when this page was made")
+        + _slips()
+    )
 
 
 def _by(row: Outcome) -> str:
@@ -200,19 +205,28 @@ def _slips() -> str:
 def learning(profile: str) -> str:
     """Every recorded run's curve: small multiples by model, all seeds of a cell in one."""
     words = (
-        "Validation loss (of MolHIV the training loss) over epochs; both axes are shared within a row, the loss is "
-        "logarithmic. A dot is the best epoch, a bar the last. Point at a curve, or tap it, for seed, epoch and loss."
+        "Validation loss over epochs (for MolHIV, the training loss); both axes are shared within a row, that of the "
+        "loss is logarithmic. A dot marks the best epoch, a bar the last. Point at a curve, or tap it, for seed, epoch "
+        "and loss."
     )
     groups: dict[str, dict[str, tuple[str, list[Curve]]]] = {}
     for run in _all_runs(profile):
-        group = f"{run.cell.training}, {run.cell.spec}, {run.profile.name}"
-        title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
+        group, title = _named(run)
         groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
     for (title, _), found in scores(profile).items():
         data, spec, _, edges = found.result.cell.split("/")
-        curves_ = [Curve.of(one) for one in found.result.replicas]
-        groups.setdefault(f"{data}, {spec}, {found.budget}", {})[f"{title}, {edges}"] = ("currentColor", curves_)
+        group, with_edges = f"{DATASETS[data].title}, {spec}, {found.budget}", "" if edges == "edges" else "no "
+        drawn = ("currentColor", [Curve.of(one) for one in found.result.replicas])
+        groups.setdefault(group, {})[f"{title}, {with_edges}edge features"] = drawn
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
+
+
+def _named(run: Run) -> tuple[str, str]:
+    """The row of a cell and its title there; the departures, a cell or two each, share a row for each training."""
+    alone = run.cell.spec not in SPECS
+    group = f"{run.cell.training}, {'each departure alone' if alone else run.cell.spec}, {run.profile.name}"
+    title = MODELS[run.cell.model].title + (f" ({run.cell.hidden})" if run.cell.hidden != 16 else "")
+    return group, title + (f", {run.cell.spec.replace('-', ' without ')}" if alone else "")
 
 
 def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
@@ -224,15 +238,16 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
     low = math.floor(2 * math.log10(min(losses))) / 2
     high = min(max(math.ceil(2 * math.log10(max(losses))) / 2, low + 0.5), low + 4.5)
     drawn = "".join(curves(name, colour, found, epochs, low, high) for name, (colour, found) in cells.items())
-    axes = f"0 to {epochs:,} epochs, loss {10**low:.1g} to {10**high:.1g}"
+    ends = (f"{float(f'{10**end:.1g}'):g}" for end in (low, high))  # as 30, not 3e+01
+    axes = f"0 to {epochs:,} epochs, loss {' to '.join(ends)}"
     return f'<h3>{escape(title)} <span class="soft">{axes}</span></h3><div class="multiples">{drawn}</div>'
 
 
 def _all_runs(profile: str) -> Iterable[Run]:
-    """Every run behind the figures, once."""
+    """Every run behind figures, claims and departures, once."""
     found: dict[tuple[str, str], Run] = {}
-    for name in (name for name in FIGURES if name in EXPERIMENTS and name != "figure6"):
-        for spec in SPECS:
+    for name, experiment in EXPERIMENTS.items():
+        for spec in experiment.specs if name != "figure6" else ():
             for run in runs_of(name, spec, profile).found.values():
                 found.setdefault((str(run.cell), run.profile.name), run)
     return found.values()
@@ -241,15 +256,18 @@ def _all_runs(profile: str) -> Iterable[Run]:
 # ---- speed and provenance ----
 
 
+_SPEED = (
+    "Time, and how many times faster than the alternative, as kept in benchmarks/results.jsonl; docs/speed.md says "
+    "what has been measured since. PyTorch Geometric had as many threads as the last column names. Where a row "
+    "comes twice, the later one is the newer code"
+)
+
+
 def speeds() -> str:
     """What benchmarks/ has measured."""
     header = ("what", "ours", "faster than", "machine")
     rows = speed.rows()
-    return (
-        table(header, rows, "Time, and how many times faster than the alternative")
-        if rows
-        else soft("Not measured here.")
-    )
+    return table(header, rows, _SPEED) if rows else soft("Not measured here.")
 
 
 def provenance(profile: str) -> str:

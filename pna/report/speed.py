@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 
+from pna.experiments.figure6 import TITLES
 from pna.places import repository
+from pna.report.realworld import Column
 
 __all__ = ["rows"]
 
@@ -34,7 +36,7 @@ def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
     """A call with --eager, which leaves out what is compiled, is about the layer called one by one."""
     whole = "ours, compiled" in facts["ms"]
     ours, times = ("ours, recorded", "times_ours_recorded") if whole else ("ours", "times_ours")
-    what = f"one PNA layer on a batch as of {facts['batch']}, {'recorded' if whole else 'called one by one'}"
+    what = f"one PNA layer on a batch like {facts['batch']}'s, {'recorded' if whole else 'called one by one'}"
     yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
 
 
@@ -45,8 +47,10 @@ def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
     for row in facts["rows"]:
-        seconds = row["pna"]["seconds_per_epoch_and_run"]
-        what = f"one epoch and run of {row['cell']}, {row['pna']['runs']} seeds at once"
+        seconds, (data, _, model, edges) = row["pna"]["seconds_per_epoch_and_run"], row["cell"].split("/")
+        what = (
+            f"one epoch and run of {TITLES[model]} on {Column(data, edges).title}, {row['pna']['runs']} seeds at once"
+        )
         yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
 
 

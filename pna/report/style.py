@@ -75,7 +75,7 @@ MODEL_COLOURS: dict[str, str] = {
     "gin": "#000000",
     "mean-max-min": "#B8A800",
     "pna-soft": "#CC79A7",
-    **{f"moments-{n}": shade for n, shade in zip(range(1, 6), ("0.75", "0.62", "0.48", "0.34", "0.2"), strict=True)},
+    **{f"moments-{n}": f"#{shade}" for n, shade in enumerate(("a6a6a6", "8c8c8c", "707070", "545454", "333333"), 1)},
     "baseline": GREY,
 }
 MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp8<>hd*", strict=False))

@@ -109,10 +109,22 @@ def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, mon
     text = " ".join(said[0].split())
     assert "NOT ALL OF THE PAPER'S BUDGET AND DATA" in text
     assert "ZINC, edge features: 2 seeds, at most 200 of 1,000 epochs" in text
-    assert f"ZINC-12k: the training set is {train}" in text
+    assert f"ZINC: the training set is {train}" in text
     assert "MolHIV: 2 seeds, at most 50 of 200 epochs" in text
     ours = json.loads((tmp_path / "figure6.json").read_text())["numbers"]["ours"]
     assert ours["PNA, MolHIV_ROCAUC"]["mean"] == 78.0
+
+
+def test_a_figure_of_the_appendix_shows_one_test_set_and_names_it(results, no_pictures, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("matplotlib.axes.Axes.set_xlabel", lambda self, text, **style: said.append(text))
+    levels = {"multitask/test": [-3.0] * 6, "multitask-15-24/test": [-2.0] * 6}
+    for model in ("pna", "moments-1"):
+        write_result(f"multitask/released/{model}/16", levels=levels)
+    draw("moments", "paper", "released", folder=tmp_path)
+    numbers = json.loads((tmp_path / "moments_released.json").read_text())["numbers"]
+    assert said == ["test graphs of 15-24 nodes"]
+    assert numbers["pna"]["mean"] == pytest.approx(-1.98)
 
 
 def test_unknown_names_are_named():
@@ -125,6 +137,7 @@ def test_unknown_names_are_named():
 def test_every_model_has_a_colour_and_a_marker_of_its_own():
     assert set(MODEL_COLOURS) == {*MODELS, "baseline"}
     assert len(set(MODEL_COLOURS.values())) == len(MODEL_COLOURS)
+    assert all(re.fullmatch("#[0-9A-Fa-f]{6}", colour) for colour in MODEL_COLOURS.values())  # a browser takes them too
     assert len(set(MARKERS.values())) == len(MODELS)
 
 

@@ -8,7 +8,7 @@ from pna.report import speed
 from pna.report.claims import CLAIMS
 from pna.report.draw import FIGURES, draw
 from pna.report.page import caption_of
-from pna.report.sections import Links
+from pna.report.sections import Links, learning
 from pna.report.theory import outcomes
 from tests.report import chromium
 from tests.report.conftest import write_real, write_result
@@ -39,7 +39,13 @@ def test_an_installed_package_links_to_its_own_files(tmp_path, monkeypatch):
 
 def test_every_speed_that_is_measured_is_in_the_table():
     said = [what for what, *_ in speed.rows()]
-    for words in ("epoch and run of PNA, multi-task", "mean, max, min and std", "layer on a batch", "on a CPU", "zinc"):
+    for words in (
+        "epoch and run of PNA, multi-task",
+        "mean, max, min and std",
+        "layer on a batch",
+        "on a CPU",
+        "PNA on ZINC",
+    ):
         assert any(words in what for what in said), words
 
 
@@ -77,7 +83,7 @@ def test_figure_6_has_ours_beside_the_published_with_budget_and_data(page):
     text = page.read_text()
     assert "0.188 ± 0.004" in text
     assert "0.205 ± 0.007" in text
-    assert "at most 200 of 1,000 epochs; ZINC-12k: the training set is redrawn: 3 of 20 rows" in text
+    assert "at most 200 of 1,000 epochs; ZINC: the training set is redrawn: 3 of 20 rows" in text
     assert text.count("<small>not yet</small>") == 54
 
 
@@ -85,6 +91,16 @@ def test_every_recorded_run_has_its_curve(page):
     text = page.read_text()
     assert text.count('<svg class="curves"') == 4
     assert len(re.findall(r'<path data-seed="\d"', text)) == 3 * 10 + 2
+
+
+def test_departures_and_ablations_have_their_curves_too(results):
+    for cell in ("multitask/D1/pna", "multitask/released-D11/pna", "extrapolation/D13/gin", "no-gru/described/gin"):
+        write_result(f"{cell}/16")
+    text = learning("recorded")
+    rows = re.findall(r"<h3>(.*?) <span", text)
+    alone = [f"{training}, each departure alone, paper" for training in ("multitask", "extrapolation")]
+    assert rows == ["no-gru, described, paper", *alone]
+    assert re.findall(r"<figcaption>(.*?)</", text) == ["GIN", "PNA, D1", "PNA, released without D11", "GIN, D13"]
 
 
 def test_it_is_self_contained_and_says_nothing_of_the_machine_that_drew_it(page):

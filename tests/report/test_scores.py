@@ -1,8 +1,22 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pna.report.runs import runs_of
-from pna.report.scores import EXPLODED, best, change, log_mean, log_tasks, overall, ratio, score, wider_split
+from pna.report.scores import (
+    EXPLODED,
+    WIDER,
+    best,
+    change,
+    log_mean,
+    log_tasks,
+    overall,
+    ratio,
+    score,
+    widened,
+    wider_split,
+)
 from tests.report.conftest import write_result
 
 SPLIT = "multitask/test"
@@ -77,3 +91,13 @@ def test_published_numbers_are_compared_on_the_sizes_that_they_fit(results):
     run = run_of("gin", level=-2.0, levels={"multitask-15-24/test": [-1.5] * 6})
     assert wider_split(run) == "multitask-15-24/test"
     assert score(run, wider_split(run)).value == pytest.approx(-1.48)
+
+
+def test_runs_are_widened_together_or_not_at_all(results):
+    run = run_of("pna", level=-3.0, levels={WIDER: [-2.0] * 6})
+    runs = runs_of("figure4", "released", "paper")
+    facts = run.result.facts | {"baseline": {SPLIT: run.result.facts["baseline"][SPLIT]}}
+    narrow = replace(run, cell=replace(run.cell, model="gin"), result=replace(run.result, facts=facts))
+    mixed = replace(runs, found=runs.found | {narrow.cell: narrow})
+    assert score(widened(runs).found[run.cell]).value == pytest.approx(-1.98)
+    assert score(widened(mixed).found[run.cell]).value == pytest.approx(-2.98)

@@ -63,7 +63,7 @@ def _superpixels(name: str, title: str, side: int, train: int, colours: int, pub
 DATASETS: dict[str, Dataset] = {
     "zinc": Dataset(
         "zinc",
-        "ZINC-12k",
+        "ZINC",
         folder="zinc",
         files=("train.csv.gz", "val.csv.gz", "test.csv.gz"),
         sizes=(10_000, 1_000, 1_000),
@@ -76,7 +76,7 @@ DATASETS: dict[str, Dataset] = {
     ),
     "molhiv": Dataset(
         "molhiv",
-        "ogbg-molhiv",
+        "MolHIV",
         folder="molhiv",
         files=("mol.csv.gz", "split_train.csv.gz", "split_valid.csv.gz", "split_test.csv.gz"),
         sizes=(32_901, 4_113, 4_113),

@@ -1,4 +1,8 @@
-"""The appendix's figures: moments, graph types, standard against recurrent, single task, parameters."""
+"""The appendix's figures: moments, graph types, standard against recurrent, single task, parameters.
+
+Like figure 4, they show test graphs of 15 to 24 nodes, where these are recorded, under both specifications; only the
+families of a released cell are as small as its own test set, 15 to 19 nodes (D3).
+"""
 
 import math
 
@@ -9,8 +13,9 @@ from matplotlib.figure import Figure
 from pna import published
 from pna.multitask import FAMILIES
 from pna.networks import MODELS, build, count_parameters
-from pna.report.runs import Run, Runs
-from pna.report.scores import score
+from pna.report.figures.multitask import tested_on
+from pna.report.runs import Runs
+from pna.report.scores import score, widened
 from pna.report.statistics import Estimate
 from pna.report.style import GREY, MARKERS, MODEL_COLOURS, WIDTH
 
@@ -22,10 +27,11 @@ SCORE = "average over tasks of log₁₀ MSE\n(lower is better)"
 def moments(runs: Runs) -> tuple[Figure, dict]:
     """PNA with one to five moments instead of its four aggregators, and PNA."""
     figure, axis = _axis(2.6)
-    scores = {name: score(run) for name, run in runs.of("multitask").items()}
+    scores = {name: score(run) for name, run in widened(runs).of("multitask").items()}
     for place, (name, found) in enumerate(scores.items()):
         _mark(axis, place, found, name)
     axis.set_xticks(range(len(scores)), [MODELS[name].title for name in scores])
+    axis.set_xlabel(_sizes(runs))
     axis.set_ylabel(SCORE)
     _few(axis, scores.values())
     return figure, _numbers(scores)
@@ -45,7 +51,8 @@ def graph_types(runs: Runs) -> tuple[Figure, dict]:
     axis.set_ylim(len(FAMILIES) - 0.5, -0.5)
     for place in range(1, len(FAMILIES)):
         axis.axhline(place - 0.5, color="#e5e5e5", lw=0.6)
-    axis.set_xlabel(SCORE.replace("\n", " "))
+    sizes = f"; test graphs of {'15-19' if runs.spec == 'released' else '15-24'} nodes" * (runs.profile.size_step == 1)
+    axis.set_xlabel(SCORE.replace("\n", " ") + sizes)
     axis.grid(axis="x")
     figure.legend(ncols=4, loc="outside upper center")
     _few(axis, (one for row in scores.values() for one in row.values()))
@@ -54,18 +61,19 @@ def graph_types(runs: Runs) -> tuple[Figure, dict]:
 
 def standard(runs: Runs) -> tuple[Figure, dict]:
     """The recurrent architecture (filled) beside the standard one (hollow)."""
-    return _pairs({"recurrent": runs.of("multitask"), "standard": runs.of("standard")})
+    return _pairs(runs, {"recurrent": "multitask", "standard": "standard"})
 
 
 def single_task(runs: Runs) -> tuple[Figure, dict]:
     """Trained on all tasks at once (filled) beside one network for each task (hollow)."""
-    return _pairs({"multi-task": runs.of("multitask"), "single task": runs.of("single-task")})
+    return _pairs(runs, {"multi-task": "multitask", "single task": "single-task"})
 
 
 def parameters(runs: Runs) -> tuple[Figure, dict]:
     """The score against the number of parameters: 16 hidden features (filled), 20 (hollow)."""
     figure, axis = _axis(3.2)
     numbers: dict[str, dict] = {}
+    sizes, runs = _sizes(runs), widened(runs)
     for name in dict.fromkeys([*runs.of("multitask"), *runs.of("multitask", 20)]):
         ends = []
         for hidden in (16, 20):
@@ -77,27 +85,35 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
         axis.plot(*zip(*ends, strict=True), ":", color=MODEL_COLOURS[name], lw=1, zorder=1)
     if "16" in numbers.get("pna", {}):
         axis.axhline(numbers["pna"]["16"]["mean"], color=MODEL_COLOURS["pna"], lw=0.8, ls="--", zorder=0)
-    axis.set_xlabel("parameters (filled: 16 hidden features, hollow: 20)")
+    axis.set_xlabel("; ".join(filter(None, ["parameters (filled: 16 hidden features, hollow: 20)", sizes])))
+    axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.set_ylabel(SCORE)
     figure.legend(ncols=4, loc="outside upper center")
     _few(axis, (score(run) for run in runs.found.values()))
     return figure, {"ours": numbers, "published parameters": {h: published.parameters(h) for h in (16, 20)}}
 
 
-def _pairs(sides: dict[str, dict[str, Run]]) -> tuple[Figure, dict]:
+def _pairs(runs: Runs, trainings: dict[str, str]) -> tuple[Figure, dict]:
     """Two trainings of each model beside each other."""
-    figure, axis = _axis(2.9)
-    names = [name for name in MODELS if any(name in runs for runs in sides.values())]
-    scores = {label: {name: score(run) for name, run in runs.items()} for label, runs in sides.items()}
+    figure, axis = _axis(3.1)
+    sides = {label: widened(runs).of(training) for label, training in trainings.items()}
+    names = [name for name in MODELS if any(name in side for side in sides.values())]
+    scores = {label: {name: score(run) for name, run in side.items()} for label, side in sides.items()}
     for shift, hollow, (label, row) in zip((-0.14, 0.14), (False, True), scores.items(), strict=True):
         for name, found in row.items():
             _mark(axis, names.index(name) + shift, found, name, hollow=hollow)
         axis.plot([], [], "o", ms=5, color="#666666", mfc="white" if hollow else "#666666", label=label)
     axis.set_xticks(range(len(names)), [MODELS[name].title for name in names], rotation=25, ha="right")
+    axis.set_xlabel(_sizes(runs))
     axis.set_ylabel(SCORE)
     figure.legend(loc="outside upper center", ncols=2)
     _few(axis, (one for row in scores.values() for one in row.values()))
     return figure, {label: _numbers(row) for label, row in scores.items()}
+
+
+def _sizes(runs: Runs) -> str:
+    """Of the test graphs, without those of published ones, which these figures do not have; "" of a thinned set."""
+    return tested_on(runs).partition(" (")[0] if runs.profile.size_step == 1 else ""
 
 
 def _axis(height: float) -> tuple[Figure, Axes]:

@@ -19,6 +19,7 @@ _TRAINED = dict(zip(TRAINED, ("#000000", "#D55E00", "#0072B2", "#009E73"), stric
 _LARGE, _LITTLE = ("pna", "mpnn-max"), ("gat", "gcn", "gin", "mpnn-sum")
 _SCORE = "average over tasks of log₁₀ MSE\n(lower is better)"
 _TOP = 1e4  # of the features that are drawn
+_COLOURS = MODEL_COLOURS | {"moments-1": "#CC79A7", "moments-2": "#7A4FA3"}  # grey is the smaller size here
 
 
 def by_rule(runs: Runs) -> tuple[Figure, dict]:
@@ -122,7 +123,7 @@ def _layers(axis: Axes, found: dict[tuple[str, int], Growth], model: str) -> Non
     for (cell, size), one in found.items():
         norm = np.minimum(one.quantile(0.9), 10 * _TOP)
         style = "--" if "/released/" in cell else "-"
-        colour = GREY if size == SIZES[0] else MODEL_COLOURS[model]
+        colour = GREY if size == SIZES[0] else _COLOURS[model]
         axis.plot(range(1, LAYERS + 1), norm, style, color=colour, lw=1.1)
     axis.axvline(DEEPEST, color=GREY, lw=0.6, ls=":")
     axis.set_yscale("log")

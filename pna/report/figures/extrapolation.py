@@ -16,6 +16,7 @@ __all__ = ["figure5"]
 
 _TOP = float(np.log10(EXPLODED))
 _EDGE = _TOP - 0.13  # where the arrows of exploded models stand
+_ARROW = {"marker": "$\\uparrow$", "ms": 8, "mew": 0.3, "ls": ""}
 
 
 def figure5(runs: Runs) -> tuple[Figure, dict]:
@@ -46,7 +47,7 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     inside.set_ylabel("log₁₀(MSE / MSE of the baseline)\n(lower is better)")
     inside.set_xlabel("nodes of the test graphs")
     handles, labels = inside.get_legend_handles_labels()
-    handles += inside.plot([], [], "^", ms=5, color=GREY)
+    handles += inside.plot([], [], color=GREY, **_ARROW)
     figure.legend(
         handles, [*labels, f"error above {EXPLODED:.0f} times the baseline's"], ncols=3, loc="outside upper center"
     )
@@ -71,7 +72,7 @@ def _line(axis: Axes, row: list[Estimate], name: str, shift: float) -> None:
         places + shift, shown, reach if any(reach) else None, elinewidth=0.7, label=MODELS[name].title, **style
     )
     gone = np.flatnonzero(~(values < _EDGE))
-    axis.plot(gone + shift, np.full(len(gone), _EDGE), "^", ms=5, color=MODEL_COLOURS[name])
+    axis.plot(gone + shift, np.full(len(gone), _EDGE), color=MODEL_COLOURS[name], **_ARROW)
 
 
 def _limits(axis: Axes, found: dict[str, dict[str, Estimate]]) -> None:
