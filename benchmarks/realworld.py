@@ -10,7 +10,8 @@ batches and one pass over the validation set, and its epoch reckoned from them; 
 to warm up. The data set must be prepared (python -m pna realworld prepare).
 
 Prints a table, then of ours what the time goes to: set-up (reading, moving to the device, the first step, in which
-kernels are compiled and recorded), a step, an evaluation, and the kernels of a step by time. Last comes one JSON line.
+kernels are compiled and recorded), a step, an evaluation, and the kernels of a step by time. Last comes one JSON line;
+--keep puts it into results.jsonl, in place of older rows of the same cells.
 
     python -m benchmarks.realworld --cells molhiv cifar10 mnist [--seconds 300] [--compile-in 12] [--batches 60]
 
@@ -18,101 +19,32 @@ measures ours alone, for any cells of figure 6 or all of a data set: what an epo
 --batches batches and its evaluation. A data set is read once for all its cells. With --seconds no cell is begun that
 would probably end later; which were left out is said. With --compile-in the kernels of all cells are compiled
 beforehand, in so many processes at once, and the set-up is then that of a training whose kernels are on disk. `pna
-figure6` and the report take the hours that a cell would need from this JSON line, if it stands in
-benchmarks/results.jsonl.
+figure6` and the report take the hours that a cell would need from this JSON line, if it was kept.
 """
 
 import argparse
 import gc
-import itertools
 import json
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
-from torch_geometric.data import Data
-from torch_geometric.loader import DataLoader
-from torch_geometric.nn import BatchNorm, PNAConv, global_add_pool
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, keep
+from benchmarks.plain_realworld import time_plain, wait
 from pna.experiments import EXPERIMENTS, Cell, Figure6Run, Profile
 from pna.experiments.realworld import PROFILES
-from pna.realworld.data.datasets import DATASETS, Dataset
-from pna.realworld.data.graphs import Graphs
-from pna.realworld.hyperparameters import LAYERS, TOWERS, Hyperparameters
+from pna.realworld.data.datasets import DATASETS
 
 DATA = ("zinc", "cifar10", "mnist")
-WARM_UP = 5  # batches of the plain implementation
 PROFILED = 20  # steps of ours
 TOP = 8  # kernels that are listed
 CHUNK = 8  # batches of a cell; the median over chunks leaves one out in which something is compiled
-
-
-class PlainNetwork(nn.Module):
-    """The network of figure 6 with torch_geometric's own layers."""
-
-    def __init__(self, model: Hyperparameters, data: Dataset, deg: Tensor) -> None:
-        super().__init__()
-        self.data = data
-        sizes = [*[model.hidden] * LAYERS, model.out]
-        self.embedding = _embedding(data.node_categories, data.node_numbers, model.hidden)
-        edge_dim = model.edge_dim or None
-        self.edge_embedding = _embedding(data.edge_categories, data.edge_numbers, edge_dim) if edge_dim else None
-        arguments = (list(model.aggregators), list(model.scalers), deg, edge_dim, TOWERS)
-        self.convolutions = nn.ModuleList(
-            PNAConv(a, b, *arguments, divide_input=True) for a, b in itertools.pairwise(sizes)
-        )
-        self.norms = nn.ModuleList(BatchNorm(size) for size in sizes[1:])
-        self.p = model.dropout
-        parts = [model.out, model.out // 2, model.out // 4, data.outputs]
-        layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in itertools.pairwise(parts)]
-        self.readout = nn.Sequential(*layers[:-1], layers[-1][0])
-
-    def forward(self, batch: Data) -> Tensor:
-        """Predictions, [graphs, outputs]."""
-        x = self.embedding(batch.x)
-        edge = None if self.edge_embedding is None else self.edge_embedding(batch.edge_attr)
-        scale = torch.bincount(batch.batch).rsqrt()[batch.batch].unsqueeze(1)
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            y = norm(convolution(x, batch.edge_index, edge) * scale)
-            y = functional.leaky_relu(functional.dropout(y, self.p, self.training))
-            x = x + y if x.shape == y.shape else y
-        return self.readout(global_add_pool(x, batch.batch))
-
-    def loss(self, batch: Data) -> Tensor:
-        """L1 or cross-entropy."""
-        out = self(batch)
-        if self.data.task == "classes":
-            return functional.cross_entropy(out, batch.y)
-        return functional.l1_loss(out.squeeze(1), batch.y)
-
-
-def _embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Module:
-    return nn.Embedding(categories[0], features) if categories else nn.Linear(numbers, features)
-
-
-def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
-    """The graphs as torch_geometric takes them."""
-    dtype = torch.long if data.node_categories else torch.float32
-    out = []
-    for g in range(len(graphs)):
-        nodes = slice(*graphs.node_ptr[g : g + 2])
-        messages = slice(*graphs.message_ptr[[nodes.start, nodes.stop]])
-        target = np.repeat(np.arange(nodes.stop - nodes.start), graphs.degree[nodes])
-        edges = np.stack([graphs.source[messages].astype(np.int64), target])
-        x, edge = (torch.from_numpy(t).to(dtype) for t in (graphs.x[nodes], graphs.edge[messages]))
-        if data.node_categories:
-            x, edge = x.squeeze(1), edge.squeeze(1)
-        y = torch.tensor([graphs.y[g]], dtype=torch.long if data.task == "classes" else torch.float32)
-        out.append(Data(x=x, edge_index=torch.from_numpy(edges), edge_attr=edge, y=y, num_nodes=len(x)))
-    return out
 
 
 def time_ours(run: Figure6Run, epochs: int) -> dict[str, float]:
@@ -180,51 +112,6 @@ def kernels_of(steps: Iterator[Tensor | None], count: int, device: str) -> dict:
         "busy_seconds_per_step": total / count / 1e6,
         "longest": [[event.key[:60], event.count / count, getattr(event, took) / total] for event in events[:TOP]],
     }
-
-
-def time_plain(run: Figure6Run, batches: int) -> dict[str, float]:
-    """The same of the plain implementation, reckoned from some batches."""
-    data, model = run.dataset, run.model
-    train, validation = run.data["train"], run.data["validation"]
-    wanted = min(len(train), batches * model.batch)
-    loader = DataLoader(as_data(data, train.take(np.arange(wanted))), batch_size=model.batch, shuffle=True)
-    held_out = DataLoader(as_data(data, validation), batch_size=model.batch)
-    torch.manual_seed(0)
-    deg = torch.from_numpy(np.bincount(train.degree))
-    network = PlainNetwork(model, data, deg).to(run.device)
-    adam = torch.optim.Adam(network.parameters(), lr=model.learning_rate, weight_decay=model.weight_decay)
-
-    def step(batch: Data) -> None:
-        adam.zero_grad()
-        network.loss(batch.to(run.device)).backward()
-        adam.step()
-
-    network.train()
-    for batch in itertools.islice(loader, WARM_UP):
-        step(batch)
-    count, seconds = _timed(loader, step, run.device)
-    network.eval()
-    with torch.no_grad():
-        _, evaluation = _timed(held_out, lambda batch: network.loss(batch.to(run.device)), run.device)
-    in_epoch = -(-len(train) // model.batch)
-    epoch = seconds / count * in_epoch + evaluation
-    return {"seconds_per_epoch": epoch, "seconds_per_epoch_and_run": epoch, "runs": 1, "timed_batches": count}
-
-
-def _timed(batches: DataLoader, work: Callable[[Data], object], device: str) -> tuple[int, float]:
-    wait(device)
-    start, count = time.perf_counter(), 0
-    for batch in batches:
-        work(batch)
-        count += 1
-    wait(device)
-    return count, time.perf_counter() - start
-
-
-def wait(device: str) -> None:
-    """Until a GPU has done what it was told."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
 
 
 def measure(name: str, edges: bool, profile: Profile, device: str, batches: int, epochs: int) -> dict:
@@ -367,6 +254,7 @@ def main() -> None:
         "--compile-in", type=int, default=0, metavar="N", help="of --cells: compile in N processes first"
     )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="of --cells: begin none that ends later")
+    parser.add_argument("--keep", action="store_true", help="put the JSON line into benchmarks/results.jsonl")
     options = parser.parse_args()
     profile = PROFILES[options.profile]
     if options.cells:
@@ -378,7 +266,7 @@ def main() -> None:
         left_for_it = options.seconds - (time.perf_counter() - begun)
         measured, left = measure_cells(cells, changed, options.device, options.batches, left_for_it)
         print(f"{len(measured)} cells in {time.perf_counter() - begun:.0f} s; no time for: {' '.join(left) or 'none'}")
-        print(json.dumps({"benchmark": "realworld_cells", "rows": measured, "left": left, "machine": describe()}))
+        _end({"benchmark": "realworld_cells", "rows": measured, "left": left, "machine": describe()}, options.keep)
         return
     rows = []
     for name in options.data:
@@ -392,7 +280,13 @@ def main() -> None:
         )
     for row in rows:
         print_breakdown(row)
-    print(json.dumps({"benchmark": "realworld", "rows": rows, "machine": describe()}))
+    _end({"benchmark": "realworld", "rows": rows, "machine": describe()}, options.keep)
+
+
+def _end(line: dict, kept: bool) -> None:
+    print(json.dumps(line))
+    if kept:
+        keep([line], ("cell",))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from benchmarks import realworld as benchmark
+from benchmarks.plain_realworld import PlainNetwork
 from pna import published
 from pna.__main__ import main
 from pna.command_line import MISSING_DATA
@@ -171,7 +172,7 @@ def test_the_benchmark_compares_both(folder, monkeypatch, capsys, edges):
 def test_the_plain_network_has_our_size(toys):
     for name in benchmark.DATA:
         model = HYPERPARAMETERS[name, "pna", "no-edges"]
-        plain = benchmark.PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
+        plain = PlainNetwork(model, DATASETS[name], torch.tensor([1, 2, 3]))
         assert count_parameters(plain) == count_parameters(Network(model, DATASETS[name], toys.degrees))
 
 
