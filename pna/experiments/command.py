@@ -12,8 +12,18 @@ from pathlib import Path
 
 import torch
 
-from pna import command_line
-from pna.command_line import FAILED, UNFINISHED, Interrupts, MissingData, OutOfTime, device, positive, seconds, told
+from pna.command_line import (
+    FAILED,
+    UNFINISHED,
+    GPUFull,
+    Interrupts,
+    MissingData,
+    OutOfTime,
+    device,
+    positive,
+    seconds,
+    told,
+)
 from pna.departures import SPECS
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
@@ -185,7 +195,7 @@ def _full(then: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise command_line.GPUFull(f"the memory of the GPU is full: {str(error).partition('. ')[0]}. {then}") from error
+        raise GPUFull(f"the memory of the GPU is full: {str(error).partition('. ')[0]}. {then}") from error
 
 
 def _check_writable(result: Path) -> None:

@@ -257,9 +257,8 @@ def _all_runs(profile: str) -> Iterable[Run]:
 
 
 _SPEED = (
-    "Time, and how many times faster than the alternative, as kept in benchmarks/results.jsonl; docs/speed.md says "
-    "what has been measured since. PyTorch Geometric had as many threads as the last column names. Where a row "
-    "comes twice, the later one is the newer code"
+    "Time, and how many times faster than the alternative, as kept in benchmarks/results.jsonl. PyTorch Geometric had "
+    "as many threads as the last column names"
 )
 
 

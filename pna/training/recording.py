@@ -54,7 +54,7 @@ def _recorded_by(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
         with torch.cuda.graph(graph):
             try:
                 yield
-            except Exception as error:
+            except BaseException as error:  # Ctrl-C, too
                 first = error
                 raise
     except RuntimeError as last:

@@ -22,9 +22,10 @@ def ends_badly(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph", graph)
 
 
-def test_the_first_error_is_raised(ends_badly):
-    with pytest.raises(torch.OutOfMemoryError, match="all gone"), _recorded_by(None):
-        raise torch.OutOfMemoryError("all gone")
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, ValueError, KeyboardInterrupt])
+def test_the_first_error_is_raised(error, ends_badly):
+    with pytest.raises(error, match="all gone"), _recorded_by(None):
+        raise error("all gone")
 
 
 def test_an_error_of_the_recording_itself_is_raised(ends_badly):
