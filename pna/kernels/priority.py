@@ -1,8 +1,8 @@
 """Streams in pairs, for work that is recorded side by side: what is launched `behind` waits for free multiprocessors
 that no other kernel wants.
 
-A kernel that fills a GPU would keep the small ones of another stream waiting until its last block has begun. A
-recording keeps the priorities of the streams that it was made on.
+A kernel that fills a GPU would keep the small ones of another stream, or of another process under MPS, waiting until
+its last block has begun. A recording keeps the priorities of the streams that it was made on.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,9 +26,14 @@ def streams(count: int, device: int) -> list[torch.cuda.Stream]:
 
 
 @contextmanager
-def behind() -> Iterator[None]:
-    """What is launched here has the lower priority, if the current stream is one of these, and its place in it."""
-    if not _behind or (lower := _behind.get((current := torch.cuda.current_stream()).cuda_stream)) is None:
+def behind(blocks: int) -> Iterator[None]:
+    """What is launched here has the lower priority, if the current stream is one of these, and its place in it.
+
+    So it is if it has a block for every multiprocessor: a smaller kernel keeps nobody waiting, and need not wait.
+    """
+    current = torch.cuda.current_stream() if _behind else None
+    lower = None if current is None else _behind.get(current.cuda_stream)
+    if lower is None or blocks < torch.cuda.get_device_properties(current.device).multi_processor_count:
         yield
         return
     lower.wait_stream(current)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pna.kernels.priority import Beside
+from pna.kernels.priority import Beside, behind, streams
 from pna.training.recording import Recording
 
 
@@ -43,3 +43,17 @@ def test_a_recording_joins_what_it_forks(works):
         recording()
         for x, out in zip(xs, outs, strict=True):
             torch.testing.assert_close(out, expected(x), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.gpu
+def test_only_what_fills_the_gpu_goes_behind():
+    """A kernel with fewer blocks than multiprocessors keeps its stream; a larger one has the lower priority."""
+    (stream,) = streams(1, torch.cuda.current_device())
+    count = torch.cuda.get_device_properties(stream.device).multi_processor_count
+    with torch.cuda.stream(stream):
+        with behind(count - 1):
+            assert torch.cuda.current_stream() == stream
+        with behind(count):
+            assert torch.cuda.current_stream().priority > stream.priority  # a larger number is a lower priority
+    with behind(count):  # no stream of a recording
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()

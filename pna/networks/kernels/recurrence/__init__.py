@@ -338,8 +338,9 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
     most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # so many have enough registers
     resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor shall hold; 1 KB is its own
     kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
-    with behind():
-        kernel((len(node) // (16 * shape.warps), len(delta), 1), (32 * shape.warps, 1, 1), list(arguments))
+    tiles, replicas = len(node) // (16 * shape.warps), len(delta)
+    with behind(0 if shape.split else tiles * replicas):  # a single layer is soon over
+        kernel((tiles, replicas, 1), (32 * shape.warps, 1, 1), list(arguments))
 
 
 class _AllLayers(Function):
