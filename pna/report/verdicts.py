@@ -136,7 +136,7 @@ def _decision(one: Comparison, p: float) -> Decision:
 
 
 def _reasons(rows: Sequence[Decision], need: int) -> str:
-    """How many hold, which do not, and how close it was if all do."""
+    """How many hold, which do not, and the least certain of them if all do."""
     if len(rows) == 1:
         return str(rows[0].comparison)
     held = [row for row in rows if row.outcome == HOLDS]
@@ -145,8 +145,8 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
         estimated = [row for row in held if row.comparison.found is not None]
         if need < len(rows) or not estimated:
             return f"{parts[0]}: {_names(held, len(held) if need == len(rows) else 3)}"
-        closest = max(estimated, key=lambda row: row.comparison.p)
-        return f"{parts[0]}; the closest: {closest.comparison}"
+        weakest = max(estimated, key=lambda row: row.comparison.p)
+        return f"{parts[0]}; the least certain: {weakest.comparison}"
     for outcome, words, shown in ((AGAINST, "against it", 6), (UNDECIDED, "undecided", 3)):
         if names := _names([row for row in rows if row.outcome == outcome], shown):
             parts.append(f"{words}: {names}")
