@@ -50,6 +50,11 @@ def pna_best(runs: Runs) -> Rows:
     return [less(_title(name), overall(found["pna"]) - overall(run)) for name, run in _others(found, "pna")]
 
 
+def pna_best_on_average(runs: Runs) -> Rows:
+    """The mean over tasks of log10 MSE: PNA's against each other model's."""
+    return _against(runs.of("multitask"), "pna")
+
+
 def pna_best_on_tasks(runs: Runs) -> Rows:
     """Each task, against each other model."""
     found = runs.of("multitask")
