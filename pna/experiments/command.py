@@ -311,7 +311,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
-        raise ValueError(f"{run.cell} has four layers: leave out --depth")
+        raise ValueError(f"{run.cell} always has {run.model.layers} layers: leave out --depth")
     if run.kept is None:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)

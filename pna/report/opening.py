@@ -66,8 +66,9 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     places = sum(len(column.titles) for column in COLUMNS.values())
     whole = [one for one in ours.values() if one.full]
     drawn = sum(not one.official for one in whole)
-    words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget, of these {drawn} on a redrawn"
-    yield _line("Real world", real, f"{words} training set. Compared by Welch's test.")
+    words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget"
+    redrawn = f", {drawn} of these on a redrawn training set" if drawn else ""
+    yield _line("Real world", real, f"{words}{redrawn}. Compared by Welch's test.")
 
 
 def _line(title: str, findings: Sequence[Finding], words: str) -> str:
