@@ -91,13 +91,12 @@ def more(name: str, found: Estimate, bound: float = 0.0) -> Comparison:
 def inside(name: str, ours: Estimate, published: float) -> Comparison:
     """That a published mean lies where ten more of our runs would put theirs, in a range that is narrow enough to tell.
 
-    Shown is ours minus published.
+    Shown is ours minus published, with an interval for the error of both.
     """
-    low, high = ours.range
+    found = ours.next.shifted(-published)
+    low, high = found.interval
     narrow = (high - low) / 2 <= TOLERANCE
-    return Comparison(
-        name, ours.unlike(published), AGAINST, HOLDS if narrow else UNDECIDED, found=ours.shifted(-published)
-    )
+    return Comparison(name, found.unlike(0.0), AGAINST, HOLDS if narrow else UNDECIDED, found=found)
 
 
 def fact(name: str, true: bool, text: str = "") -> Comparison:
