@@ -311,7 +311,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
-        raise ValueError(f"{run.cell} has four layers: leave out --depth")
+        raise ValueError(f"{run.cell} always has {run.model.layers} layers: leave out --depth")
     if run.kept is None:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
@@ -360,10 +360,14 @@ def _digits(value: float | None) -> str:
 
 
 def _print_table(rows: dict[str, list[float]], seeds: int | str) -> None:
-    """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are."""
+    """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are.
+
+    As recorded, and as the network was trained; what is drawn is in the published units (pna/report/runs.py).
+    """
     of = seeds if isinstance(seeds, str) else "five best" if seeds > 5 else {1: "one seed"}.get(seeds, f"{seeds} seeds")
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
     lines = ((split, *(f"{value:.3f}" for value in (*row, sum(row) / len(row)))) for split, row in rows.items())
+    print("in units of this training set's maxima; figures and documents have those of the released code's set")
     print(table(header, lines))
 
 

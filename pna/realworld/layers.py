@@ -23,8 +23,13 @@ from pna.towers import TowerLinear
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "activated", "dropout"]
 
-
-ACTIVATIONS = {"relu": functional.relu, "elu": functional.elu}
+# The activations that each kernel has: after batch normalisation, and after a linear map.
+AFTER_NORM = {"relu": functional.relu, "elu": functional.elu}
+AFTER_LINEAR = {
+    "leaky": functional.leaky_relu,
+    "relu": functional.relu,
+    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),  # GraphSage's: of rows of length 1
+}
 
 
 class BatchNorm(nn.Module):
@@ -69,7 +74,7 @@ class BatchNorm(nn.Module):
         else:
             centred, var = x - self.running_mean, self.running_var
         y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
-        y = y if activation is None else ACTIVATIONS[activation](y)
+        y = y if activation is None else AFTER_NORM[activation](y)
         return dropout(y if residual is None else residual + y, p, noise)
 
     @torch.no_grad()
@@ -78,18 +83,11 @@ class BatchNorm(nn.Module):
         self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
 
 
-AFTER = {
-    "leaky": functional.leaky_relu,
-    "relu": functional.relu,
-    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),
-}
-
-
 def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
-    """A linear map, an activation of AFTER, and the residual being added: [V, in] -> [V, out]."""
+    """A linear map, an activation of AFTER_LINEAR, and the residual being added: [V, in] -> [V, out]."""
     if kernels := serving("pna.realworld.activation_kernel", x, layer.weight, layer.bias):
         return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
-    y = AFTER[kind](layer(x))
+    y = AFTER_LINEAR[kind](layer(x))
     return y if residual is None else residual + y
 
 

@@ -22,15 +22,15 @@ def padded(size: int) -> int:
 
 @triton.jit
 def _first(at, H: tl.constexpr, F: tl.constexpr, HP: tl.constexpr, FP: tl.constexpr, KP: tl.constexpr):
-    """Of the first product's weights, [P, Kp]: if they are U's, or M's for the sender; row and column there, which ones
-    are biases; and which are no padding, of weights and of biases."""
+    """Of the first product's weights, [P, Kp]: if they are U's, else M's; row and column there; which are weights, and
+    which are biases, the rest being padding."""
     p = at // KP
     k = at % KP
     ours = p < HP
     sender = p >= HP + FP
     row = tl.where(ours, p, tl.where(sender, p - HP - FP, p - HP))
     there = (p < HP + 2 * FP) & (row < tl.where(ours, H, F))
-    return ours, sender, row, tl.where(sender, F + k, k), there & (k < F), there & (k == F) & (sender == 0)
+    return ours, row, tl.where(sender, F + k, k), there & (k < F), there & (k == F) & (sender == 0)
 
 
 @triton.jit
@@ -55,7 +55,7 @@ def tower_pack(
     U += (r * T + t) * (H * L)
     M += r * stride_r + t * stride_t
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ours, _sender, row, column, there, bias = _first(at, H, F, HP, FP, KP)
+    ours, row, column, there, bias = _first(at, H, F, HP, FP, KP)
     value = tl.load(U + row * L + column, mask=there & ours, other=0.0)
     value += tl.load(M + row * stride_f + column, mask=there & (ours == 0), other=0.0)
     value += tl.load(U_bias + (r * T + t) * H + row, mask=bias & ours, other=0.0)
@@ -88,7 +88,7 @@ def tower_unpack(
     r = tl.program_id(1) % R
     grad_U += (r * T + t) * (H * L)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ours, _sender, row, column, there, bias = _first(at, H, F, HP, FP, KP)
+    ours, row, column, there, bias = _first(at, H, F, HP, FP, KP)
     size: tl.constexpr = (HP + 2 * FP) * KP
     value = _total(first + tl.program_id(1).to(tl.int64) * (COUNT * size), at, at < size, size, COUNT, PARTS)
     tl.store(grad_U + row * L + column, value, mask=there & ours)

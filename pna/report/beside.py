@@ -73,7 +73,7 @@ def _averages(runs: Runs) -> str:
     for (name, run), word in zip(found.items(), words, strict=True):
         ours = score(run, wider_split(run))
         theirs = number(published.multitask()[name]["average"]).lstrip("+")
-        reach = " … ".join(number(end) for end in ours.range) if ours.known else "too few seeds"
+        reach = " … ".join(number(end) for end in ours.next.interval) if ours.known else "too few seeds"
         own = [estimate(score(run, SPLIT))] if wide else []
         rows.append((MODELS[name].title, theirs, estimate(ours), reach, word, *own))
     sizes = "15-24 nodes" if wide or runs.spec != "released" else "15-19 nodes; the published ones fit 15-24"
@@ -87,7 +87,7 @@ def _tasks(runs: Runs) -> str:
     pairs = {name: [against_published(run, task) for task in range(len(TASKS))] for name, run in found.items()}
     words = iter(_words([one for row in pairs.values() for one in row]))
     rows = [(MODELS[name].title, *(_difference(one, next(words)) for one in row)) for name, row in pairs.items()]
-    caption = f"Ours minus published, log10 MSE, with its 95 % interval; below zero is better. {budget_text(runs)}"
+    caption = f"Ours minus published, log10 MSE, with its 95 % range; below zero is better. {budget_text(runs)}"
     return table(("model", *(task.title for task in TASKS)), rows, caption) if rows else ""
 
 
@@ -119,9 +119,7 @@ def _sizes(runs: Runs) -> str:
         (MODELS[name].title, *("–" if one is None else _difference(one, next(words)) for one in row))
         for name, row in pairs.items()
     ]
-    caption = (
-        f"Ours minus published, log10 ratio to the baseline, with its 95 % interval, by nodes. {budget_text(runs)}"
-    )
+    caption = f"Ours minus published, log10 ratio to the baseline, with its 95 % range, by nodes. {budget_text(runs)}"
     return table(("model", *published.table("extrapolation")["columns"]), rows, caption) if rows else ""
 
 

@@ -192,7 +192,10 @@ def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
             rows.append((f"`{cell}`", *(f"{log_tasks(best(recorded, split)).mean():.2f}" for split in splits)))
     if not rows:
         return []
-    words = "The same error of the five best seeds on larger graphs, by number of nodes:"
+    words = (
+        "The same error of the five best seeds on larger graphs, by number of nodes, as it is; in figures and\n"
+        "comparisons an error above ten times the baseline's counts as ten times:"
+    )
     return [words, _markdown([header, *rows])]
 
 

@@ -5,18 +5,19 @@ shown: the paper's if there is any of it, else the one with most models.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pna import published
-from pna.experiments.cells import Cell, Profile
+from pna.experiments.cells import HALVES, Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
-from pna.experiments.figure6 import TITLES, cell_of, draws
+from pna.experiments.figure6 import TITLES, cell_of
 from pna.experiments.realworld import older, summary
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.report.runs import RECORDED
 from pna.report.statistics import Estimate, mean_of
+from pna.report.verdicts import number
 from pna.training.store import Result, load
 
 __all__ = ["COLUMNS", "Column", "Score", "budgets", "missing", "published_score", "scores"]
@@ -160,8 +161,8 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     lines += [f"{title}: the training set is {train}" for title, train in others]
     shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
     told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    names, data = sorted({score.budget for score in ours.values()}), {COLUMNS[name].data for name in columns}
-    return lines + sorted(told) + [line for name in names for line in draws(lambda _, name=name: Profile(name), data)]
+    shown_budgets = sorted({score.budget for score in ours.values()})
+    return lines + sorted(told) + [line for one in shown_budgets for name in columns for line in _draws(one, name)]
 
 
 def _budget(results: list[Result]) -> str:
@@ -175,6 +176,28 @@ def _budget(results: list[Result]) -> str:
     if results[0].configuration["profile"]["graphs"]:
         parts.append(f"{results[0].facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)
+
+
+def _draws(budget: str, name: str) -> list[str]:
+    """How much a number hangs on the draw of the training set, for each model that is recorded on both halves of one.
+
+    The halves are two draws with no graph in common; which draw it was is expected to matter less for the whole set.
+    """
+    lines, column = [], COLUMNS[name]
+    for title, cell in column.cells.items():
+        paths = [results_folder() / budget / replace(cell, spec=half).place for half in HALVES]
+        if all(path.exists() for path in paths):
+            one, other = (_score(load(path), column, path) for path in paths)
+            difference, digits = one.estimate - other.estimate, 3 if column.lower_is_better else 2
+            ends = " … ".join(number(end, digits) for end in difference.interval)
+            edges = " with edge features" * (cell.variant == "edges")
+            halves = f"{title}{edges} has {one} from one half of the training set and {other} from the other"
+            apart = f", {abs(difference.value):.{digits}f} apart"
+            interval = f" (first minus second, 95 % interval: {ends})" * difference.known
+            redrawn = one.result.facts["data"]["train"].startswith("redrawn")
+            bound = "; this is what another draw changes, not official against redrawn" * redrawn
+            lines.append(f"{DATASETS[column.data].title}: {halves}{apart}{interval}{bound}")
+    return lines
 
 
 def missing(ours: dict[tuple[str, str], Score]) -> list[tuple[str, str]]:

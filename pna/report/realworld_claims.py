@@ -40,16 +40,20 @@ def vision_scalers(ours: Scores) -> list[Comparison]:
 
 
 def most(ours: Scores) -> list[Comparison]:
-    """The better of the two PNA against the best of the others, on each column; p is doubled for that choice of two."""
+    """The better of the two PNA against all others, on each column; p is doubled for that choice of two.
+
+    That it beats all of them is as certain as the least certain of these comparisons, which need not be that with the
+    best of them.
+    """
     rows = []
     for column in COLUMNS:
         mine = {title: ours[title, column] for title in _OURS if (title, column) in ours}
         if mine:
             title = max(mine, key=lambda one: _good(column, mine[one]))
-            rivals = _rivals(column, ours, _OURS)
-            best = max(rivals, key=lambda one: _good(column, rivals[one]))
-            found = _beats(column, title, mine[title], best, rivals[best])
-            rows.append(replace(found, p=len(mine) * found.p))
+            rivals = _rivals(column, ours, _OURS).items()
+            beaten = [_beats(column, title, mine[title], rival, score) for rival, score in rivals]
+            weakest = max(beaten, key=lambda one: one.found.below())
+            rows.append(replace(weakest, p=len(mine) * weakest.p))
     return rows
 
 

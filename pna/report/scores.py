@@ -1,7 +1,8 @@
 """What the paper reports of a model, from its runs: the five best of ten by validation error, with the error of that.
 
 In comparisons, an error above ten times the baseline's counts as ten times. Such a run has exploded; how far, up to
-10^38, says nothing more, and one of them would drown what nine other seeds say. Figures show errors as they are.
+10^38, says nothing more, and one of them would drown what nine other seeds say. Figure 4 shows errors as they are,
+the other figures as they are compared.
 """
 
 from dataclasses import replace

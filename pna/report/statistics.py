@@ -55,20 +55,23 @@ class Estimate:
     @property
     def interval(self) -> tuple[float, float]:
         """Where the expected value lies, at 95 %."""
-        return self._around(self.error)
+        if not self.known:
+            return math.nan, math.nan
+        reach = float(stdtrit(self.freedom, (1 + LEVEL) / 2)) * self.error
+        return self.value - reach, self.value + reach
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Where the next such mean falls, at 95 %: ten more runs, five chosen anew."""
-        return self._around(math.sqrt(2) * self.error)
+    def next(self) -> "Estimate":
+        """The next such mean, of ten more runs, five chosen anew: it has an error of its own besides."""
+        return Estimate(self.value, math.sqrt(2) * self.error, self.freedom)
 
     def below(self, bound: float = 0.0) -> float:
         """The one-sided p-value of the statement that the expected value is less than a bound."""
-        return self._tail(self.value - bound, self.error)
+        return self._tail(self.value - bound)
 
-    def unlike(self, next_value: float) -> float:
-        """The two-sided p-value of a further mean, if it came from ten more such runs."""
-        return 2 * self._tail(-abs(self.value - next_value), math.sqrt(2) * self.error)
+    def unlike(self, value: float) -> float:
+        """The two-sided p-value of the statement that the expected value is not this one."""
+        return 2 * self._tail(-abs(self.value - value))
 
     def shifted(self, by: float) -> "Estimate":
         """With a constant added."""
@@ -77,18 +80,12 @@ class Estimate:
     def __sub__(self, other: "Estimate") -> "Estimate":
         return combined([(1.0, self), (-1.0, other)])
 
-    def _around(self, error: float) -> tuple[float, float]:
-        if not self.known:
-            return math.nan, math.nan
-        reach = float(stdtrit(self.freedom, (1 + LEVEL) / 2)) * error
-        return self.value - reach, self.value + reach
-
-    def _tail(self, distance: float, error: float) -> float:
+    def _tail(self, distance: float) -> float:
         if not self.known:
             return math.nan
-        if error == 0:
+        if self.error == 0:
             return 0.5 if distance == 0 else float(distance > 0)
-        return float(stdtr(self.freedom, distance / error))
+        return float(stdtr(self.freedom, distance / self.error))
 
 
 def combined(terms: Iterable[tuple[float, Estimate]]) -> Estimate:

@@ -91,13 +91,12 @@ def more(name: str, found: Estimate, bound: float = 0.0) -> Comparison:
 def inside(name: str, ours: Estimate, published: float) -> Comparison:
     """That a published mean lies where ten more of our runs would put theirs, in a range that is narrow enough to tell.
 
-    Shown is ours minus published.
+    Shown is ours minus published, with an interval for the error of both.
     """
-    low, high = ours.range
+    found = ours.next.shifted(-published)
+    low, high = found.interval
     narrow = (high - low) / 2 <= TOLERANCE
-    return Comparison(
-        name, ours.unlike(published), AGAINST, HOLDS if narrow else UNDECIDED, found=ours.shifted(-published)
-    )
+    return Comparison(name, found.unlike(0.0), AGAINST, HOLDS if narrow else UNDECIDED, found=found)
 
 
 def fact(name: str, true: bool, text: str = "") -> Comparison:
@@ -136,7 +135,7 @@ def _decision(one: Comparison, p: float) -> Decision:
 
 
 def _reasons(rows: Sequence[Decision], need: int) -> str:
-    """How many hold, which do not, and how close it was if all do."""
+    """How many hold, which do not, and the least certain of them if all do."""
     if len(rows) == 1:
         return str(rows[0].comparison)
     held = [row for row in rows if row.outcome == HOLDS]
@@ -145,8 +144,8 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
         estimated = [row for row in held if row.comparison.found is not None]
         if need < len(rows) or not estimated:
             return f"{parts[0]}: {_names(held, len(held) if need == len(rows) else 3)}"
-        closest = max(estimated, key=lambda row: row.comparison.p)
-        return f"{parts[0]}; the closest: {closest.comparison}"
+        weakest = max(estimated, key=lambda row: row.comparison.p)
+        return f"{parts[0]}; the least certain: {weakest.comparison}"
     for outcome, words, shown in ((AGAINST, "against it", 6), (UNDECIDED, "undecided", 3)):
         if names := _names([row for row in rows if row.outcome == outcome], shown):
             parts.append(f"{words}: {names}")

@@ -447,7 +447,8 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == f"{NAME}, smoke"
     assert lines[:2] == ["as recorded, to 0e+00 of an error", "weights of seeds 0, 1"]
-    lines = lines[2:]
+    assert lines[2].startswith("in units of this training set's maxima")
+    lines = lines[3:]
     assert lines[0].startswith("log10 MSE, 2 seeds")
     for task in TASKS:
         assert task.name in lines[0]

@@ -111,12 +111,13 @@ def test_two_halves_of_the_training_set_tell_what_its_draw_matters(folder, capsy
     assert main(["train", "zinc/released/mpnn-max/no-edges", *options]) == 0
     assert main(["figure6", "--profile", "smoke", "--epochs", "1"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    number = r"(\d\.\d{3})±\d\.\d{3}"
-    words = (
-        rf"MPNN \(max\) has {number} from one half of the training set and {number} from the other, (\d\.\d{{3}}) apart"
-    )
-    a, b, apart = re.search(words, last).groups()
-    assert float(apart) == pytest.approx(abs(float(a) - float(b)), abs=1.1e-3)
+    number = r"(\d\.\d{3}) ± (\d\.\d{3})"
+    first = rf"MPNN \(max\) has {number} from one half of the training set and {number} from the other, "
+    words = first + r"(\d\.\d{3}) apart \(first minus second, 95 % interval: ([−+]\d+\.\d{3}) … ([−+]\d+\.\d{3})\)"
+    *both, apart, low, high = (float(text.replace("−", "-")) for text in re.search(words, last).groups())
+    assert apart == pytest.approx(abs(both[0] - both[2]), abs=1.1e-3)
+    assert (low + high) / 2 == pytest.approx(both[0] - both[2], abs=2e-3)
+    assert low < high
     runs = [Figure6Run(Cell.parse(cell), PROFILES["smoke"]) for cell in cells]
     whole = Figure6Run(Cell.parse("zinc/released/mpnn-max/no-edges"), PROFILES["smoke"]).splits["train"].y
     assert [run.splits["train"].y.tolist() for run in runs] == [whole[k::2].tolist() for k in (0, 1)]

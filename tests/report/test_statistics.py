@@ -112,8 +112,8 @@ def test_a_sum_of_estimates():
 
 def test_the_range_of_the_next_mean_is_wider_by_the_root_of_two():
     found = Estimate(0.0, 1.0, 5.0)
-    assert found.range[1] == pytest.approx(math.sqrt(2) * found.interval[1])
-    assert found.unlike(found.range[1]) == pytest.approx(0.05)
+    assert found.next.interval[1] == pytest.approx(math.sqrt(2) * found.interval[1])
+    assert found.next.unlike(found.next.interval[1]) == pytest.approx(0.05)
     assert found.unlike(0.0) == 1.0
 
 

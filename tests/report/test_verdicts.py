@@ -82,7 +82,9 @@ def test_a_published_number_is_held_against_the_range_of_ten_more_runs():
     assert rule([inside("PNA", ours, -2.5)]).kind == "contradicted"
     vague = Estimate(-3.0, TOLERANCE, 5.0)
     assert rule([inside("PNA", vague, -3.1)]).kind == "undecided"
-    assert inside("PNA", ours, -3.1).found.value == pytest.approx(0.1)  # ours minus published
+    one = inside("PNA", ours, -3.1)
+    assert one.found.value == pytest.approx(0.1)  # ours minus published
+    assert one.p == pytest.approx(one.found.unlike(0.0))  # what is shown is what is tested
 
 
 def test_too_few_seeds_decide_nothing():

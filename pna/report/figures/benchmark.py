@@ -96,7 +96,7 @@ def _by_family(axis: Axes, sets: dict[str, MultiTask]) -> dict:
         numbers[name] = {family.name: share for family, share in zip(FAMILIES, shares, strict=True)}
     axis.set_yticks(range(len(FAMILIES)), [family.title for family in FAMILIES])
     axis.invert_yaxis()
-    axis.set_xlabel("share of the graphs")
+    axis.set_xlabel("share that are connected")
     axis.set_title("D2: by family")
     return numbers
 

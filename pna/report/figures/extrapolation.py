@@ -48,9 +48,8 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     inside.set_xlabel("nodes of the test graphs")
     handles, labels = inside.get_legend_handles_labels()
     handles += inside.plot([], [], color=GREY, **_ARROW)
-    figure.legend(
-        handles, [*labels, f"error above {EXPLODED:.0f} times the baseline's"], ncols=3, loc="outside upper center"
-    )
+    arrow = f"runs above {EXPLODED:.0f} times the baseline"
+    figure.legend(handles, [*labels, arrow], ncols=3, loc="outside upper center")
     return figure, {
         "sizes": sizes,
         "log10(MSE / baseline)": {name: [one.value for one in row.values()] for name, row in found.items()},
@@ -76,5 +75,5 @@ def _line(axis: Axes, row: list[Estimate], name: str, shift: float) -> None:
 
 
 def _limits(axis: Axes, found: dict[str, dict[str, Estimate]]) -> None:
-    lows = [one.value for row in found.values() for one in row.values() if np.isfinite(one.value)]
-    axis.set_ylim(min([-2.0, *lows]) - 0.2, _TOP)
+    ends = [end for row in found.values() for one in row.values() for end in (one.value, one.interval[0])]
+    axis.set_ylim(min([-2.0, *(end for end in ends if np.isfinite(end))]) - 0.1, _TOP)
