@@ -21,9 +21,9 @@ __all__ = ["beside"]
 _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "parameters")
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
 _RANGE = (
-    "The range is where the mean over the five best of ten more such runs falls, at 95 %. A published number inside it "
-    f"could be one of ours; a range wider than ±{TOLERANCE} (a factor of two) says nothing. Outside counts after "
-    "Holm's correction over the table."
+    "The range is where the mean over the five best of ten more such runs falls, at 95 %. A published number with all "
+    f"of it within ±{TOLERANCE} (a factor of two) is as ours; that it is another counts after Holm's correction over the "
+    "table."
 )
 
 
@@ -40,8 +40,8 @@ def _note(name: str) -> str:
 
 
 def _words(rows: Sequence[Comparison]) -> list[str]:
-    """Inside, outside or too wide to tell, after Holm's correction over all of them."""
-    words = {"holds": "inside", "against": "outside", "undecided": "too wide to tell"}
+    """As ours, another or too wide to tell, after Holm's correction over all of them."""
+    words = {"holds": "as ours", "against": "another", "undecided": "too wide to tell"}
     return [words.get(row.outcome, row.outcome) for row in rule(rows).rows]
 
 

@@ -5,18 +5,19 @@ a verdict of them. A name that says "less" means a smaller error: lower is bette
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
+from scipy import stats
 
 from pna import published
 from pna.multitask import FAMILIES, TASKS
 from pna.networks import MODELS
 from pna.report.runs import Run, Runs
 from pna.report.scores import EXPLODED, SPLIT, change, overall, ratio, ratios_by_seed, score, wider_split
-from pna.report.statistics import Estimate
-from pna.report.verdicts import AGAINST, HOLDS, MARGIN, Comparison, inside, less, more
+from pna.report.statistics import FEWEST, Estimate
+from pna.report.verdicts import AGAINST, HOLDS, MARGIN, Comparison, inside, less
 
 __all__ = ["SHOWN", "against_published", "extrapolation_against_published", "sizes_of"]
 
@@ -82,7 +83,7 @@ def softmax_worse(runs: Runs) -> Rows:
 
 
 def against_published(run: Run, task: int | None = None) -> Comparison:
-    """Whether the published number of a task, or of the average, lies where ten more of our runs would put theirs."""
+    """Whether the published number of a task, or of the average, is what ten more of our runs would give."""
     key = "average" if task is None else TASKS[task].name
     name = f"{_title(run.cell.model)}, {'average' if task is None else TASKS[task].title}"
     return inside(name, score(run, wider_split(run), task), published.multitask()[run.cell.model][key])
@@ -150,21 +151,20 @@ def worsens(runs: Runs) -> Rows:
 
 
 def explodes(runs: Runs) -> Rows:
-    """Each model on each size shown: above the baseline by more than the margin. One of them is enough.
+    """Each model on the largest graphs shown: that more than half of its runs explode, by a sign test.
 
-    Told is how many runs have exploded: they are capped, so that a mean of them has no spread.
+    One of them is enough. A mean would not do: errors of exploded runs are capped, and have no spread.
     """
-    return [
-        replace(more(f"{_title(name)}, {size} nodes", ratio(run, split), MARGIN), text=_exploded(run, split))
-        for name, run in runs.of("extrapolation").items()
-        for size, split in list(sizes_of(run).items())[:SHOWN]
-    ]
+    return [_explodes(_title(name), run) for name, run in runs.of("extrapolation").items()]
 
 
-def _exploded(run: Run, split: str) -> str:
+def _explodes(title: str, run: Run) -> Comparison:
+    size, split = list(sizes_of(run).items())[SHOWN - 1]
     ratios = ratios_by_seed(run, split)
-    count = np.count_nonzero(ratios >= np.log10(EXPLODED))
-    return f"({count} of {len(ratios)} runs above {EXPLODED:.0f} times the baseline's error)"
+    count, of = np.count_nonzero(ratios >= np.log10(EXPLODED)), len(ratios)
+    p = stats.binomtest(count, of).pvalue if of >= FEWEST else math.nan
+    text = f"({count} of {of} runs above {EXPLODED:.0f} times the baseline's error)"
+    return Comparison(f"{title}, {size} nodes", p, HOLDS if 2 * count > of else AGAINST, text=text)
 
 
 # ---- the appendix ----

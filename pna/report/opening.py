@@ -121,8 +121,8 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             far = max(rows, key=lambda row: abs(row.comparison.found.value)).comparison
             named = f" ({', '.join(away)})" if away else ""
             yield (
-                f"Of the {len(rows)} published averages {held} lie where ten runs of the released code fall and "
-                f"{len(away)} outside{named}; for {len(rows) - held - len(away)} our runs vary too much to tell. The "
+                f"Of the {len(rows)} published averages {held} are those of the released code to a factor of two, and "
+                f"{len(away)} others{named}; for {len(rows) - held - len(away)} our runs vary too much to tell. The "
                 f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.found.value)}."
             )
 

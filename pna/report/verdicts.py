@@ -6,15 +6,15 @@ that the chance of even one false "holds" or "against" among them is at most 5 %
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pna.report.statistics import FEWEST, LEVEL, Estimate, holm
 
 __all__ = ["AGAINST", "FEW", "HOLDS", "MARGIN", "NOT_RUN", "TOLERANCE", "UNDECIDED", "WORDS"]
-__all__ += ["Comparison", "Decision", "Ruling", "fact", "inside", "less", "more", "number", "rule"]
+__all__ += ["Comparison", "Decision", "Ruling", "fact", "inside", "less", "number", "rule"]
 
 MARGIN = 0.1  # of log10 MSE: a smaller difference is none (a factor of 1.26)
-TOLERANCE = 0.3  # of log10 MSE: a wider range says nothing of a published number (a factor of 2)
+TOLERANCE = 0.3  # of log10 MSE: a published number may be so far from ours (a factor of 2)
 NOT_RUN = "not yet run at full budget"
 FEW = "too few seeds"
 
@@ -82,21 +82,13 @@ def less(name: str, difference: Estimate, bound: float = 0.0) -> Comparison:
     return Comparison(name, 2 * min(p, 1 - p), HOLDS if p < 0.5 else AGAINST, found=difference, bound=bound)
 
 
-def more(name: str, found: Estimate, bound: float = 0.0) -> Comparison:
-    """That an estimate is more than a bound; significantly less is against it."""
-    turned = less(name, found, bound)
-    return replace(turned, side=AGAINST if turned.side == HOLDS else HOLDS)
-
-
 def inside(name: str, ours: Estimate, published: float) -> Comparison:
-    """That a published mean lies where ten more of our runs would put theirs, in a range that is narrow enough to tell.
-
-    Shown is ours minus published, with an interval for the error of both.
+    """That a published mean is what ten more of our runs would give: all of the range of ours minus published, which
+    has the errors of both, is within the tolerance. Against it is a published mean that is significantly another.
     """
     found = ours.next.shifted(-published)
-    low, high = found.interval
-    narrow = (high - low) / 2 <= TOLERANCE
-    return Comparison(name, found.unlike(0.0), AGAINST, HOLDS if narrow else UNDECIDED, found=found)
+    near = max(map(abs, found.interval)) <= TOLERANCE
+    return Comparison(name, found.unlike(0.0), AGAINST, HOLDS if near else UNDECIDED, found=found)
 
 
 def fact(name: str, true: bool, text: str = "") -> Comparison:

@@ -69,10 +69,21 @@ def test_claims_that_the_results_contradict_are_not(results):
     assert rule(comparisons.pna_best_on_tasks(runs)).kind == "contradicted"
 
 
-def test_a_model_far_worse_than_the_baseline_has_exploded(results):
+def test_a_model_explodes_if_most_of_its_runs_are_far_worse_than_the_baseline(results):
     for level, kind in ((1.0, "reproduced"), (-2.0, "contradicted"), (-0.99, "contradicted")):
         write_result("multitask/released/gat/16", level=level, noise=0.001)
         assert rule(comparisons.explodes(runs_of("figure5", "released", "paper")), need=1).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("count", "outcome"), [(10, "holds"), (9, "holds"), (8, "undecided"), (5, "undecided"), (1, "against")]
+)
+def test_explosions_are_counted_run_by_run(results, count, outcome):
+    """By a sign test: nine of ten are more than half with p = 0.02, eight with p = 0.11."""
+    write_result("multitask/released/gat/16", level=0.001 - 0.01 * (10 - count))  # by 0.01 more for each seed
+    (row,) = rule(comparisons.explodes(runs_of("figure5", "released", "paper")), need=1).rows
+    assert row.outcome == outcome
+    assert f"({count} of 10 runs" in str(row.comparison)
 
 
 def test_less_than_the_full_budget_gives_a_direction_and_no_verdict(results):

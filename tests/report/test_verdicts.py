@@ -14,7 +14,6 @@ from pna.report.verdicts import (
     fact,
     inside,
     less,
-    more,
     number,
     rule,
 )
@@ -69,17 +68,11 @@ def test_no_difference_needs_the_margin_and_not_a_lack_of_significance():
     assert rule([less("better", better, MARGIN)]).kind == "contradicted"
 
 
-def test_an_explosion_needs_a_margin_and_one_is_enough():
-    none, barely, burst = Estimate(-1.0, 0.1, 5.0), Estimate(0.004, 0.001, 5.0), Estimate(0.9, 0.05, 5.0)
-    assert rule([more("GCN", barely, MARGIN)], need=1).kind == "contradicted"
-    ruling = rule([more("GCN", none, MARGIN), more("GIN", burst, MARGIN)], need=1)
-    assert (ruling.kind, ruling.text[:20]) == ("reproduced", "1 of 2 hold: GIN +0.")
-
-
 def test_a_published_number_is_held_against_the_range_of_ten_more_runs():
     ours = Estimate(-3.0, 0.05, 5.0)
     assert rule([inside("PNA", ours, -3.1)]).kind == "reproduced"
     assert rule([inside("PNA", ours, -2.5)]).kind == "contradicted"
+    assert rule([inside("PNA", ours, -3.15)]).kind == "undecided"  # not another, but it could be 0.33 away
     vague = Estimate(-3.0, TOLERANCE, 5.0)
     assert rule([inside("PNA", vague, -3.1)]).kind == "undecided"
     one = inside("PNA", ours, -3.1)
