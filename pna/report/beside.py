@@ -22,8 +22,8 @@ _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "paramete
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
 _RANGE = (
     "The range is where the mean over the five best of ten more such runs falls, at 95 %. A published number with all "
-    f"of it within ±{TOLERANCE} (a factor of two) is as ours; that it is another counts after Holm's correction over the "
-    "table."
+    f"of it within ±{TOLERANCE} (a factor of two) is as ours; that it is another counts after Holm's correction over "
+    "the table."
 )
 
 

@@ -22,7 +22,7 @@ HOLDS, AGAINST, UNDECIDED = "holds", "against", "undecided"
 
 WORDS: dict[str, str] = {
     "reproduced": "every comparison of the claim holds",
-    "k of n": "so many comparisons hold; the others are undecided",
+    "in part": "so many comparisons hold; the others are undecided",
     "contradicted": "at least one comparison is significantly against the claim; it is named",
     "undecided": "no comparison is significant, one way or the other",
     "holds after repair": "true, once a slip in the printed statement or proof is repaired",
@@ -110,8 +110,8 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
     elif against and len(rows) - against < need:
         kind = "contradicted"
     else:
-        kind = "k of n" if held else UNDECIDED
-    return Ruling(kind, f"{held} of {len(rows)}" if kind == "k of n" else kind, _reasons(rows, need), rows)
+        kind = "in part" if held else UNDECIDED
+    return Ruling(kind, f"{held} of {len(rows)}" if kind == "in part" else kind, _reasons(rows, need), rows)
 
 
 def _decide(comparisons: Sequence[Comparison]) -> tuple[Decision, ...]:

@@ -29,7 +29,7 @@ def claim(*values, need=None):
     ("values", "kind", "word"),
     [
         ([CLEAR, CLEAR], "reproduced", "reproduced"),
-        ([CLEAR, OPEN, OPEN], "k of n", "1 of 3"),
+        ([CLEAR, OPEN, OPEN], "in part", "1 of 3"),
         ([CLEAR, OPEN, WRONG], "contradicted", "contradicted"),
         ([OPEN], "undecided", "undecided"),
         ([OPEN, WRONG], "contradicted", "contradicted"),
