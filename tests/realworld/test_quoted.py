@@ -202,30 +202,52 @@ def test_the_mlps_are_torchs():
         assert torch.equal(layer(x, None, None, None), expected)
 
 
-def test_every_layer_by_hand():
-    """Two nodes, 1 -> 2 and 2 -> 1, with the features 1 and 3; 1/√n = 1/√2, and two values normalise to ±1."""
-    none = np.zeros((2, 1), np.uint8)
-    two = Graph(none, np.array([1, 1], np.uint8), np.array([1, 0], np.uint8), none, 0.0)
-    resident = Resident(DATASETS["zinc"], Graphs.of([two]), dtype=torch.double)
-    batch, x = resident.batch(torch.tensor([0]), Shape(1, 3, 2)), torch.tensor([[1.0], [3.0], [0.0]]).double()
+def by_hand(kind, features, degrees, senders, **options):
+    """What a layer whose weights are all 1 makes of one small graph."""
+    graph = Graph(
+        np.zeros((len(features), 1), np.uint8),
+        np.array(degrees, np.uint8),
+        np.array(senders, np.uint8),
+        np.zeros((len(senders), 1), np.uint8),
+        0.0,
+    )
+    resident = Resident(DATASETS["zinc"], Graphs.of([graph]), dtype=torch.double)
+    batch = resident.batch(torch.tensor([0]), Shape(1, len(features) + 1, len(senders)))
+    layer, embedding = kind((1, 1), **options).double(), nn.Linear(1, 1, bias=False).double()
+    with torch.no_grad():
+        for name, p in [*layer.named_parameters(), *embedding.named_parameters()]:
+            p.fill_(0.0 if "bias" in name or name in ("eps", "mu") else 1.0)
+    found = layer(torch.tensor([*features, 0.0]).double().unsqueeze(1), batch, embedding, None)
+    return (found.x if isinstance(found, Gated) else found)[:-1].flatten().tolist()
+
+
+def test_layers_by_hand_on_two_nodes():
+    """1 -> 2 and 2 -> 1, with the features 1 and 3; 1/√n = 1/√2, and two values normalise to ±1."""
 
     def out(kind, **options):
-        layer = kind((1, 1), **options).double()
-        with torch.no_grad():
-            for name, p in layer.named_parameters():
-                p.fill_(0.0 if "bias" in name or name in ("eps", "mu") else 1.0)
-        found = layer(x, batch, nn.Linear(1, 1).double(), None)
-        return (found.x if isinstance(found, Gated) else found)[:2].flatten().tolist()
+        return by_hand(kind, (1.0, 3.0), (1, 1), (1, 0), **options)
 
     near = {"abs": 1e-4}  # of the ε in the normalisation
     assert out(quoted.MLPLayer) == [1, 3]
     assert out(quoted.GatedMLPLayer, last=True) == pytest.approx([0.731059, 3 * 0.952574], abs=1e-6)
     assert out(quoted.GCNLayer) == pytest.approx([1 + 1, 3 + 0], **near)  # the neighbours' mean is 3, 1
-    assert out(quoted.GraphSageLayer) == pytest.approx([1, 3], **near)  # both are positive, of length 1
-    assert out(quoted.GINLayer) == pytest.approx([1, 3], **near)  # both have the sum 4, which normalises to 0
     assert out(quoted.GATLayer, last=True) == pytest.approx([1 + 1, 3 + torch.e**-1 - 1], **near)  # ELU(-1)
     assert out(quoted.MoNetLayer) == pytest.approx([1 + 1, 3 + 0], **near)
-    assert out(quoted.GatedGCNLayer) == pytest.approx([1, 3], abs=1e-3)  # 1 + 3 and 3 + 1
+
+
+def test_layers_by_hand_on_three_nodes():
+    """A path with the features 4, -3 and 1: what the neighbours send decides which of them normalise to less than 0."""
+
+    def out(kind):
+        return by_hand(kind, (4.0, -3.0, 1.0), (1, 2, 1), (1, 0, 2, 1))
+
+    # x_i and the mean: 4 - 3, -3 + 2.5 and 1 - 3, of which ReLU at length 1 leaves 1, 0 and 0
+    root = 2**0.5
+    assert out(quoted.GraphSageLayer) == pytest.approx([4 + root, -3 - 1 / root, 1 - 1 / root], abs=5e-4)
+    # x_i and the sum: 1, 2 and -2; normalised 0.392, 0.981 and less than 0; ReLU, and again: only the second is above 0
+    assert out(quoted.GINLayer) == pytest.approx([4, -3 + 1.2978, 1], abs=5e-4)
+    # the second node weighs 4 by σ(1 + 4 - 3) and 1 by σ(1 + 1 - 3): 1, 0.298 and -2
+    assert out(quoted.GatedGCNLayer) == pytest.approx([4 + 0.9631, -3 + 0.4154, 1], abs=5e-4)
 
 
 def test_a_node_that_receives_nothing(batch):
