@@ -254,13 +254,16 @@ class MultiTaskRun(Run):
     def test(self, collection: str) -> dict[str, Tensor]:
         """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name.
 
-        collection@RULE is the same graphs with another depth.
+        collection@RULE is the same graphs with another depth. On a terminal a bar shows how far it is.
         """
+        from tqdm import tqdm
+
         name, _, rule = collection.partition("@")
         depth = self.depth(rule) if rule else None
         data = self.data(name)
         tests = [split.name for split in data.splits if split.role == "test"]
-        return {f"{collection}/{split}": self.best_errors(data, split, depth) for split in tests}
+        bar = tqdm(tests, desc=collection, unit="test set", leave=False, disable=None)  # None: not without a terminal
+        return {f"{collection}/{split}": self.best_errors(data, split, depth) for split in bar}
 
     @torch.no_grad()
     def best_errors(self, data: MultiTask, split: str, depth: Depth | None = None) -> Tensor:
