@@ -1,13 +1,14 @@
-"""The page's table of speed, from what benchmarks/ has measured."""
+"""What benchmarks/ has measured: the page's table of speed, and what an epoch takes on a GPU of one's own."""
 
 import json
 from collections.abc import Callable, Iterator
 
+from pna.experiments import Cell
 from pna.experiments.figure6 import TITLES
 from pna.places import repository
 from pna.report.realworld import Column
 
-__all__ = ["rows"]
+__all__ = ["pace", "rows"]
 
 Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, machine
 
@@ -66,11 +67,18 @@ _READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
 
 def rows() -> list[Row]:
     """What is measured, with the machine; empty where benchmarks/ is not there."""
+    return [(*row, _machine(facts)) for facts in _lines() for row in _READ.get(facts["benchmark"], _nothing)(facts)]
+
+
+def pace() -> dict[Cell, float]:
+    """Hours of an H200 for one epoch of one run of a cell that has it for itself."""
+    found = (row for facts in _lines() if facts["benchmark"] == "training --all" for row in facts["rows"])
+    return {Cell.parse(row["cell"]): row["hours"] / row["epochs"] for row in found if row["epochs"]}
+
+
+def _lines() -> list[dict]:
     path = repository() / "benchmarks" / "results.jsonl"
-    if not path.exists():
-        return []
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [(*row, _machine(facts)) for facts in lines for row in _READ.get(facts["benchmark"], _nothing)(facts)]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def _machine(facts: dict) -> str:
