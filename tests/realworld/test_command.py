@@ -127,7 +127,7 @@ def test_published_numbers_are_those_of_the_papers_table(shared):
     if not path.exists():
         pytest.skip("the published numbers are not here")
     table = json.loads(path.read_text())["realworld"]
-    assert set(table["rows"]) - set(TITLES.values()) == {"DiffPool"}
+    assert set(table["rows"]) <= set(TITLES.values())
     ours = published.realworld()
     for title, row in table["rows"].items():
         theirs = [None if value is None else value.rstrip("*") for value in row]

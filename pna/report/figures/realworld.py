@@ -65,7 +65,6 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
-    lines.append(f"Not trained here: {', '.join(t for t in published.realworld() if t not in TITLES.values())}.")
     if not full:
         lines.append("NOT ALL OF THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)
