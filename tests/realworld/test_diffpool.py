@@ -127,7 +127,7 @@ def pooling(k=2, places=1, layers=1, sizes=(1, 1, 1)):
 
 
 def test_a_graph_of_two_nodes_by_hand():
-    """1 -> 2 alone, with the features 1 and 3. The sum of [x_i, mean] is positive for both, and brought to length 1 is 1."""
+    """1 -> 2 alone, with the features 1 and 3. [x_i, mean] has a positive sum, which at length 1 is 1."""
     none = np.zeros((2, 1), np.uint8)
     path = Graph(none, np.array([0, 1], np.uint8), np.array([0], np.uint8), none[:1], 0.0)
     batch = Resident(DATASETS["zinc"], Graphs.of([path]), dtype=torch.double).batch(torch.tensor([0]), Shape(1, 3, 1))

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna import published
-from pna.experiments.figure6 import TITLES
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.report import realworld
 from pna.report.realworld import Score
