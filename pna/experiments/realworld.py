@@ -82,7 +82,7 @@ class Figure6Trainer(Trainer):
         return len(graphs) // size * size if self.model.whole_batches else len(graphs)
 
     def evaluated(self, graphs: Resident) -> NDArray[np.int64]:
-        """The batches that a split is tested in."""
+        """The batches that a split is tested in: of training's size, where a prediction depends on its place in one."""
         count = self.taken(graphs)
         return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
 

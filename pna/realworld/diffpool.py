@@ -4,10 +4,10 @@ Three GraphSage layers; then every node is shared out among k clusters, which be
 equations 3 and 4 of DiffPool's paper); then three layers on that, the sum over the clusters, and a linear map. Facts of
 that code (commit 7125b40 of github.com/graphdeeplearning/benchmarking-gnns) that are not what one would expect:
 
-- The clusters of each of the 128 places in a batch have weights of their own: the map to the assignment has 128 k rows,
-  brought to length 1 and normalised as one, and a graph reads the k of its place. So a prediction depends on the place,
-  training and testing leave out a last batch that is not full, and a graph that comes alone has the first place. These
-  rows are most of the published parameters, which no other reading gives.
+- The clusters of each of the 128 places in a batch have weights of their own: a node is mapped to 128 k numbers, which
+  are brought to length 1 and normalised together, and only the k of its graph's place are read. So a prediction depends
+  on the place, and training and testing leave out a last batch that is not full. (Here, a graph that comes alone has
+  the first place.) These weights are most of the parameters, which with them are exactly as many as published.
 - The losses of link prediction and entropy are computed, but only those of a second pooling would be added, and there
   is none: the loss is that of the prediction alone. Here they are not computed.
 - Only the clusters are read out, and neighbours are averaged without a map of their own.
