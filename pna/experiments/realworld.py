@@ -76,6 +76,16 @@ class Figure6Trainer(Trainer):
         self.size = min(model.batch, len(train))
         self.usual, self.largest = train.usual(self.size), train.largest(self.size)
 
+    def taken(self, graphs: Resident) -> int:
+        """How many graphs of a split come in its batches: all, or those of the full ones, if there are any."""
+        size = min(self.model.batch, len(graphs))
+        return len(graphs) // size * size if self.model.whole_batches else len(graphs)
+
+    def evaluated(self, graphs: Resident) -> NDArray[np.int64]:
+        """The batches that a split is tested in: of training's size, where a prediction depends on its place in one."""
+        count = self.taken(graphs)
+        return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
+
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
         """A batch."""
         session = _Session(self, replicas)
@@ -98,8 +108,8 @@ class Figure6Trainer(Trainer):
 
     @torch.no_grad()
     def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
-        """The predictions for every graph of a split, [R, G, outputs]."""
-        return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, _evaluated(len(graphs))))
+        """The predictions for the graphs of a split that are `taken`, its first, [R, G, outputs]."""
+        return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, self.evaluated(graphs)))
 
     @torch.no_grad()
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
@@ -137,21 +147,22 @@ class _Session:
         r, trainer = self.replicas, self.trainer
         number, position = int(r.epoch[0]), int(r.position[0])
         orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
-        batches = np.stack(orders, axis=1)  # [batches, R, size]
+        taken = trainer.taken(trainer.train)
+        batches = np.stack(orders, axis=1)[: -(-taken // trainer.size)]  # [batches, R, size]
         rows, fits = torch.from_numpy(batches).to(self.device), trainer.train.fits(batches, trainer.usual).all(1)
         for k in range(position, len(batches)):
             self._step(rows[k], trainer.usual if fits[k] else trainer.largest, number, k)
             whole = k + 1 == len(batches)
             if whole:
-                self._end_epoch()
+                self._end_epoch(taken)
             yield whole
 
-    def _end_epoch(self) -> None:
+    def _end_epoch(self, taken: int) -> None:
         self.validate()
         trainer, graphs = self.trainer, self.trainer.validation
-        of = (graphs.data, self.predictions, graphs.y, trainer.model.batch)
+        of = (graphs.data, self.predictions, graphs.y[: self.predictions.shape[1]], trainer.model.batch)
         numbers = (measure(*of) for measure in (criterion, metric))
-        trainer.end_epoch(self.replicas, len(trainer.train), *numbers)
+        trainer.end_epoch(self.replicas, taken, *numbers)
 
     def _step(self, row: Tensor, shape: Shape, epoch: int, position: int) -> None:
         self.index.copy_(row)
@@ -174,8 +185,8 @@ class _Session:
     def _evaluation(self) -> tuple[Tensor, Callable[[], object]]:
         """Room for the predictions on the validation set, and the call that makes them."""
         trainer, r, graphs = self.trainer, self.replicas, self.trainer.validation
-        rows, shape = _on(self.device, graphs, _evaluated(len(graphs)))
-        out = r.theta.new_zeros(len(r), len(graphs), graphs.data.outputs)
+        rows, shape = _on(self.device, graphs, trainer.evaluated(graphs))
+        out = r.theta.new_zeros(len(r), trainer.taken(graphs), graphs.data.outputs)
         work = lambda: out.copy_(trainer.predict_batches(r.theta, r.state, graphs, rows, shape))  # noqa: E731
         return out, _recorded(work, (), self.device)
 
@@ -316,7 +327,8 @@ class Figure6Run(Run):
         r, graphs = self.replicas, self.splits[collection]
         weights = {"best": (r.best_theta, r.best_state)} | ({"last": (r.theta, r.state)} if self.last_kept else {})
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
-        found = {name: metric(graphs.data, p, graphs.y, self.model.batch) for name, p in predictions.items()}
+        y = graphs.y[: self.trainer.taken(graphs)]
+        found = {name: metric(graphs.data, p, y, self.model.batch) for name, p in predictions.items()}
         return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
 
     def kept_tensors(self) -> dict[str, Tensor]:
@@ -326,8 +338,9 @@ class Figure6Run(Run):
 
     def facts(self) -> dict:
         """Data, metric, parameters, δ, and the learning rate that each replica ended with."""
+        graphs = {split: self.trainer.taken(graphs) for split, graphs in self.splits.items()}
         return {
-            "data": self.data.facts | {"graphs": {split: len(graphs) for split, graphs in self.splits.items()}},
+            "data": self.data.facts | {"graphs": graphs},
             "metric": self.dataset.metric,
             "parameters": count_parameters(self.trainer.lifted.network),
             "delta": self.data.degrees.delta,

@@ -1,7 +1,8 @@
 """The networks of figure 6: an embedding, four layers, a sum or mean over the nodes of a graph, three more layers.
 
 There are exceptions among the quoted models: the MLPs have no embedding of numbers, GIN adds up a linear map of the sum
-over the nodes after every layer and before the first, and ogb's two have five layers and one more.
+over the nodes after every layer and before the first, ogb's two have five layers and one more, and DiffPool has three,
+its own layers in the place of the sum, and one more.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from pna import segments
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.data.datasets import Dataset
+from pna.realworld.diffpool import DiffPool, SageLayer, clusters, initialise
 from pna.realworld.hyperparameters import TOWERS, Hyperparameters
 from pna.realworld.layers import SimpleLayer, TowersLayer
 from pna.realworld.quoted import OGB, QUOTED, Gated
@@ -43,6 +45,9 @@ class Network(nn.Module):
         else:
             pairs = [(size, data.outputs) for size in (sizes if self.head == "every layer" else sizes[-1:])]
         self.readout = nn.ModuleList(Linear(*pair) for pair in pairs)
+        self.clusters = _clusters(model, data) if model.layer == "diffpool" else None
+        if self.clusters is not None:
+            initialise(self)
 
     def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
         """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
@@ -55,7 +60,8 @@ class Network(nn.Module):
             steps.append(x)
         if self.head == "every layer":
             return sum(linear(self._pooled(step, batch)) for linear, step in zip(self.readout, steps, strict=True))
-        x = self._pooled(x.x if isinstance(x, Gated) else x, batch)
+        pooled = self._pooled if self.clusters is None else self.clusters
+        x = pooled(x.x if isinstance(x, Gated) else x, batch)
         *hidden, last = self.readout
         for layer in hidden:
             x = functional.relu(layer(x))
@@ -71,12 +77,19 @@ def _layer(
 ) -> nn.Module:
     if model.layer in QUOTED:
         return QUOTED[model.layer](sizes, last, model.edge_dim > 0)
+    if model.layer == "diffpool":
+        return SageLayer(sizes, last)
     if model.layer in OGB:
         return OGB[model.layer](sizes, last, embedding(data.edge_categories, 0, sizes[0]), model.dropout)
     common = {"aggregators": model.aggregators, "scalers": model.scalers, "degrees": degrees, "p": model.dropout}
     if model.towers:
         return TowersLayer(sizes, **common, towers=TOWERS, edge_dim=model.edge_dim)
     return SimpleLayer(sizes, **common)
+
+
+def _clusters(model: Hyperparameters, data: Dataset) -> DiffPool:
+    sizes = (model.out, model.hidden, model.out)
+    return DiffPool(sizes, clusters(data.name), places=model.batch, layers=model.layers)
 
 
 def _edge_embedding(model: Hyperparameters, data: Dataset) -> nn.Linear | None:

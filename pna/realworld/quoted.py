@@ -6,8 +6,7 @@ normalised over the batch and activated, and the input is added. A node that rec
 The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds;
 there is one difference: they too go without the 16 molecules that PNA's released code leaves out.
 
-DiffPool is left out: in that benchmark its assignment matrix has columns of its own for each of the 128 places in a
-batch, so that a prediction depends on the place that a graph happens to have, and on the graphs beside it.
+DiffPool, which is more than layers, is in diffpool.py.
 """
 
 import math
@@ -37,6 +36,7 @@ __all__ = [
     "GraphSageLayer",
     "MLPLayer",
     "MoNetLayer",
+    "beside_mean",
 ]
 
 HEADS = 8  # of GAT; its last layer has one
@@ -94,12 +94,15 @@ class GraphSageLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph = batch.neighbourhoods
-        if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
-            both, x = kernels.neighbours(x, graph, "beside")
-        else:
-            both = torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1)
+        both, x = beside_mean(x, batch.neighbourhoods)
         return self.norm(activated(both, self.linear, "unit"), batch, batch.norm, residual=x)
+
+
+def beside_mean(x: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
+    """x_i beside the mean of the neighbours' x_j, [V, F] -> [V, 2 F]; and x, for who adds it in the end."""
+    if kernels := serving("pna.realworld.neighbour_kernel", x, graph):
+        return kernels.neighbours(x, graph, "beside")
+    return torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1), x
 
 
 class GINLayer(nn.Module):

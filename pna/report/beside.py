@@ -142,8 +142,8 @@ def _figure6(sides: Sequence[Runs], profile: str) -> str:
     )
     budget = soft(f"Ours: {'; '.join(budgets(ours)) or 'not run'}.")
     budget += soft(
-        "DiffPool is not trained here: in its benchmark each of the 128 places in a batch has assignment weights of "
-        "its own, so that a prediction depends on the place that a graph happens to have."
+        "DiffPool's prediction depends on the place that a graph has in its batch: in its benchmark each of the 128 "
+        "places has assignment weights of its own, and batches that are not full are left out; so it is here."
     )
     return f"{whole}{budget}{_welch(ours)}{_note('realworld')}"
 

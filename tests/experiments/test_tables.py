@@ -53,7 +53,7 @@ def test_every_experiment_of_the_paper_is_there(spec):
     eight = SEVEN | {"mean-max-min"}
     larger = of("extrapolation" if spec == "described" else "multitask", SEVEN - {"pna-no-scalers"})
     six = [of(data, FOUR, edges) for data in ("zinc", "cifar10", "mnist") for edges in ("edges", "no-edges")]
-    quoted = {"mlp", "mlp-gated", "gcn", "graphsage", "gin", "gat", "monet", "gatedgcn"}
+    quoted = {"mlp", "mlp-gated", "gcn", "graphsage", "gin", "gat", "monet", "gatedgcn", "diffpool"}
     six += [of(data, quoted, "no-edges") | of(data, {"gatedgcn"}, "edges") for data in ("zinc", "cifar10", "mnist")]
     six += [of("molhiv", {"pna", "pna-no-scalers"}, "no-edges"), of("molhiv", {"gcn", "gin"}, "edges")]
     six = set.union(*six) if spec == "released" else set()

@@ -80,7 +80,7 @@ class Toys:
         sizes = {"hidden": 10, "out": 5, "edge_dim": min(row.edge_dim, 3)}
         if row.layer != "pna":  # eight heads, and a residual in every layer
             sizes = {"hidden": 16, "out": 16, "edge_dim": 16 * (row.edge_dim > 0)}
-        return replace(row, **sizes, batch=5, **changes)
+        return replace(row, **(sizes | {"batch": 5} | changes))
 
     @classmethod
     def network(cls, name, model="pna", edges="no-edges", seed=0, **changes):

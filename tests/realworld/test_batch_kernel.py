@@ -118,6 +118,7 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
 
 ALONE = [("zinc", "pna", "edges"), ("mnist", "pna", "edges"), ("zinc", "gat", "no-edges")]
 ALONE += [("zinc", "monet", "no-edges"), ("zinc", "gatedgcn", "edges"), ("zinc", "gin", "no-edges")]
+ALONE += [("zinc", "diffpool", "no-edges")]
 
 
 @pytest.mark.parametrize("cell", ALONE, ids="/".join)
@@ -140,6 +141,7 @@ STEPS += [("cifar10", "pna", "edges"), ("mnist", "mpnn-max", "edges"), ("molhiv"
 STEPS += [("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
 STEPS += [("cifar10", "monet", "no-edges"), ("cifar10", "gatedgcn", "edges"), ("zinc", "gatedgcn", "no-edges")]
 STEPS += [("cifar10", model, "no-edges") for model in ("gcn", "graphsage", "gin", "mlp", "mlp-gated")]
+STEPS += [("mnist", "diffpool", "no-edges")]
 
 
 @pytest.mark.parametrize("cell", STEPS, ids="/".join)

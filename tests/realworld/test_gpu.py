@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
 CELLS += [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("zinc", "monet", "no-edges")]
 CELLS += [("molhiv", model, "edges") for model in ("gcn", "gin")]
-CELLS += [("zinc", model, "no-edges") for model in ("gin", "graphsage", "mlp-gated")]
+CELLS += [("zinc", model, "no-edges") for model in ("gin", "graphsage", "mlp-gated", "diffpool")]
 
 
 def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):

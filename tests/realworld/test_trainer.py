@@ -14,6 +14,7 @@ from pna.training.replicas import Replicas
 
 CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "pna", "no-edges")]
 QUOTED = [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("molhiv", "gin", "edges")]
+QUOTED += [("zinc", "diffpool", "no-edges")]
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna import published
-from pna.experiments.figure6 import TITLES
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.report import realworld
 from pna.report.realworld import Score
@@ -65,7 +64,6 @@ def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
-    lines.append(f"Not trained here: {', '.join(t for t in published.realworld() if t not in TITLES.values())}.")
     if not full:
         lines.append("NOT ALL OF THE PAPER'S BUDGET AND DATA:")
     lines += realworld.budgets(ours)
