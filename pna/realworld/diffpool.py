@@ -15,9 +15,9 @@ that code (commit 7125b40 of github.com/graphdeeplearning/benchmarking-gnns) tha
   step, when the optimiser has its list already: it is never scaled or shifted, nor counted among the parameters.
 - Weights start Xavier-uniform with gain √2, biases at 0.
 
-One thing is inferred: the pooled adjacency has receivers as its rows, which is how DGL 0.4, the version of that time,
-gave the matrix; bonds go both ways, but superpixels do not. Besides, the benchmark's masked softmax adds 1e-13 to a sum
-of about 1/128, which float32 does not see; it is left out.
+The pooled adjacency has receivers as its rows, as DGL's documentation of that time has it (later versions turned it
+round); bonds go both ways, but superpixels do not. The benchmark's masked softmax adds 1e-13 to a sum of about 1/128,
+which float32 does not see; it is left out.
 """
 
 import math
