@@ -121,8 +121,9 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             far = max(rows, key=lambda row: abs(row.comparison.found.value)).comparison
             named = f" ({', '.join(away)})" if away else ""
             yield (
-                f"Of the {len(rows)} published averages {held} are those of the released code to a factor of two, and "
-                f"{len(away)} others{named}; for {len(rows) - held - len(away)} our runs vary too much to tell. The "
+                f"Of the {len(rows)} published averages {held} agree with the released code to a factor of two, "
+                f"{len(away) or 'none'} significantly differ{'s' * (len(away) < 2)}{named}; for "
+                f"{len(rows) - held - len(away)} our runs vary too much to tell. The "
                 f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.found.value)}."
             )
 
