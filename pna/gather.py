@@ -70,6 +70,11 @@ def watched(x: Tensor) -> bool:
     )
 
 
+def many(g: Tensor) -> bool:
+    """Whether a gradient stands for many, as in a vectorised Jacobian: nothing is added to what is one in place."""
+    return torch._C._functorch.is_legacy_batchedtensor(g) or torch._C._functorch.is_batchedtensor(g)
+
+
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
     d = ptr.diff().to(out.dtype)
@@ -193,7 +198,7 @@ def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
     split = names.split()
     if m.is_cpu and not torch.is_grad_enabled() and together.NAMES.issuperset(split):
         return together.gradient(g, m, split, together.aggregates(m, ptr.diff(), split)[1])
-    return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(split)))
+    return functools.reduce(torch.add, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(split)))
 
 
 def _wide(t: Tensor) -> torch.dtype:
@@ -217,7 +222,7 @@ class _Direct(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         source, edge, ptr, column = ctx.saved_tensors
-        way = _differentiable_backward if torch.is_grad_enabled() else differentiate_blocks
+        way = _differentiable_backward if torch.is_grad_enabled() or many(g) else differentiate_blocks
         grads = way(g, source, edge, ptr, column, ctx.names)
         return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
 

@@ -187,6 +187,18 @@ def test_copies_keep_what_is_joined(copied):
     assert all(map(torch.equal, copied(graph).joined.transpose, graph.transpose))
 
 
+@pytest.mark.parametrize("names", [["sum", "max"], ["mean", "std"], ["mean", "moment3"], ["softmax", "sum"]], ids=str)
+def test_one_gradient_of_many_replicas(names):
+    """The derivative of a sum or a mean does not know the replicas' messages, that of another aggregator does."""
+    neighbourhoods, g = random_graph(), torch.randn(9, len(names), 2, dtype=torch.double)
+
+    def pulled_back(x):
+        return torch.func.vjp(lambda x: aggregate(neighbourhoods, names, x), x)[1](g)[0]
+
+    many = torch.randn(3, 9, 2, dtype=torch.double)
+    torch.testing.assert_close(torch.func.vmap(pulled_back)(many), torch.stack(list(map(pulled_back, many))))
+
+
 class LargestTensor(TorchDispatchMode):
     """Remembers the largest number of elements that any operation returned in fresh memory."""
 
