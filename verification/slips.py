@@ -113,8 +113,8 @@ def _size_from_scaled_one(x: Sequence[Fraction]) -> bool:
 def embed_up_to(x: Sequence[Fraction], n: int) -> list[Fraction]:
     """n aggregators that discriminate between all multisets of at most n reals.
 
-    g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest element; beyond |X| the last is repeated. Each is continuous for each
-    size; the second term lies in (-1, 1), so the first is known.
+    g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest element; beyond |X| the last is repeated. Each is continuous for
+    each size; the second term lies in (-1, 1), so the first is known.
     """
     ordered = sorted(x)
     chosen = [ordered[min(k, len(x) - 1)] for k in range(n)]
