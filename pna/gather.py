@@ -118,17 +118,18 @@ def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, n
 def differentiate_blocks(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of source and edge (an empty tensor for the one that is not there)."""
+    """The gradients of source, in memory as that is, and of edge, row after row (empty for one that is not there)."""
     given = source if source is not None else edge
     if _is_one_block(column, given):
         grad_m = _gradient(g, _messages(source, edge, column), ptr, names)
+        grad_edge = given.new_empty(0) if edge is None else grad_m.to(given.dtype).contiguous()
         if source is None:
-            return given.new_empty(0), grad_m.to(given.dtype)
+            return given.new_empty(0), grad_edge
         grad_source = torch.zeros_like(source, dtype=_wide(source))
         _add_rows(grad_source, column, grad_m)
-        return grad_source.to(given.dtype), grad_m.to(given.dtype) if edge is not None else given.new_empty(0)
+        return grad_source.to(given.dtype), grad_edge
     grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else given.new_empty(0)
-    grad_edge = torch.empty_like(edge) if edge is not None else given.new_empty(0)
+    grad_edge = given.new_empty(0 if edge is None else edge.shape)
     for nodes, messages, f in _blocks(ptr, given):
         m = _messages(source, edge, column, messages, f)
         local = ptr[nodes.start : nodes.stop + 1] - messages.start
@@ -149,7 +150,9 @@ gather_aggregate_backward = torch.library.custom_op(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    return tuple(g.new_empty(0) if t is None else torch.empty_like(t) for t in (source, edge))
+    given = source if source is not None else edge
+    of_source = given.new_empty(0) if source is None else torch.empty_like(source)
+    return of_source, given.new_empty(0 if edge is None else edge.shape)
 
 
 def _is_one_block(column: Tensor, given: Tensor) -> bool:

@@ -211,22 +211,22 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("hub", [None, 0])
-def test_no_tensor_of_all_messages_is_made(hub, monkeypatch):
+@pytest.mark.parametrize(("hub", "C", "F"), [(None, 1, 16), (0, 1, 16), (None, 16, 1)])
+def test_no_tensor_of_all_messages_is_made(hub, C, F, monkeypatch):
     """Inside the operators, where a mode does not look by itself: their functions are called without them."""
     monkeypatch.setattr(module, "BLOCK", 1 << 10)
-    N, E, F = 60, 2400, 16
+    N, E = 60, 2400
     neighbourhoods = random_graph(N, E, hub)
     ptr, column = neighbourhoods[:2]
     names = ["mean", "std", "max", "min", "softmax", "moment3"]
-    source = torch.randn(N, 1, F)
+    source = torch.randn(N, C, F)
     with LargestTensor() as mode:
         out = module.aggregate_blocks(source, None, ptr, column, " ".join(names))
         module.differentiate_blocks(torch.ones_like(out), source, None, ptr, column, " ".join(names))
-    assert mode.largest <= out.numel() < E * F
+    assert mode.largest <= out.numel() < E * C * F
     with LargestTensor() as mode:  # the control: the definition does make it
         on_messages(neighbourhoods, names, source=source.requires_grad_()).sum().backward()
-    assert mode.largest == E * F
+    assert mode.largest == E * C * F
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -273,6 +273,18 @@ def test_the_operators_pass_torchs_own_checks():
     ptr, column = neighbourhoods[:2]
     torch.library.opcheck(module.gather_aggregate, (source, edge, ptr, column, "mean std max"))
     torch.library.opcheck(module.gather_aggregate, (source, None, ptr, column, "mean"))
+
+
+@pytest.mark.parametrize("names", ["mean std max", "mean softmax"])
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_the_gradient_lies_in_memory_as_a_compiler_is_told(names, block, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", block)
+    neighbourhoods = random_graph()
+    ptr, column = neighbourhoods[:2]
+    given = [t.detach().permute(2, 1, 0).contiguous().permute(2, 1, 0) for t in parts(neighbourhoods, 2, 3)[:2]]
+    g = torch.randn(9, 2, len(names.split()), 3, dtype=given[0].dtype)
+    for source, edge in (given, (None, given[1]), (given[0], None)):
+        torch.library.opcheck(module.gather_aggregate_backward, (g, source, edge, ptr, column, names))
 
 
 def test_without_messages():
