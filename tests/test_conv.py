@@ -433,10 +433,11 @@ def test_repr():
     assert repr(PNASimpleConv(8, 6, ["mean"], [0.5], DEG)) == "PNASimpleConv(8, 6, aggregators=['mean'], scalers=[0.5])"
 
 
+@pytest.mark.parametrize("more", [["sum"], ["sum", "softmax", "moment3"]], ids=["as one function", "in parts"])
 @pytest.mark.parametrize("value", [float("inf"), float("-inf")])
-def test_what_an_isolated_node_holds_spoils_no_aggregate(value):
+def test_what_an_isolated_node_holds_spoils_no_aggregate(value, more):
     """U's part of x_i is infinite then; M's must not come in as 0 · ∞."""
-    conv = layer(2, 1, aggregators=[*AGGREGATORS, "sum", "softmax", "moment3"])
+    conv = layer(2, 1, aggregators=[*AGGREGATORS, *more])
     with torch.no_grad():
         conv.U[0].weight[..., :2] = 1
         conv.mix.weight.fill_(1)

@@ -244,6 +244,24 @@ def test_lower_precision_follows_float64(dtype):
     assert (source.grad - exact.grad).norm() < 10 * tolerance * exact.grad.norm()
 
 
+@pytest.mark.parametrize("names", [["max", "min"], ["mean", "sum", "max", "min", "var", "std", "max"]], ids=str)
+def test_what_is_computed_together_shares_the_gradient_of_equal_extremes(names):
+    neighbourhoods = random_graph()
+    source = torch.randn(9, 3, dtype=torch.double).round().requires_grad_()
+    g = torch.randn(9, len(names), 3, dtype=torch.double)
+    mine, theirs = (
+        torch.autograd.grad(f(neighbourhoods, names, source), source, g)[0] for f in (aggregate, on_messages)
+    )
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_the_rounding_of_a_large_mean_is_no_part_of_the_spread():
+    neighbourhoods = random_graph(N=20, E=400)
+    source = 1e4 + 0.01 * torch.randn(20, 8)
+    out, exact = (aggregate(neighbourhoods, ["std", "var"], x) for x in (source, source.double()))
+    torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=0)
+
+
 def test_not_contiguous_parts():
     neighbourhoods = random_graph()
     source = torch.randn(6, 9, dtype=torch.double).t()[:, ::2].requires_grad_()
