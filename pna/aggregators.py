@@ -93,7 +93,9 @@ def moment(n: int, rounded: bool = False) -> Function:
         c, s = unit(centring(rounded)(m, ptr), ptr)
         e = expectation(c**n, ptr)
         small, large = s.clamp(max=1), s.clamp(min=1)  # s = small · large, so that neither power is out of range
-        return e.sign() * large * (e.abs() * small**n + EPSILON / large**n) ** (1 / n)
+        inside = e.abs() * small**n + EPSILON / large**n
+        inside = inside.masked_fill(e == 0, 1)  # in large units ε is 0, and the slope of a root of 0 infinite
+        return e.sign() * large * inside ** (1 / n)
 
     return normalised_moment
 

@@ -59,7 +59,8 @@ def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
     lower = c ** (n - 1)
     e = expectation(lower * c, ptr)
     small, large = s.clamp(max=1), s.clamp(min=1)
-    root = e.sign().abs() * small ** (n - 1) * (e.abs() * small**n + EPSILON / large**n) ** (1 / n - 1)
+    inside = (e.abs() * small**n + EPSILON / large**n).masked_fill(e == 0, 1)
+    root = e.sign().abs() * small ** (n - 1) * inside ** (1 / n - 1)
     lower = lower - spread(expectation(lower, ptr), ptr, m.shape[0])
     return lower * spread(g * root / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 

@@ -75,8 +75,8 @@ class _Layer(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted: through the twin
-            return *_differentiable(ctx, g, x, rest[:6]), None, None
+        if torch.is_grad_enabled() or gather.many(g):  # a second derivative or a Jacobian is wanted: through the twin
+            return *_by_autograd(ctx, g, x, rest[:6], torch.is_grad_enabled()), None, None
         with torch._C._AutoDispatchBelowAutograd():
             return *_Layer.differentiate(ctx, g, x, rest[4], rest[6:]), None, None
 
@@ -111,8 +111,11 @@ def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
     )
 
 
-def _differentiable(ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor]) -> list[Tensor | None]:
-    """The gradients of x and of the weights as functions that have derivatives themselves."""
+@torch.enable_grad()
+def _by_autograd(
+    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], differentiable: bool
+) -> list[Tensor | None]:
+    """The gradients of x and of the weights, perhaps as functions that have derivatives themselves."""
     U, U_bias, M, M_bias, mix, mix_bias = weights
     first, second = SimpleNamespace(weight=M, bias=M_bias), SimpleNamespace(weight=U, bias=U_bias)
     h = x.unflatten(1, (-1, ctx.conv.F_in))
@@ -120,5 +123,5 @@ def _differentiable(ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor
     out = nn.functional.linear(y.flatten(1), mix, mix_bias)
     wanted = ctx.needs_input_grad[:7]
     inputs = [t for t, needed in zip((x, *weights), wanted, strict=True) if needed]
-    grads = iter(torch.autograd.grad(out, inputs, g, create_graph=True))
+    grads = iter(torch.autograd.grad(out, inputs, g, create_graph=differentiable))
     return [next(grads) if needed else None for needed in wanted]

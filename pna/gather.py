@@ -70,6 +70,11 @@ def watched(x: Tensor) -> bool:
     )
 
 
+def many(g: Tensor) -> bool:
+    """Whether a gradient stands for many, as in a vectorised Jacobian: nothing is added to what is one in place."""
+    return torch._C._functorch.is_legacy_batchedtensor(g) or torch._C._functorch.is_batchedtensor(g)
+
+
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
     d = ptr.diff().to(out.dtype)
@@ -113,17 +118,18 @@ def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, n
 def differentiate_blocks(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of source and edge (an empty tensor for the one that is not there)."""
+    """The gradients of source, in memory as that is, and of edge, row after row (empty for one that is not there)."""
     given = source if source is not None else edge
     if _is_one_block(column, given):
         grad_m = _gradient(g, _messages(source, edge, column), ptr, names)
+        grad_edge = given.new_empty(0) if edge is None else grad_m.to(given.dtype).contiguous()
         if source is None:
-            return given.new_empty(0), grad_m.to(given.dtype)
+            return given.new_empty(0), grad_edge
         grad_source = torch.zeros_like(source, dtype=_wide(source))
         _add_rows(grad_source, column, grad_m)
-        return grad_source.to(given.dtype), grad_m.to(given.dtype) if edge is not None else given.new_empty(0)
+        return grad_source.to(given.dtype), grad_edge
     grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else given.new_empty(0)
-    grad_edge = torch.empty_like(edge) if edge is not None else given.new_empty(0)
+    grad_edge = given.new_empty(0 if edge is None else edge.shape)
     for nodes, messages, f in _blocks(ptr, given):
         m = _messages(source, edge, column, messages, f)
         local = ptr[nodes.start : nodes.stop + 1] - messages.start
@@ -144,7 +150,9 @@ gather_aggregate_backward = torch.library.custom_op(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    return tuple(g.new_empty(0) if t is None else torch.empty_like(t) for t in (source, edge))
+    given = source if source is not None else edge
+    of_source = given.new_empty(0) if source is None else torch.empty_like(source)
+    return of_source, given.new_empty(0 if edge is None else edge.shape)
 
 
 def _is_one_block(column: Tensor, given: Tensor) -> bool:
@@ -193,7 +201,7 @@ def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
     split = names.split()
     if m.is_cpu and not torch.is_grad_enabled() and together.NAMES.issuperset(split):
         return together.gradient(g, m, split, together.aggregates(m, ptr.diff(), split)[1])
-    return functools.reduce(Tensor.add_, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(split)))
+    return functools.reduce(torch.add, (derivative(name)(g[:, :, a], m, ptr) for a, name in enumerate(split)))
 
 
 def _wide(t: Tensor) -> torch.dtype:
@@ -217,7 +225,7 @@ class _Direct(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         source, edge, ptr, column = ctx.saved_tensors
-        way = _differentiable_backward if torch.is_grad_enabled() else differentiate_blocks
+        way = _differentiable_backward if torch.is_grad_enabled() or many(g) else differentiate_blocks
         grads = way(g, source, edge, ptr, column, ctx.names)
         return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
 

@@ -312,6 +312,21 @@ def test_torch_func_transforms_see_through_the_layer(edge_dim):
         torch.func.jvp(loss, (x,), (torch.ones_like(x),))
 
 
+@pytest.mark.parametrize("options", [{}, {"divide_input": True}, {"edge_dim": 3}, {"pre_layers": 2}], ids=str)
+def test_many_gradients_at_once_are_those_one_by_one(options):
+    """torch.autograd's is_grads_batched, which a vectorised Jacobian asks for."""
+    edge_index, N = GRAPHS["repeated edges"]
+    conv = layer(8, 6, towers=2, **options).double()
+    edges = (torch.randn(edge_index.shape[1], 3, dtype=torch.double),) if "edge_dim" in options else ()
+    inputs = [torch.randn(N, 8, dtype=torch.double, requires_grad=True), *conv.parameters()]
+    out = conv(inputs[0], edge_index, *edges)
+    g = torch.randn(3, *out.shape, dtype=torch.double)
+    found = torch.autograd.grad(out, inputs, g, retain_graph=True, is_grads_batched=True)
+    assert not any(grad.requires_grad for grad in found)
+    for k in range(3):
+        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, inputs, g[k], True)))
+
+
 def test_a_cached_graph_survives_no_move_no_error_and_no_inference_mode():
     edge_index, N = GRAPHS["random, isolated nodes"]
     conv, x = layer(8, 6, cached=True), torch.randn(N, 8)
@@ -418,10 +433,11 @@ def test_repr():
     assert repr(PNASimpleConv(8, 6, ["mean"], [0.5], DEG)) == "PNASimpleConv(8, 6, aggregators=['mean'], scalers=[0.5])"
 
 
+@pytest.mark.parametrize("more", [["sum"], ["sum", "softmax", "moment3"]], ids=["as one function", "in parts"])
 @pytest.mark.parametrize("value", [float("inf"), float("-inf")])
-def test_what_an_isolated_node_holds_spoils_no_aggregate(value):
+def test_what_an_isolated_node_holds_spoils_no_aggregate(value, more):
     """U's part of x_i is infinite then; M's must not come in as 0 · ∞."""
-    conv = layer(2, 1, aggregators=[*AGGREGATORS, "sum", "softmax", "moment3"])
+    conv = layer(2, 1, aggregators=[*AGGREGATORS, *more])
     with torch.no_grad():
         conv.U[0].weight[..., :2] = 1
         conv.mix.weight.fill_(1)

@@ -187,6 +187,18 @@ def test_copies_keep_what_is_joined(copied):
     assert all(map(torch.equal, copied(graph).joined.transpose, graph.transpose))
 
 
+@pytest.mark.parametrize("names", [["sum", "max"], ["mean", "std"], ["mean", "moment3"], ["softmax", "sum"]], ids=str)
+def test_one_gradient_of_many_replicas(names):
+    """The derivative of a sum or a mean does not know the replicas' messages, that of another aggregator does."""
+    neighbourhoods, g = random_graph(), torch.randn(9, len(names), 2, dtype=torch.double)
+
+    def pulled_back(x):
+        return torch.func.vjp(lambda x: aggregate(neighbourhoods, names, x), x)[1](g)[0]
+
+    many = torch.randn(3, 9, 2, dtype=torch.double)
+    torch.testing.assert_close(torch.func.vmap(pulled_back)(many), torch.stack(list(map(pulled_back, many))))
+
+
 class LargestTensor(TorchDispatchMode):
     """Remembers the largest number of elements that any operation returned in fresh memory."""
 
@@ -199,22 +211,22 @@ class LargestTensor(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("hub", [None, 0])
-def test_no_tensor_of_all_messages_is_made(hub, monkeypatch):
+@pytest.mark.parametrize(("hub", "C", "F"), [(None, 1, 16), (0, 1, 16), (None, 16, 1)])
+def test_no_tensor_of_all_messages_is_made(hub, C, F, monkeypatch):
     """Inside the operators, where a mode does not look by itself: their functions are called without them."""
     monkeypatch.setattr(module, "BLOCK", 1 << 10)
-    N, E, F = 60, 2400, 16
+    N, E = 60, 2400
     neighbourhoods = random_graph(N, E, hub)
     ptr, column = neighbourhoods[:2]
     names = ["mean", "std", "max", "min", "softmax", "moment3"]
-    source = torch.randn(N, 1, F)
+    source = torch.randn(N, C, F)
     with LargestTensor() as mode:
         out = module.aggregate_blocks(source, None, ptr, column, " ".join(names))
         module.differentiate_blocks(torch.ones_like(out), source, None, ptr, column, " ".join(names))
-    assert mode.largest <= out.numel() < E * F
+    assert mode.largest <= out.numel() < E * C * F
     with LargestTensor() as mode:  # the control: the definition does make it
         on_messages(neighbourhoods, names, source=source.requires_grad_()).sum().backward()
-    assert mode.largest == E * F
+    assert mode.largest == E * C * F
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -230,6 +242,24 @@ def test_lower_precision_follows_float64(dtype):
     out.sum().backward()
     expected.sum().backward()
     assert (source.grad - exact.grad).norm() < 10 * tolerance * exact.grad.norm()
+
+
+@pytest.mark.parametrize("names", [["max", "min"], ["mean", "sum", "max", "min", "var", "std", "max"]], ids=str)
+def test_what_is_computed_together_shares_the_gradient_of_equal_extremes(names):
+    neighbourhoods = random_graph()
+    source = torch.randn(9, 3, dtype=torch.double).round().requires_grad_()
+    g = torch.randn(9, len(names), 3, dtype=torch.double)
+    mine, theirs = (
+        torch.autograd.grad(f(neighbourhoods, names, source), source, g)[0] for f in (aggregate, on_messages)
+    )
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_the_rounding_of_a_large_mean_is_no_part_of_the_spread():
+    neighbourhoods = random_graph(N=20, E=400)
+    source = 1e4 + 0.01 * torch.randn(20, 8)
+    out, exact = (aggregate(neighbourhoods, ["std", "var"], x) for x in (source, source.double()))
+    torch.testing.assert_close(out.double(), exact, rtol=1e-5, atol=0)
 
 
 def test_not_contiguous_parts():
@@ -261,6 +291,18 @@ def test_the_operators_pass_torchs_own_checks():
     ptr, column = neighbourhoods[:2]
     torch.library.opcheck(module.gather_aggregate, (source, edge, ptr, column, "mean std max"))
     torch.library.opcheck(module.gather_aggregate, (source, None, ptr, column, "mean"))
+
+
+@pytest.mark.parametrize("names", ["mean std max", "mean softmax"])
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_the_gradient_lies_in_memory_as_a_compiler_is_told(names, block, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", block)
+    neighbourhoods = random_graph()
+    ptr, column = neighbourhoods[:2]
+    given = [t.detach().permute(2, 1, 0).contiguous().permute(2, 1, 0) for t in parts(neighbourhoods, 2, 3)[:2]]
+    g = torch.randn(9, 2, len(names.split()), 3, dtype=given[0].dtype)
+    for source, edge in (given, (None, given[1]), (given[0], None)):
+        torch.library.opcheck(module.gather_aggregate_backward, (g, source, edge, ptr, column, names))
 
 
 def test_without_messages():

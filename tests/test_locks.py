@@ -1,5 +1,6 @@
 """A lock tells who has it, and dies with its process."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pna.locks import locked, remove_left_over
+from pna.locks import locked, new_beside, remove_left_over
 
 
 @contextmanager
@@ -120,3 +121,47 @@ def test_a_process_does_not_wait_for_the_one_that_started_it(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
     assert done.stdout.split("\n")[-2] == "the end 1"
     assert "making it: its new processes read your script again" in done.stderr
+
+
+@pytest.fixture
+def just_before_a_lock(monkeypatch):
+    """Lets something happen once, between the opening of a file and its lock."""
+
+    def arrange(happens):
+        flock, left = fcntl.flock, [happens]
+
+        def after_all(file, how):
+            while left:
+                left.pop()()
+            flock(file, how)
+
+        monkeypatch.setattr(fcntl, "flock", after_all)
+
+    return arrange
+
+
+def test_a_new_file_that_is_taken_for_left_over_is_made_again(tmp_path, just_before_a_lock):
+    removed = []
+
+    def take():
+        removed.extend(tmp_path.iterdir())
+        removed[0].unlink()
+
+    just_before_a_lock(take)
+    handle, path = new_beside(tmp_path / "x.json")
+    os.close(handle)
+    assert len(removed) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_has_taken_the_place_of_something_left_over_stays(tmp_path, just_before_a_lock):
+    left = tmp_path / ".x.json.lock"
+    left.touch()
+
+    def replace():
+        left.unlink()
+        left.write_text("another's")
+
+    just_before_a_lock(replace)
+    remove_left_over(tmp_path / "x.json")
+    assert left.read_text() == "another's"

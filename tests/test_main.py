@@ -3,14 +3,17 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import pna
+from pna import command_line
 from pna.__main__ import COMMANDS, main
 from pna.command_line import told
 
@@ -152,3 +155,17 @@ def test_a_home_that_is_not_there_is_told(monkeypatch, capsys, variable):
     assert main(["results", "--profile", "smoke"]) == 2
     message = f"{variable} must name a folder, got '~nosuchuser/pna': no home folder is known for '~nosuchuser' here"
     assert message in capsys.readouterr().err
+
+
+def test_an_interrupt_that_comes_twice_within_a_second_is_one(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(command_line, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with command_line.Interrupts() as interrupts:
+        assert not interrupts()
+        for now in (100.0, 100.9):
+            clock[0] = now
+            signal.raise_signal(signal.SIGINT)
+        assert interrupts()
+        clock[0] = 101.1
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

@@ -48,7 +48,7 @@ def _digits_beyond_N() -> bool:
 
 
 def _gamma_decides() -> bool:
-    """Whether, for sizes up to 4, a K above 1/(γ - 1) is injective, and one below 1/(N (γ - 1)) is not."""
+    """Whether, for sizes up to 4, h is injective with a K above 1/(γ - 1), and not with one below 1/(N (γ - 1))."""
     s = theorem_2.linear(4)
     above = 1 / (theorem_2.gamma(s) - 1) + Fraction(1, 1000)
     return _injective(6, above, 4) and not _injective(6, theorem_2.below_the_bound(s, 6, 3)[0], 4)
@@ -111,11 +111,10 @@ def _size_from_scaled_one(x: Sequence[Fraction]) -> bool:
 
 
 def embed_up_to(x: Sequence[Fraction], n: int) -> list[Fraction]:
-    """n aggregators that discriminate between all multisets of at most n reals: g_k = 3|X| + y/(1 + |y|), y "
-        "the k-th smallest.
+    """n aggregators that discriminate between all multisets of at most n reals.
 
-    Each is continuous for each size; the second term lies in (-1, 1), so the first is known. Beyond |X| the last is
-    repeated.
+    g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest element; beyond |X| the last is repeated. Each is continuous for
+    each size; the second term lies in (-1, 1), so the first is known.
     """
     ordered = sorted(x)
     chosen = [ordered[min(k, len(x) - 1)] for k in range(n)]
@@ -200,7 +199,7 @@ SLIPS: list[Slip] = [
         where="proof of Theorem 2",
         printed="γ = min { s(i)/s(j) : s(i) ≥ s(j) } > 1",
         instance="i = j is allowed, so γ = 1 and K > 1/(γ - 1) has no solution",
-        repair="s(i) > s(j): a K above 1/(γ - 1) is injective, and one a little below it is not",
+        repair="s(i) > s(j): with a K above 1/(γ - 1) h is injective, and with one below 1/(N (γ - 1)) it need not be",
         fails=lambda: all(printed_gamma(s) == 1 for s in (theorem_2.linear(5), theorem_2.inverse_linear(5))),
         holds=_gamma_decides,
     ),

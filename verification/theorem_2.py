@@ -19,8 +19,9 @@ Established:
   that there are collisions for values of K arbitrarily near to it. If Z could be 0, the same would hold at the
   paper's 1/(γ - 1).
 
-Not established: a formal derivation of the whole theorem. Checked are its inequality, symbolically; its code, on
-the scalers above and the sizes given; that its hypotheses are needed; and the repairs of its text in `slips`.
+Not established here: the whole theorem, for every scaler and all sizes, which is proved formally
+(`formal/theorem_2.v`). Checked are its inequality, symbolically; its code, on the scalers above and the sizes given;
+that its hypotheses are needed; and the repairs of its text in `slips`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -180,7 +180,7 @@ def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
 
 def _last_line(log: Path) -> str:
     try:
-        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     except OSError:
         return ""
     return f" ({log}: {lines[-1].strip()})" if lines else f" ({log})"

@@ -107,7 +107,9 @@ class _Training:
             raise
 
     def close(self) -> None:
-        """No more is to be heard of it."""
+        """No more is to be heard of it: what it said last need not be a whole line."""
+        if self.rest.strip():
+            self.said.append(self.rest.decode(errors="replace"))
         self.process.stdout.close()
         if self.log is not None:
             self.log.close()

@@ -75,7 +75,7 @@ class MultiTask:
 
     @cached_property
     def degrees(self) -> DegreeStatistics:
-        """δ of equation 6 and the mean degree, over the nodes of the training set."""
+        """δ of equation 5 and the mean degree, over the nodes of the training set."""
         return DegreeStatistics.from_degrees(torch.from_numpy(self.sets["train"].degree))
 
     @cached_property

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from pna.multitask.generate import Adjacencies
 
-__all__ = ["FORMATS", "one_graph", "read_graph"]
+__all__ = ["FORMATS", "check_nodes", "edges_of", "one_graph", "read_graph"]
 
 MOST_NODES = 4096  # the truth is computed from a dense matrix: seconds here, hours a little further on
 
@@ -47,13 +47,10 @@ def _of_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
 
 
 def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray | None]:
-    if data.edge_index is None:
-        raise ValueError("Data must have an edge_index, got none")
+    edges = edges_of(data)
     N = data.num_nodes or 0
     _check_size(N)
-    edges = data.edge_index.cpu().numpy()
-    if edges.size and not (0 <= edges.min() and edges.max() < N):
-        raise ValueError(f"edge_index must name nodes from 0 to {N - 1}, got {edges.min()} to {edges.max()}")
+    check_nodes(edges, N)
     adjacency = np.zeros((N, N), dtype=bool)
     adjacency[edges[0], edges[1]] = True
     if (adjacency != adjacency.T).any():
@@ -61,6 +58,22 @@ def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray 
     if int(adjacency.sum()) != edges.shape[1]:
         raise ValueError("edge_index must hold no edge twice: torch_geometric.utils.coalesce")
     return tuple(range(N)), adjacency, *_of_features(data.x)
+
+
+def edges_of(data: Data) -> NDArray[np.int64]:
+    """The edge_index of a Data, [2, E]."""
+    if data.edge_index is None:
+        raise ValueError("Data must have an edge_index, got none")
+    edges = data.edge_index.cpu().numpy()
+    if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind != "i":
+        raise ValueError(f"edge_index must be integers of shape [2, E], got {edges.dtype} of shape {list(edges.shape)}")
+    return edges
+
+
+def check_nodes(edges: NDArray[np.int64], N: int) -> None:
+    """Raise if an edge has an end that is none of N nodes."""
+    if edges.size and not (0 <= edges.min() and edges.max() < N):
+        raise ValueError(f"edge_index must name nodes from 0 to {N - 1}, got {edges.min()} to {edges.max()}")
 
 
 def _of_features(x: object) -> tuple[int | None, NDArray | None]:

@@ -1,11 +1,14 @@
 """A trained network of figure 6, and what it says of one molecule or one image's superpixels."""
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from pna.pretrained.graphs import check_nodes, edges_of
 from pna.pretrained.trained import Trained
 from pna.realworld.batches import Resident
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
@@ -27,8 +30,10 @@ class RealWorldNetwork(Trained):
         data set's features: x [N, ·] (of an image colours and position), edge_index [2, E], edge_attr [E, ·].
         """
         data, model = self.run.dataset, self.run.model
-        weight = next(self.parameters())
-        resident = Resident(data, Graphs.of([self._graph(graph)]), weight.device, weight.dtype)
+        weight, one = next(self.parameters()), self._graph(graph)
+        if len(one.source) == 0:
+            raise ValueError(f"graph must have an edge, got {len(one.x)} nodes and none between them")
+        resident = Resident(data, Graphs.of([one]), weight.device, weight.dtype)
         index = torch.zeros(1, dtype=torch.long, device=weight.device)
         found = self.eval()(resident.batch(index, resident.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
         if data.task == "classes":
@@ -45,11 +50,10 @@ class RealWorldNetwork(Trained):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")
         x = _rows("x", graph.x, data.node_categories, data.node_numbers)
-        if graph.edge_index is None:
-            raise ValueError("Data must have an edge_index, got none")
-        edges = graph.edge_index.cpu().numpy()
-        if edges.size and not (0 <= edges.min() and edges.max() < len(x)):
-            raise ValueError(f"edge_index must name nodes from 0 to {len(x) - 1}, got {edges.min()} to {edges.max()}")
+        if len(x) == 0:
+            raise ValueError("x must have a row for each node, got a graph without nodes")
+        edges = edges_of(graph)
+        check_nodes(edges, len(x))
         if self.run.model.edge_dim > 0:
             features = _rows("edge_attr", graph.edge_attr, data.edge_categories, data.edge_numbers)
             if len(features) != edges.shape[1]:
@@ -65,11 +69,13 @@ def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers:
     width = len(categories) or numbers
     if value is None:
         raise ValueError(f"Data must have {name}, {width} a row; got none")
-    rows = value.cpu().numpy().reshape(len(value), -1)
+    rows = value.cpu().numpy().reshape(len(value), math.prod(value.shape[1:]))  # -1 is not known of no rows
     if rows.shape[1] != width:
         raise ValueError(f"{name} must have {width} {'number' if width == 1 else 'numbers'} a row, got {rows.shape[1]}")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"{name} must be finite numbers")
     if not categories:
         return rows.astype(np.float32)
-    if ((rows < 0) | (rows >= categories)).any():
-        raise ValueError(f"{name} must be categories, each from 0 and less than {categories}")
+    if ((rows < 0) | (rows >= categories) | (rows != np.floor(rows))).any():
+        raise ValueError(f"{name} must be categories, whole numbers from 0 and each less than {categories}")
     return rows.astype(np.uint8)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -310,3 +311,12 @@ def test_a_process_is_started_in_a_session_of_its_own(monkeypatch, tmp_path):
     process = side_by_side.start(["--list"], {"PNA_X": "1"})
     assert process.stdout.read().split() == [*b"-m pna train --list 1 words".split(), str(process.pid).encode()]
     assert process.wait() == 0
+
+
+def test_the_last_words_of_a_process_need_not_be_a_whole_line():
+    said = subprocess.Popen([sys.executable, "-c", "print('epoch 1\\nno room', end='')"], stdout=subprocess.PIPE)
+    training = side_by_side._Training(Cell.parse(NAMES[0]), said, None)
+    said.wait()
+    training.listen()
+    training.close()
+    assert list(training.said) == ["epoch 1", "no room"]

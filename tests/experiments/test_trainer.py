@@ -83,6 +83,16 @@ def test_patience_starts_again_with_every_better_epoch(small):
     assert replicas.epoch.min() < 30
 
 
+def test_an_epoch_that_is_as_good_as_the_best_one_is_no_better(small):
+    trainer, replicas = small.trainer(MODEL, epochs=6, patience=2), small.replicas(MODEL, [0])
+    loss = torch.ones(1, dtype=torch.double)
+    for _ in range(3):
+        assert len(trainer.running(replicas)) == 1
+        trainer.end_epoch(replicas, 1, loss, loss)
+    assert replicas.best_epoch.item() == 1
+    assert len(trainer.running(replicas)) == 0
+
+
 def test_the_best_weights_are_those_of_the_best_epoch(small):
     trainer, replicas = small.trainer(MODEL, epochs=8), small.replicas(MODEL, [0, 1, 2])
     replicas.learning_rate += torch.tensor([[0.0], [0.2], [ASCENT]])

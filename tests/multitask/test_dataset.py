@@ -1,7 +1,7 @@
 """Data sets: graphs again alone, units and averages of the training set, the baseline."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -69,6 +69,14 @@ def test_a_shorter_split_is_the_start_of_a_longer_one():
     np.testing.assert_array_equal(short.neighbour, long.neighbour[: len(short.neighbour)])
 
 
+def test_a_label_that_is_never_positive_is_divided_by_one():
+    train = make_split(DESCRIBED, SMALL[0])
+    none = replace(train, graph_labels=np.zeros_like(train.graph_labels))
+    data = MultiTask(DESCRIBED, 1234, (SMALL[0],), {"train": none})
+    assert data.maxima[3:].tolist() == [1, 1, 1]
+    assert data["train"][0].y_graph.tolist() == [[0, 0, 0]]
+
+
 def test_labels_are_divided_by_the_training_maxima():
     data = make(RELEASED, SMALL)
     train = next(data["train"].batches(1000, mixed=True))
@@ -85,7 +93,7 @@ def _interleaved():
     return np.concatenate([np.concatenate(pair) for pair in zip(eights, nines, strict=True)])
 
 
-def test_delta_is_equation_6s():
+def test_delta_is_equation_5s():
     data = make(RELEASED, SMALL)
     degrees = np.concatenate([graph.edge_index[1].bincount().numpy() for graph in data["train"]])
     assert data.degrees.delta == pytest.approx(np.log(degrees + 1).mean())

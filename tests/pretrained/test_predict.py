@@ -252,6 +252,8 @@ BOTH = torch.tensor([[0, 1], [1, 0]])
         (Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2), ValueError, "every edge in both directions"),
         (Data(edge_index=torch.cat([BOTH, BOTH], 1), num_nodes=2), ValueError, "no edge twice"),
         (Data(edge_index=BOTH + 5, num_nodes=2), ValueError, "nodes from 0 to 1, got 5 to 6"),
+        (Data(edge_index=BOTH.double(), num_nodes=2), ValueError, r"integers of shape \[2, E\], got float64"),
+        (Data(edge_index=BOTH[:1], num_nodes=2), ValueError, r"of shape \[2, E\], got int64 of shape \[1, 2\]"),
         (Data(edge_index=BOTH, x=torch.rand(2, 3)), ValueError, r"Data.x must be one feature a node.*\[2, 3\]"),
         (Data(edge_index=BOTH, x=torch.rand(2, 2)), ValueError, "Data.x must be one feature a node"),
     ],

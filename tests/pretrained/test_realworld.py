@@ -83,16 +83,30 @@ ATOMS = torch.zeros(2, 1, dtype=torch.long)
         (Data(edge_index=BOND), ValueError, "Data must have x, 1 a row; got none"),
         (Data(x=ATOMS), ValueError, "Data must have an edge_index, got none"),
         (Data(x=ATOMS, edge_index=BOND + 1), ValueError, "nodes from 0 to 1, got 1 to 2"),
+        (Data(x=ATOMS[:0], edge_index=BOND[:, :0]), ValueError, "a row for each node, got a graph without nodes"),
+        (Data(x=ATOMS, edge_index=BOND[:1]), ValueError, r"of shape \[2, E\], got int64 of shape \[1, 2\]"),
+        (Data(x=ATOMS, edge_index=BOND.float()), ValueError, r"integers of shape \[2, E\], got float32"),
         (Data(x=ATOMS, edge_index=BOND), ValueError, "Data must have edge_attr, 1 a row; got none"),
         (Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(3)), ValueError, "a row for each of 2 edges, got 3"),
         (Data(x=torch.zeros(2, 4), edge_index=BOND), ValueError, "x must have 1 number a row, got 4"),
         (Data(x=torch.full((2, 1), 28), edge_index=BOND), ValueError, r"x must be categories, .* less than \(28,\)"),
+        (Data(x=ATOMS + 0.5, edge_index=BOND), ValueError, "x must be categories, whole numbers"),
+        (Data(x=ATOMS * torch.nan, edge_index=BOND), ValueError, "x must be finite numbers"),
     ],
 )
 def test_what_it_cannot_take(kept, graph, error, message):
     _, loaded = kept(ZINC)
     with pytest.raises(error, match=message):
         loaded.predict(graph)
+
+
+def test_one_atom_without_bonds(kept):
+    pytest.importorskip("rdkit")
+    _, loaded = kept(ZINC)
+    bonds = torch.zeros(0, 1, dtype=torch.long)
+    for atom in ("C", Data(x=ATOMS[:1], edge_index=BOND[:, :0], edge_attr=bonds)):
+        with pytest.raises(ValueError, match="graph must have an edge, got 1 nodes and none between them"):
+            loaded.predict(atom)
 
 
 def test_a_smiles_that_is_none(kept):

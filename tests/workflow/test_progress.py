@@ -49,6 +49,13 @@ def test_counts_titles_failures_and_time(handler, capsys, tmp_path):
     assert "1 failed" in handler._line()
 
 
+def test_a_log_that_is_no_text_is_read_all_the_same(tmp_path):
+    log = tmp_path / "logs" / "train" / "x.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"epoch 7 of at most 450: \xce\nepoch 8 of at most 450: at most 9 s left\n")
+    assert _title("train_0", log, epochs=True) == "training x (epoch 8 of 450)"
+
+
 def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     before = handler._line()

@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 __all__ = ["LogHandler"]
 
-_EPOCH = re.compile(r"epoch (\d+) of at most (\d+).*?(?:, (\d+) s left)?$")
+_EPOCH = re.compile(r"epoch (\d+) of at most (\d+)")
 EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
@@ -162,7 +162,7 @@ def _title(rule: str, log: Path, epochs: bool = False) -> str:
 def _epochs(log: Path) -> str:
     """The last line about epochs in the log of a training."""
     try:
-        found = [_EPOCH.search(line) for line in log.read_text(encoding="utf-8").splitlines()[-5:]]
+        found = [_EPOCH.search(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]]
     except OSError:
         return ""
     last = next((match for match in reversed(found) if match), None)
