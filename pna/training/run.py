@@ -1,5 +1,6 @@
 """A cell trained from its name: checkpoints, an end or a deadline, and its result."""
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -308,4 +309,11 @@ class Run(ABC):
             for name, errors in self.errors_of(row, tests).items()
             for now, then in zip(errors, recorded[of_result].test.get(name, ()), strict=False)
         )
-        return max((abs(now - then) / then for now, then in pairs if now is not None and then), default=None)
+        return max((_apart(now, then) for now, then in pairs), default=None)
+
+
+def _apart(now: float | None, then: float | None) -> float:
+    """Two errors' difference, relative to the second; null, which is infinite, is like itself alone."""
+    if now is None or then is None or then == 0:
+        return 0.0 if now == then else math.inf
+    return abs(now - then) / abs(then)

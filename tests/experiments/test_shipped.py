@@ -30,3 +30,14 @@ def test_the_shipped_seeds_have_their_recorded_errors(name, data, monkeypatch):
     (errors,) = run.test("multitask").values()
     expected = torch.tensor([recorded[row].test["multitask/test"] for row in rows])
     torch.testing.assert_close(errors.log10(), expected.log10(), rtol=0, atol=1e-4)
+
+
+def test_how_far_errors_are_from_those_recorded():
+    """The largest relative difference; an error that is null on one side alone, or was 0, is infinitely far."""
+    run = run_of(cell := Cell.parse("multitask/released/pna/16"), profile_of(cell, "paper"))
+    (row,), recorded = run.load_weights(), load(run.result).replicas
+    errors = torch.tensor([recorded[row].test["multitask/test"]])
+    assert run.from_recorded([row], {"multitask/test": errors}) == pytest.approx(0, abs=1e-7)
+    assert run.from_recorded([row], {"multitask/test": 1.5 * errors}) == pytest.approx(0.5)
+    assert run.from_recorded([row], {"multitask/test": errors * torch.inf}) == float("inf")
+    assert run.from_recorded([row], {"another/test": errors}) is None
