@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
+from pna.pretrained.graphs import edges_of
 from pna.pretrained.trained import Trained
 from pna.realworld.batches import Resident
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
@@ -45,9 +46,7 @@ class RealWorldNetwork(Trained):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")
         x = _rows("x", graph.x, data.node_categories, data.node_numbers)
-        if graph.edge_index is None:
-            raise ValueError("Data must have an edge_index, got none")
-        edges = graph.edge_index.cpu().numpy()
+        edges = edges_of(graph)
         if edges.size and not (0 <= edges.min() and edges.max() < len(x)):
             raise ValueError(f"edge_index must name nodes from 0 to {len(x) - 1}, got {edges.min()} to {edges.max()}")
         if self.run.model.edge_dim > 0:
@@ -70,6 +69,6 @@ def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers:
         raise ValueError(f"{name} must have {width} {'number' if width == 1 else 'numbers'} a row, got {rows.shape[1]}")
     if not categories:
         return rows.astype(np.float32)
-    if ((rows < 0) | (rows >= categories)).any():
-        raise ValueError(f"{name} must be categories, each from 0 and less than {categories}")
+    if ((rows < 0) | (rows >= categories) | (rows != np.floor(rows))).any():
+        raise ValueError(f"{name} must be categories, whole numbers from 0 and less than {categories}")
     return rows.astype(np.uint8)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import pna
 from pna.realworld.batches import Resident
@@ -83,6 +83,10 @@ ATOMS = torch.zeros(2, 1, dtype=torch.long)
         (Data(edge_index=BOND), ValueError, "Data must have x, 1 a row; got none"),
         (Data(x=ATOMS), ValueError, "Data must have an edge_index, got none"),
         (Data(x=ATOMS, edge_index=BOND + 1), ValueError, "nodes from 0 to 1, got 1 to 2"),
+        (Data(x=ATOMS, edge_index=BOND.float()), ValueError, "edge_index must be integers"),
+        (Batch.from_data_list([Data(x=ATOMS, edge_index=BOND)] * 2), ValueError, "got a batch of 2"),
+        (Data(x=torch.full((2, 1), 0.5), edge_index=BOND), ValueError, "x must be categories, whole numbers"),
+        (Data(x=torch.full((2, 1), torch.nan), edge_index=BOND), ValueError, "x must be categories, whole numbers"),
         (Data(x=ATOMS, edge_index=BOND), ValueError, "Data must have edge_attr, 1 a row; got none"),
         (Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(3)), ValueError, "a row for each of 2 edges, got 3"),
         (Data(x=torch.zeros(2, 4), edge_index=BOND), ValueError, "x must have 1 number a row, got 4"),
