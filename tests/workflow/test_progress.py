@@ -49,6 +49,11 @@ def test_counts_titles_failures_and_time(handler, capsys, tmp_path):
     assert "1 failed" in handler._line()
 
 
+def test_one_step_is_no_steps(handler, capsys):
+    handler.emit(record(LogEvent.RUN_INFO, stats={"notebook_figure1": 1, "all": 1, "total": 2}))
+    assert capsys.readouterr().err.strip() == "1 step: 1 x notebook"
+
+
 def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     before = handler._line()
