@@ -1,5 +1,7 @@
 """A trained network of figure 6, and what it says of one molecule or one image's superpixels."""
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -29,7 +31,10 @@ class RealWorldNetwork(Trained):
         """
         data, model = self.run.dataset, self.run.model
         weight = next(self.parameters())
-        resident = Resident(data, Graphs.of([self._graph(graph)]), weight.device, weight.dtype)
+        one = self._graph(graph)
+        if len(one.source) == 0:
+            raise ValueError("graph must have at least one edge, got none")
+        resident = Resident(data, Graphs.of([one]), weight.device, weight.dtype)
         index = torch.zeros(1, dtype=torch.long, device=weight.device)
         found = self.eval()(resident.batch(index, resident.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
         if data.task == "classes":
@@ -64,7 +69,7 @@ def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers:
     width = len(categories) or numbers
     if value is None:
         raise ValueError(f"Data must have {name}, {width} a row; got none")
-    rows = value.cpu().numpy().reshape(len(value), -1)
+    rows = value.cpu().numpy().reshape(len(value), math.prod(value.shape[1:]))
     if rows.shape[1] != width:
         raise ValueError(f"{name} must have {width} {'number' if width == 1 else 'numbers'} a row, got {rows.shape[1]}")
     if not categories:

@@ -84,6 +84,8 @@ ATOMS = torch.zeros(2, 1, dtype=torch.long)
         (Data(x=ATOMS), ValueError, "Data must have an edge_index, got none"),
         (Data(x=ATOMS, edge_index=BOND + 1), ValueError, "nodes from 0 to 1, got 1 to 2"),
         (Data(x=ATOMS, edge_index=BOND.float()), ValueError, "edge_index must be integers"),
+        (Data(x=ATOMS, edge_index=BOND[:, :0], edge_attr=torch.ones(0)), ValueError, "at least one edge, got none"),
+        ("C", ValueError, "at least one edge, got none"),
         (Batch.from_data_list([Data(x=ATOMS, edge_index=BOND)] * 2), ValueError, "got a batch of 2"),
         (Data(x=torch.full((2, 1), 0.5), edge_index=BOND), ValueError, "x must be categories, whole numbers"),
         (Data(x=torch.full((2, 1), torch.nan), edge_index=BOND), ValueError, "x must be categories, whole numbers"),
