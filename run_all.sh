@@ -102,7 +102,11 @@ fi
 export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
 [ "$job" = all ] && exec "$python" workflow/run.py ${words[@]+"${words[@]}"}
-[ "$job" = docs ] && exec env NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet
+if [ "$job" = docs ]; then
+    NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet
+    echo "The documentation is in $PWD/build/site/index.html"
+    exit
+fi
 
 failed=()
 step() { # step TITLE COMMAND...: runs the command; a failure is kept for the end and does not stop the others

@@ -92,7 +92,11 @@ class DegreeStatistics:
     def from_histogram(cls, histogram: Tensor, name: str = "histogram") -> "DegreeStatistics":
         """From the number of training nodes of each degree 0, 1, 2, …: an average over nodes, not over bins."""
         _check_counts(name, histogram)
-        nodes = histogram.flatten().double()
+        if histogram.dim() != 1:
+            raise ValueError(
+                f"{name} must have one dimension, the counts of degree 0, 1, …; got {list(histogram.shape)}"
+            )
+        nodes = histogram.double()
         d = torch.arange(nodes.numel(), dtype=torch.double, device=nodes.device)
         if nodes[1:].sum() == 0:
             raise ValueError("the degree histogram has no node of positive degree, so δ (equation 5) would be 0")
@@ -104,6 +108,10 @@ def degree_histogram(graphs: Iterable) -> Tensor:
     """The number of nodes of each in-degree over `graphs` (PyTorch Geometric Data or batches of them)."""
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
+        if getattr(data, "edge_index", None) is None:
+            raise TypeError(
+                f"loader must yield graphs with an edge_index, got {type(data).__name__}; for one graph: [data]"
+            )
         target = data.edge_index[1].cpu()
         if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
             raise ValueError(

@@ -103,6 +103,16 @@ def test_an_unknown_argument_is_named_with_exit_code_2(word):
     assert run.stdout == ""
 
 
+@pytest.mark.parametrize(("code", "said"), [(0, f"The documentation is in {ROOT}/build/site/index.html\n"), (1, "")])
+def test_docs_say_where_they_are_if_they_were_built(tmp_path, code, said):
+    python = tmp_path / "python3"  # which holds the locked versions, and builds nothing
+    python.write_text(f'#!/bin/sh\n[ "$2" != mkdocs ] || exit {code}\n')
+    python.chmod(0o755)
+    words = {"cwd": ROOT, "env": os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, "text": True}
+    run = subprocess.run(["./run_all.sh", "docs"], capture_output=True, **words)
+    assert (run.returncode, run.stdout) == (code, said)
+
+
 @pytest.mark.parametrize("script", ["run_all.sh", ".ci/run"])
 def test_scripts_can_be_run(script):
     assert os.access(ROOT / script, os.X_OK)

@@ -91,6 +91,8 @@ def test_degree_histogram_equals_pytorch_geometrics():
         (None, TypeError, "histogram must be a tensor of counts, got NoneType"),
         ([1, 2], TypeError, "histogram must be a tensor of counts, got list"),
         (torch.tensor([]), ValueError, "histogram is empty"),
+        (torch.ones(2, 3), ValueError, r"histogram must have one dimension, .*; got \[2, 3\]"),
+        (torch.tensor(3), ValueError, r"histogram must have one dimension, .*; got \[\]"),
         (torch.tensor([3, 0, 0]), ValueError, "no node of positive degree"),
         (torch.tensor([0, -1]), ValueError, "not negative, got values from -1 to 0"),
         (torch.tensor([0.0, float("nan")]), ValueError, "must be finite"),
@@ -111,6 +113,14 @@ def test_half_a_neighbour_is_refused():
 def test_a_histogram_invents_no_nodes(edges, words):
     with pytest.raises(ValueError, match=f"edge_index must hold node numbers from 0 to 2, got values {words}"):
         scalers.degree_histogram([Data(edge_index=torch.tensor(edges), num_nodes=3)])
+
+
+@pytest.mark.parametrize("graphs", [Data(edge_index=torch.zeros(2, 1), num_nodes=1), [torch.ones(3)], [Data()]])
+def test_a_histogram_of_something_else(graphs):
+    with pytest.raises(
+        TypeError, match=r"loader must yield graphs with an edge_index, got \w+; for one graph: \[data\]"
+    ):
+        scalers.degree_histogram(graphs)
 
 
 @pytest.mark.parametrize("values", [(0.0, 1.0), (1.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0), (-1.0, 1.0)])

@@ -36,10 +36,12 @@ class Report:
         now = time.monotonic()
         self.first = self.first or (progress.epoch, now)
         if now - self.said >= self.every or progress.epoch == progress.epochs:
-            pace = (now - self.first[1]) / max(1, progress.epoch - self.first[0])
-            left = f"at most {pace * (progress.epochs - progress.epoch):.0f} s left"
+            left = ""
+            if done := progress.epoch - self.first[0]:  # after the first epoch no pace is known
+                pace = (now - self.first[1]) / done
+                left = f", at most {pace * (progress.epochs - progress.epoch):.0f} s left"
             try:
-                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}, {left}", flush=True)
+                print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}{left}", flush=True)
             except OSError as error:
                 self.unheard = error
             self.said = now

@@ -1,6 +1,9 @@
 """How many convolutions a graph gets, M = f(graph) of section 3: the paper has ⌊N/2⌋, and leaves the rest open."""
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,14 +15,43 @@ __all__ = ["DEEPEST", "DEPTHS", "Depth", "Each", "Until", "capped", "depth_named
 
 DEEPEST = 12  # that ⌊N/2⌋ is in training, on graphs of 15 to 24 nodes
 
+Depth = Callable[[GraphBatch], int | Each | Until]  # by functions with names, so that a network can be pickled
 
-Depth = Callable[[GraphBatch], int | Each | Until]
+
+def _half(batch: GraphBatch) -> int:
+    return batch.N // 2
+
+
+def _whole(batch: GraphBatch) -> int:
+    return batch.N
+
+
+def _diameter(batch: GraphBatch) -> Each:
+    return Each(batch.diameter.clamp(min=1), batch.widest)
+
+
+def _number(layers: int, batch: GraphBatch) -> int:
+    return layers
+
+
+def _until(threshold: float, batch: GraphBatch) -> Until:
+    return Until(threshold, batch.N)
+
+
+def _at_most(most: int, depth: Depth, batch: GraphBatch) -> int | Each | Until:
+    own = depth(batch)
+    if isinstance(own, int):
+        return min(own, most)
+    if isinstance(own, Each):
+        return Each(own.layers.clamp(max=most), min(own.most, most))
+    return own._replace(most=min(own.most, most))
+
 
 DEPTHS: dict[str, Depth] = {
-    "N/2": lambda batch: batch.N // 2,
-    "N": lambda batch: batch.N,
-    "cap": lambda batch: min(batch.N // 2, DEEPEST),  # of a network that was trained with N/2
-    "diameter": lambda batch: Each(batch.diameter.clamp(min=1), batch.widest),
+    "N/2": _half,
+    "N": _whole,
+    "cap": partial(_at_most, DEEPEST, _half),  # of a network that was trained with N/2
+    "diameter": _diameter,
 }
 
 
@@ -28,13 +60,12 @@ def depth_named(name: str) -> Depth:
     if name in DEPTHS:
         return DEPTHS[name]
     if name.isascii() and name.isdecimal() and 0 < int(name) <= 10_000:
-        return lambda batch: int(name)
+        return partial(_number, int(name))
     rule, colon, threshold = name.partition(":")
     if rule == "convergence" and colon:
-        try:
-            return _until(float(threshold))
-        except ValueError:
-            pass
+        with suppress(ValueError):
+            if 0 < float(threshold) < math.inf:
+                return partial(_until, float(threshold))
     raise ValueError(
         f"depth must be one of {', '.join(DEPTHS)}, a number of layers from 1 to 10000, or convergence:THRESHOLD with "
         f"a positive threshold, as convergence:0.01; got {name!r}"
@@ -43,16 +74,7 @@ def depth_named(name: str) -> Depth:
 
 def capped(depth: Depth, most: int) -> Depth:
     """The same, with at most so many layers."""
-
-    def at_most(batch: GraphBatch) -> int | Each | Until:
-        own = depth(batch)
-        if isinstance(own, int):
-            return min(own, most)
-        if isinstance(own, Each):
-            return Each(own.layers.clamp(max=most), min(own.most, most))
-        return own._replace(most=min(own.most, most))
-
-    return at_most
+    return partial(_at_most, most, depth)
 
 
 def varied(batch: GraphBatch, epoch: Tensor) -> Each:
@@ -68,9 +90,3 @@ def varied(batch: GraphBatch, epoch: Tensor) -> Each:
         x = (x & word) ^ ((x & word) >> shift)
         x = x * factor
     return Each(N // 2 - N // 4 + (x & word) % (2 * (N // 4) + 1), N // 2 + N // 4)
-
-
-def _until(threshold: float) -> Depth:
-    if not 0 < threshold < float("inf"):
-        raise ValueError
-    return lambda batch: Until(threshold, batch.N)

@@ -9,7 +9,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from pna.multitask.generate import Adjacencies
 
@@ -29,7 +29,9 @@ def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> 
     else:
         raise TypeError(f"graph must be a networkx graph or a torch_geometric Data, got {type(graph).__name__}")
     if adjacency.diagonal().any():
-        raise ValueError("graph must have no loops, an edge from a node to itself")
+        cure = "networkx.selfloop_edges" if isinstance(graph, nx.Graph) else "torch_geometric.utils.remove_self_loops"
+        at = nodes[int(adjacency.diagonal().argmax())]
+        raise ValueError(f"graph must have no loops, an edge from a node to itself, got one at {at!r}: see {cure}")
     source = own_source if source is None else source
     place = 0 if source is None else _place(source, nodes)
     features = _features(own_x if x is None else x, len(nodes))
@@ -61,11 +63,13 @@ def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray 
 
 
 def edges_of(data: Data) -> NDArray[np.int64]:
-    """The edge_index of a Data, [2, E]."""
+    """The edge_index of a Data that is one graph, [2, E]."""
     if data.edge_index is None:
         raise ValueError("Data must have an edge_index, got none")
+    if isinstance(data, Batch) and data.num_graphs != 1:
+        raise ValueError(f"graph must be one, got a batch of {data.num_graphs}: batch.to_data_list() takes it apart")
     edges = data.edge_index.cpu().numpy()
-    if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind != "i":
+    if edges.ndim != 2 or len(edges) != 2 or edges.dtype.kind not in "iu":
         raise ValueError(f"edge_index must be integers of shape [2, E], got {edges.dtype} of shape {list(edges.shape)}")
     return edges
 
@@ -110,8 +114,11 @@ def _features(x: ArrayLike | None, N: int) -> NDArray[np.float32]:
         found = np.asarray(x, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"x must be a number for each node: {error}") from error
-    if found.shape != (N,) or not np.isfinite(found).all():
+    if found.shape != (N,):
         raise ValueError(f"x must be a finite number for each of the {N} nodes, [{N}]; got shape {list(found.shape)}")
+    if not np.isfinite(found).all():
+        place = int(np.isfinite(found).argmin())
+        raise ValueError(f"x must be a finite number for each of the {N} nodes; got {found[place]} in place {place}")
     return found
 
 
@@ -123,18 +130,24 @@ HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node
 
 def _edges(path: Path, comma: bool = False) -> nx.Graph:
     """Two nodes a line, and perhaps more, which is passed over. networkx would pass over lines, and keep blanks."""
-    graph = nx.Graph()
+    edges: list[list[str]] = []
     text = path.read_text(encoding="utf-8-sig").splitlines()
     rows = csv.reader(text, skipinitialspace=True) if comma else (line.split("#")[0].split() for line in text)
     for number, words in enumerate(rows, 1):
         nodes = [word.strip() for word in words[:2]]
-        if not any(nodes) or nodes[0].startswith("#") or (number == 1 and tuple(map(str.lower, nodes)) in HEADERS):
+        if not any(nodes) or nodes[0].startswith("#") or (not edges and tuple(map(str.lower, nodes)) in HEADERS):
             continue
         if len(nodes) < 2 or not all(nodes):
             between = " with a comma between them" * comma
             raise ValueError(f"line {number} must hold two nodes{between}, got {text[number - 1]!r}")
-        graph.add_edge(*nodes)
-    return graph
+        edges.append(nodes)
+    return nx.Graph(edges[1:] if _names_columns(edges) else edges)
+
+
+def _names_columns(edges: list[list[str]]) -> bool:
+    """Whether the first line is a header with names of its own: two words, where all other lines hold numbers."""
+    words, *others = edges or [[]]
+    return bool(others) and not any(map(str.isdecimal, words)) and all(all(map(str.isdecimal, edge)) for edge in others)
 
 
 def _node_link_or_adjacency(path: Path) -> nx.Graph:

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from pna.experiments import Cell, MultiTaskRun
+from pna.experiments.progress import Report
 from pna.files import read_tensors
 from pna.training import run as run_module
+from pna.training.run import Progress
 from pna.training.store import load
 
 NAMES = ("multitask/released/pna/8", "multitask/described/gin/8", "depth-varied/described/mpnn-max/8")
@@ -162,3 +164,13 @@ def test_progress_tells_epoch_and_running_replicas(profile):
     run.train(report=told.append)
     assert [(p.epoch, p.epochs, p.running, p.replicas) for p in told] == [(1, 2, 12, 12), (2, 2, 12, 12)]
     assert told[-1].best == run.replicas.best.min().item()
+
+
+def test_no_time_left_is_told_before_one_can_be_known(capsys):
+    with Report(0.0) as report:
+        for epoch in (1, 2):
+            report(Progress(epoch=epoch, epochs=450, best=0.5, running=2, replicas=2))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "epoch 1 of at most 450: best validation 0.50000, 2 of 2 replicas running"
+    assert second.startswith("epoch 2 of at most 450: ")
+    assert second.endswith(" s left")

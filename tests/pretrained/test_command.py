@@ -72,6 +72,25 @@ def test_edge_lists_as_other_programs_write_them(tmp_path, name, text):
     assert sorted(map(sorted, read_graph(tmp_path / name).edges)) == [["a", "b"], ["b", "c"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id_1,id_2\n1,2\n2,3\n"),
+        ("a.csv", "# of a table\nsource,target\n1,2\n2,3\n"),
+        ("a.txt", "node_a node_b weight\n1 2 0.5\n2 3 0.5\n"),
+    ],
+)
+def test_names_of_columns_are_no_edge(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert sorted(read_graph(tmp_path / name).edges) == [("1", "2"), ("2", "3")]
+
+
+@pytest.mark.parametrize("text", ["a,b\n", "a,b\n1,a\n", "a,1\n1,2\n"])
+def test_a_first_edge_that_may_be_one_is_kept(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert read_graph(tmp_path / "a.csv").number_of_edges() == len(text.split())
+
+
 @pytest.fixture
 def file(tmp_path):
     nx.write_edgelist(GRAPH, tmp_path / "graph.edgelist")

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.utils import from_networkx
 
 import pna
@@ -247,7 +247,13 @@ BOTH = torch.tensor([[0, 1], [1, 0]])
         (nx.MultiGraph([(0, 1), (0, 1)]), ValueError, "at most one edge between two nodes"),
         (nx.Graph(), ValueError, "from 2 to 4,096 nodes, got 0"),
         (nx.empty_graph(5000), ValueError, "from 2 to 4,096 nodes, got 5,000"),
-        (loop(), ValueError, "graph must have no loops"),
+        (loop(), ValueError, "graph must have no loops, .*, got one at 3: see networkx.selfloop_edges"),
+        (Data(edge_index=torch.tensor([[1], [1]]), num_nodes=2), ValueError, "one at 1: .*utils.remove_self_loops"),
+        (
+            Batch.from_data_list([Data(edge_index=BOTH, num_nodes=2)] * 3),
+            ValueError,
+            "graph must be one, got a batch of 3",
+        ),
         (Data(num_nodes=3), ValueError, "Data must have an edge_index"),
         (Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2), ValueError, "every edge in both directions"),
         (Data(edge_index=torch.cat([BOTH, BOTH], 1), num_nodes=2), ValueError, "no edge twice"),
@@ -268,10 +274,19 @@ def test_a_graph_that_it_cannot_take(released, graph, error, message):
     [
         ({"source": 99}, r"source must be a node of the graph \(0, 1, 2, 3, 4, …\), got 99"),
         ({"x": [1.0]}, r"x must be a finite number for each of the 20 nodes, \[20\]; got shape \[1\]"),
-        ({"x": [float("nan")] * 20}, "x must be a finite number"),
+        ({"x": [1.0, float("nan"), *[1.0] * 18]}, "x must be a finite number .* 20 nodes; got nan in place 1"),
         ({"x": ["a"] * 20}, "x must be a number for each node"),
     ],
 )
 def test_other_bad_arguments(released, options, message):
     with pytest.raises(ValueError, match=message):
         released.predict(tree(), **options)
+
+
+@pytest.mark.parametrize("depth", ["cap", "N/2", "diameter", "convergence:0.1", "7"])
+def test_a_network_that_is_saved_whole_predicts_the_same(tmp_path, depth):
+    network = pna.load("multitask/released/pna/16", depth=depth)
+    torch.save(network, tmp_path / "network.pt")
+    again, graph = torch.load(tmp_path / "network.pt", weights_only=False), nx.path_graph(16)
+    for name, values in network.predict(graph).predicted.items():
+        assert np.array_equal(again.predict(graph).predicted[name], values)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import pna
 from pna.realworld.batches import Resident
@@ -86,6 +86,11 @@ ATOMS = torch.zeros(2, 1, dtype=torch.long)
         (Data(x=ATOMS[:0], edge_index=BOND[:, :0]), ValueError, "a row for each node, got a graph without nodes"),
         (Data(x=ATOMS, edge_index=BOND[:1]), ValueError, r"of shape \[2, E\], got int64 of shape \[1, 2\]"),
         (Data(x=ATOMS, edge_index=BOND.float()), ValueError, r"integers of shape \[2, E\], got float32"),
+        (Data(x=ATOMS, edge_index=BOND[:, :0], edge_attr=torch.ones(0)), ValueError, "must have an edge, got"),
+        ("C", ValueError, "must have an edge, got"),
+        (Batch.from_data_list([Data(x=ATOMS, edge_index=BOND)] * 2), ValueError, "got a batch of 2"),
+        (Data(x=torch.full((2, 1), 0.5), edge_index=BOND), ValueError, "x must be categories, whole numbers"),
+        (Data(x=torch.full((2, 1), torch.nan), edge_index=BOND), ValueError, "x must be finite numbers"),
         (Data(x=ATOMS, edge_index=BOND), ValueError, "Data must have edge_attr, 1 a row; got none"),
         (Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(3)), ValueError, "a row for each of 2 edges, got 3"),
         (Data(x=torch.zeros(2, 4), edge_index=BOND), ValueError, "x must have 1 number a row, got 4"),

@@ -56,6 +56,11 @@ def test_a_log_that_is_no_text_is_read_all_the_same(tmp_path):
     assert _title("train_0", log, epochs=True) == "training x (epoch 8 of 450)"
 
 
+def test_one_step_is_no_steps(handler, capsys):
+    handler.emit(record(LogEvent.RUN_INFO, stats={"notebook_figure1": 1, "all": 1, "total": 2}))
+    assert capsys.readouterr().err.strip() == "1 step: 1 x notebook"
+
+
 def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     before = handler._line()

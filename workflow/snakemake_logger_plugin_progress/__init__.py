@@ -60,7 +60,8 @@ class LogHandler(LogHandlerBase):
         for rule, count in stats.items():
             self.expected[_kind(rule)] += count
         words = ", ".join(f"{count} x {kind}" for kind, count in self.expected.items())
-        self._say(f"{self.total} steps: {words}" if words else "nothing to do")
+        steps = "step" if self.total == 1 else "steps"
+        self._say(f"{self.total} {steps}: {words}" if words else "nothing to do")
 
     def _job_info(self, record: LogRecord) -> None:
         self.names[record.jobid] = record.rule_name
