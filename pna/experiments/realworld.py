@@ -6,6 +6,7 @@ and replayed, and nothing is read by the host within an epoch. The noise for dro
 generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
@@ -255,10 +256,12 @@ class Figure6Run(Run):
 
     @property
     def aside(self) -> "Figure6Run":
-        """Where the result at its place, with its weights, makes room for one of other data."""
+        """Where the result at its place, with its weights, makes room for one of other data: no other is there yet."""
         of = load(self.result).facts["data"]
         spec = f"{self.cell.spec}-{re.split('[^a-z]', of['train'])[0]}-{of['sha256'][:8]}"
-        return Figure6Run(replace(self.cell, spec=spec), self.profile)
+        specs = itertools.chain([spec], (f"{spec}-{again}" for again in itertools.count(2)))
+        runs = (Figure6Run(replace(self.cell, spec=name), self.profile) for name in specs)
+        return next(run for run in runs if not run.result.exists())
 
     def record(self) -> Path:
         """As any cell; a result of other data is kept aside, the file of numbers last."""

@@ -258,6 +258,17 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert f"{run.result} is there already" in capsys.readouterr().out
 
 
+def test_data_that_come_and_go_leave_every_result(run):
+    """Redrawn, official, redrawn again and official again: four trainings, four results."""
+    written = set()
+    for said in ("redrawn: 3 of 20 rows are the official molecules", "official") * 2:
+        write_archive("zinc", said)
+        assert train(SMOKE) == 0
+        written.add(run.result.read_bytes())
+        assert written == {path.read_bytes() for path in run.result.parents[1].rglob("*.json")}
+    assert len(written) == 4
+
+
 def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
     assert train(SMOKE) == 0
     before = run.result.read_bytes()
