@@ -72,8 +72,9 @@ class Ruling:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """With its sign, and a true minus."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+    """With its sign, a true minus; what rounds to zero has none."""
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
 
 
 def less(name: str, difference: Estimate, bound: float = 0.0) -> Comparison:

@@ -95,4 +95,6 @@ def test_facts_are_so_or_not():
 def test_numbers_have_true_minus_signs():
     assert number(-0.5) == "−0.50"
     assert number(1.25, 1) == "+1.2"
+    assert number(-0.004) == number(0.004) == "0.00"
+    assert number(-math.inf) == "−inf"
     assert str(Comparison("GIN", 0.1, "holds", found=Estimate(math.pi))) == "GIN +3.14"
