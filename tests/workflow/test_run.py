@@ -132,12 +132,12 @@ def test_a_slice_that_its_time_budget_stops_asks_for_the_next(workflow):
 
 
 def test_a_result_of_other_data_is_trained_again(workflow, monkeypatch):
-    """Of ZINC's 17 cells one is recorded; smoke trainings come eight to a job."""
+    """Of ZINC's 18 cells two are recorded; smoke trainings come eight to a job."""
     for name in ("PNA_DATA", "PNA_RESULTS"):
         monkeypatch.setenv(name, workflow.environment[name])
     write_archive("zinc", "redrawn: 3 of 20 rows are the official molecules")
-    cell = Cell.parse("zinc/released/mlp/no-edges")
-    assert workflow.train("smoke", str(workflow.folder / "build"), str(cell)) == 0
+    for cell in ("zinc/released/mlp/no-edges", "zinc/released/mlp-gated/no-edges"):
+        assert workflow.train("smoke", str(workflow.folder / "build"), cell) == 0
     figure6 = ("--profile", "smoke", "--only", "figure6", "--dry-run")
     assert "2 x train" in workflow.run(*figure6)[1]
     write_archive("zinc", "official")
