@@ -1,7 +1,8 @@
 """One rule for words: from comparisons to a verdict. Every claim of the paper goes through `rule`.
 
 A claim is a number of comparisons. Each has a p-value; all of a claim are corrected together by Holm's method, so
-that the chance of even one false "holds" or "against" among them is at most 5 %.
+that the chance of even one false "holds" or "against" among them is at most 5 %. One exception: that a published number
+is ours (`inside`) holds by its 95 % range, comparison by comparison.
 """
 
 import math
