@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,11 @@ def test_no_file_is_too_long_to_be_read_in_one_sitting():
     sources = [path for path in ROOT.rglob("*") if path.suffix in (".py", ".cu", ".cuh")]
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
     assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+def test_the_files_that_cuda_sources_name_are_there():
+    """Beside them, in a folder above, or by their path from the repository's root."""
+    sources = [path for path in ROOT.rglob("*") if path.suffix in (".cu", ".cuh")]
+    named = [(path, name) for path in sources for name in re.findall(r"[\w/]+\.(?:py|cuh?)\b", path.read_text("utf-8"))]
+    assert named
+    assert [(str(path), name) for path, name in named if not any((up / name).exists() for up in path.parents)] == []

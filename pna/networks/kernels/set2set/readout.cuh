@@ -1,6 +1,6 @@
-// The readout Set2Set for H = 16 or 32: triton.py has the same in Triton, says what it computes, and names the tensors.
-// forward.cu or backward.cu follows on this, which they have in common, compiled at run time, one configuration at a
-// time.
+// The readout Set2Set for H = 16 or 32: pna/networks/layers.py has the same in plain torch, and says what it computes;
+// __init__.py names the tensors. forward.cu or backward.cu follows on this, which they have in common, compiled at run
+// time, one configuration at a time.
 //
 // A block of H / 4 warps has 16 graphs of one replica, and does a step in two turns. The attention: H / 2 threads have
 // a graph, each eight features of every fourth node, which stay in its registers from the first step to the last. The
