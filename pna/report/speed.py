@@ -66,8 +66,15 @@ _READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
 
 
 def rows() -> list[Row]:
-    """What is measured, with the machine; empty where benchmarks/ is not there."""
-    return [(*row, _machine(facts)) for facts in _lines() for row in _READ.get(facts["benchmark"], _nothing)(facts)]
+    """What is measured, with the machine; empty where benchmarks/ is not there. A line that is older than what it
+    measures says so itself (`measured`), until another takes its place.
+    """
+    found = []
+    for facts in _lines():
+        when = f"; {facts['measured']}" if "measured" in facts else ""
+        read = _READ.get(facts["benchmark"], _nothing)(facts)
+        found += [(what + when, *others, _machine(facts)) for what, *others in read]
+    return found
 
 
 def pace() -> dict[Cell, float]:
