@@ -164,7 +164,7 @@ def _welch(ours: dict[tuple[str, str], Score]) -> str:
 
 def _compared(row: Row) -> tuple[object, ...]:
     place = (f"{row.column.title}, {row.title}", row.published or "–")
-    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.1f}") if row.cost else ("", "")
+    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", "", "", "", "", "", *cost)
     change = "–" if row.difference is None else estimate(row.difference, row.digits)

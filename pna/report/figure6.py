@@ -189,7 +189,7 @@ def text(ours: dict[tuple[str, str], Score]) -> str:
 
 def _line(row: Row) -> tuple[str, ...]:
     place = (row.column.title, row.title, _short(row.published))
-    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.1f}") if row.cost else ("", "")
+    cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", *[""] * (len(_HEADER) - len(place) - 3), *cost)
     change = number(row.difference.value, row.digits) if row.difference else ""

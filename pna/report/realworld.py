@@ -151,9 +151,13 @@ def _score(result: Result, column: Column, path: Path) -> Score:
 
 
 def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:
-    """What our scores were made from: a line for each column that has any, and for each training set not official."""
+    """What our scores were made from: a line for all of the same settings, and for each training set not official."""
     found = {name: [score.result for (_, where), score in ours.items() if where == name] for name in columns}
-    lines = [f"{COLUMNS[name].title}: {_budget(results)}" for name, results in found.items() if results]
+    trained: dict[str, list[tuple[str, Result]]] = {}  # by their settings
+    for name, results in found.items():
+        for result in results:
+            trained.setdefault(_settings(result), []).append((DATASETS[COLUMNS[name].data].title, result))
+    lines = [_budget(settings, results) for settings, results in trained.items()]
     sets = {
         (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
     }
@@ -165,17 +169,22 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     return lines + sorted(told) + [line for one in shown_budgets for name in columns for line in _draws(one, name)]
 
 
-def _budget(results: list[Result]) -> str:
-    """Seeds, epochs out of the paper's, how many runs ended by themselves, and a smaller training set."""
-    replicas = [replica for result in results for replica in result.replicas]
-    asked, first = (results[0].configuration[key] for key in ("epochs", "model"))
-    ended = sum(replica.ended_by == "learning rate" for replica in replicas)
-    of = "" if asked == first["epochs"] else f" of {first['epochs']:,}"
-    parts = [f"{len(results[0].replicas)} seeds", f"at most {asked:,}{of} epochs"]
-    parts += [f"{ended} of {len(replicas)} runs ended sooner, by learning rate"] * bool(ended)
-    if results[0].configuration["profile"]["graphs"]:
-        parts.append(f"{results[0].facts['data']['graphs']['train']:,} training graphs")
+def _settings(result: Result) -> str:
+    """Seeds, epochs out of the paper's, and a smaller training set."""
+    asked, most = result.configuration["epochs"], result.configuration["model"]["epochs"]
+    of = "" if asked == most else f" of {most:,}"
+    parts = [f"{len(result.replicas)} seeds", f"at most {asked:,}{of} epochs"]
+    if result.configuration["profile"]["graphs"]:
+        parts.append(f"{result.facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)
+
+
+def _budget(settings: str, results: list[tuple[str, Result]]) -> str:
+    """What was trained with the same settings: data sets, and how many runs ended by themselves."""
+    replicas = [replica for _, result in results for replica in result.replicas]
+    ended = sum(replica.ended_by == "learning rate" for replica in replicas)
+    sooner = f", {ended} of {len(replicas)} runs ended sooner, by learning rate" * bool(ended)
+    return f"{', '.join(dict.fromkeys(title for title, _ in results))}: {settings}{sooner}"
 
 
 def _draws(budget: str, name: str) -> list[str]:

@@ -114,7 +114,7 @@ def test_claims_on_real_data_say_their_budget_and_their_data(results):
         write_real(f"zinc/released/{model}/edges", "paper-200-epochs", (level, level + 0.01), epochs=200, train=train)
     (finding,) = judge_recorded("zinc-scalers")
     assert finding.verdict == NOT_RUN  # one column of two
-    budget = "ZINC, edge features: 2 seeds, at most 200 of 1,000 epochs"
+    budget = "ZINC: 2 seeds, at most 200 of 1,000 epochs"
     assert finding.budget == f"{budget}; ZINC: the training set is {train}"
     assert "PNA 0.205 ± 0.007 against 0.305 ± 0.007 (ours)" in finding.evidence  # of two seeds, no interval
 

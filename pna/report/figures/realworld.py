@@ -35,8 +35,8 @@ def figure6(profile: str) -> tuple[Figure, dict]:
     for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="0.88", lw=0.6)
         axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
-    full = all(score.full and score.official for score in ours.values()) and not realworld.missing(ours)
-    figure.supxlabel(_words(ours, full), fontsize=SMALL, color=GREY if full else WARN)
+    lacking = _lacking(ours)
+    figure.supxlabel(_words(ours, lacking), fontsize=SMALL, color=WARN if lacking else GREY)
     return figure, {"published": theirs, "ours": _numbers(ours) or "not run"}
 
 
@@ -57,15 +57,25 @@ def _heading(axis: Axes, x: float, column: realworld.Column) -> None:
     axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=SMALL)
 
 
-def _words(ours: dict[tuple[str, str], Score], full: bool) -> str:
+def _lacking(ours: dict[tuple[str, str], Score]) -> list[str]:
+    """What is not all as in the paper."""
+    lacks = {
+        "budget": not all(score.full for score in ours.values()),
+        "data": not all(score.official for score in ours.values()),
+        "cells": bool(realworld.missing(ours)),
+    }
+    return [what for what, lacking in lacks.items() if lacking]
+
+
+def _words(ours: dict[tuple[str, str], Score], lacking: list[str]) -> str:
     """What is shown, and which budget ours are made from."""
     legend = "Published mean ± deviation over seeds, the best on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
-    if not full:
-        lines.append("NOT ALL OF THE PAPER'S BUDGET AND DATA:")
+    if lacking:
+        lines.append(f"NOT ALL OF THE PAPER'S {', '.join(lacking).upper()}:")
     lines += realworld.budgets(ours)
     return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
 
