@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import isnan
 
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
 from pna.networks import MODELS
@@ -9,6 +10,7 @@ from pna.report.claims import Finding
 from pna.report.comparisons import against_published, pna_best, pna_best_on_average, sizes_of
 from pna.report.coverage import USED, kept_table
 from pna.report.depth import FIVE, SIX, trained_gain
+from pna.report.figure6 import rows_of
 from pna.report.markup import badge, escape
 from pna.report.plots import averages
 from pna.report.realworld import COLUMNS, published_score, scores
@@ -86,6 +88,7 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
     yield from _published(sides)
     yield from _standard(by_id)
     yield from _zinc(by_id, profile)
+    yield from _real(profile)
     yield from _beyond(profile)
     yield from _depth(profile)
 
@@ -164,6 +167,21 @@ def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
         yield (
             f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
             f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."
+        )
+
+
+def _real(profile: str) -> Iterator[str]:
+    """Figure 6's published numbers beside ours, and PNA's where the data are the paper's."""
+    rows = [row for row in rows_of(scores(profile)) if row.ours and row.ours.full and not isnan(row.p)]
+    official = [r for r in rows if r.title == "PNA" and r.ours.official and not r.column.lower_is_better]
+    if official:
+        named = [f"{row.title} on {row.column.title}" for row in rows if row.p < 1 - LEVEL]
+        differ = f" ({'; '.join(named)})" if named else ""
+        numbers = (f"{row.column.title} {row.ours.mean:.2f} ({row.published.mean:.2f})" for row in official)
+        yield (
+            f"Of figure 6's published numbers {len(rows)} have ours beside them, of which {len(named) or 'none'} differ"
+            f"{'s' * (len(named) < 2)} significantly{differ}. PNA on official data, in % (published): "
+            f"{'; '.join(numbers)}."
         )
 
 

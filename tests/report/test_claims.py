@@ -229,6 +229,16 @@ def test_the_first_screen_says_what_became_of_zinc(results):
 # ---- on which graphs ----
 
 
+def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
+    write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
+    assert list(opening._real("recorded")) == []  # no percentage
+    write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
+    write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
+    (sentence,) = opening._real("recorded")
+    assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
+    assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
+
+
 def budget_of(name, spec):
     (finding,) = (finding for finding in judge_recorded(name) if finding.spec == spec)
     return finding.budget
