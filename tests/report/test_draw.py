@@ -107,7 +107,7 @@ def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, mon
     write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
     draw("figure6", folder=tmp_path)
     text = " ".join(said[0].split())
-    assert "NOT ALL OF THE PAPER'S BUDGET, DATA, CELLS" in text
+    assert "NOT ALL OF THE PAPER'S BUDGET, DATA AND CELLS" in text
     assert "ZINC: 2 seeds, at most 200 of 1,000 epochs" in text
     assert f"ZINC: the training set is {train}" in text
     assert "MolHIV: 2 seeds, at most 50 of 200 epochs" in text

@@ -75,7 +75,8 @@ def _words(ours: dict[tuple[str, str], Score], lacking: list[str]) -> str:
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     if lacking:
-        lines.append(f"NOT ALL OF THE PAPER'S {', '.join(lacking).upper()}:")
+        *most, last = lacking
+        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join([', '.join(most)] * bool(most) + [last]).upper()}:")
     lines += realworld.budgets(ours)
     return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
 
