@@ -477,7 +477,9 @@ def test_evaluate_says_how_far_the_errors_are_from_those_recorded(run, capsys):
     save(run.result, replace(result, replicas=(first, altered)))
     capsys.readouterr()
     assert evaluate([*SMOKE, "--on", "multitask"]) == 0
-    assert "as recorded, to 3e-01 of an error\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "NOT as recorded on multitask/test: 3e-01 of an error away\n" in out
+    assert "as recorded, to" not in out
 
 
 def test_evaluate_takes_none_that_diverged(run, capsys):

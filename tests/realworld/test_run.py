@@ -258,10 +258,11 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert f"{run.result} is there already" in capsys.readouterr().out
 
 
-def test_data_that_come_and_go_leave_every_result(run):
-    """Redrawn, official, redrawn again and official again: four trainings, four results."""
+def test_data_that_come_and_go_leave_every_result(run, monkeypatch):
+    """Redrawn, official, redrawn again and official again: four trainings, four results, told apart by their commit."""
     written = set()
-    for said in ("redrawn: 3 of 20 rows are the official molecules", "official") * 2:
+    for commit, said in enumerate(("redrawn: 3 of 20 rows are the official molecules", "official") * 2):
+        monkeypatch.setenv("PNA_COMMIT", str(commit))
         write_archive("zinc", said)
         assert train(SMOKE) == 0
         written.add(run.result.read_bytes())

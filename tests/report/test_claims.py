@@ -226,9 +226,6 @@ def test_the_first_screen_says_what_became_of_zinc(results):
     assert text.endswith("; the training set is redrawn.")
 
 
-# ---- on which graphs ----
-
-
 def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
     write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
     assert list(opening._real("recorded")) == []  # no percentage
@@ -237,6 +234,9 @@ def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
     (sentence,) = opening._real("recorded")
     assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
     assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
+
+
+# ---- on which graphs ----
 
 
 def budget_of(name, spec):

@@ -76,7 +76,7 @@ def _words(ours: dict[tuple[str, str], Score], lacking: list[str]) -> str:
     lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     if lacking:
         *most, last = lacking
-        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join([', '.join(most)] * bool(most) + [last]).upper()}:")
+        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}:")
     lines += realworld.budgets(ours)
     return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
 
