@@ -28,6 +28,7 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
+from pna.kernels.choice import serving
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.layers import BatchNorm, activated
@@ -94,7 +95,11 @@ class DiffPool(nn.Module):
         B = len(batch.valid)
         if B > self.places:
             raise ValueError(f"batch must have at most {self.places} graphs, each place having its weights; got {B}")
-        # not by `activated`, whose kernel holds whole rows, and these are very long
+        weight, norm = self.assignment.weight.unflatten(0, (self.places, self.k)), self.assignment_norm
+        fused = self.training or not torch.is_grad_enabled()
+        if fused and (kernels := serving("pna.realworld.share_kernel", both, self.k, batch.joined)):
+            rest = (norm.weight, norm.bias, norm.running_mean, norm.running_var), batch.count, batch.joined.ptr
+            return kernels.shares(both, (weight, self.assignment.bias), *rest, B, self.training)
         logits = functional.relu(functional.normalize(self.assignment(both), dim=1))  # [V, places · k]
         logits = self.assignment_norm(logits, batch).unflatten(1, (self.places, self.k))
         place = torch.arange(B + 1, device=both.device).clamp(max=self.places - 1)  # of a graph; padding's is any

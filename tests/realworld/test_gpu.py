@@ -15,6 +15,7 @@ CELLS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "edges"), ("molhiv", "p
 CELLS += [("zinc", "gatedgcn", "edges"), ("mnist", "gat", "no-edges"), ("zinc", "monet", "no-edges")]
 CELLS += [("molhiv", model, "edges") for model in ("gcn", "gin")]
 CELLS += [("zinc", model, "no-edges") for model in ("gin", "graphsage", "mlp-gated", "diffpool")]
+CELLS += [("cifar10", "diffpool", "no-edges")]
 
 
 def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):
