@@ -86,6 +86,8 @@ class DiffPool(nn.Module):
         Z = self.feature_norm(activated(both, self.feature, "unit"), batch)  # [V, hidden]
         S = self.shares(both, batch)  # [V, k]
         received = aggregate(batch.neighbourhoods, ("sum",), source=S).squeeze(-2)  # A S, [V, k]
+        if kernels := serving("pna.realworld.pool_kernel", S, Z, batch.joined):
+            return kernels.pooled(S, Z, received, batch.joined.ptr, len(batch.valid))
         outer = S.unsqueeze(2) * torch.cat([Z, received], dim=1).unsqueeze(1)  # [V, k, hidden + k]
         total = segments.sum(outer.flatten(1), batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return total.unflatten(1, (self.k, -1)).split([Z.shape[1], self.k], dim=2)
