@@ -8,6 +8,8 @@ from pna.experiments.realworld import Figure6Trainer
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.superpixels import SCALE, edges_together
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+from pna.realworld.networks import Network
 from pna.training.replicas import Replicas
 
 pytestmark = pytest.mark.gpu
@@ -49,6 +51,25 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
         next(trainer.steps(replicas))
         found.append(torch.cat([replicas.m, replicas.state], dim=1).cpu().double())
     assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
+
+
+@pytest.mark.parametrize("name", ["zinc", "mnist", "cifar10"])
+def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, name):
+    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone."""
+    model, found = HYPERPARAMETERS[name, "diffpool", "no-edges"], []
+    for dtype in (torch.double, torch.float32):
+        networks = []
+        for seed in range(model.seeds):
+            torch.manual_seed(seed)
+            networks.append(Network(model, DATASETS[name], toys.degrees).to(dtype))
+        sets = [Resident(DATASETS[name], toys.graphs(name, 2 * model.batch, G, (9, 60)), "cuda", dtype) for G in (0, 1)]
+        trainer = Figure6Trainer(networks[0], model, *sets, 1)
+        theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
+        replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
+        next(trainer.steps(replicas))
+        found.append([t.cpu().double() for t in (replicas.m, replicas.state)])
+    for a, b in zip(*found, strict=True):
+        assert (a - b).norm() <= 1e-4 * a.norm()
 
 
 @pytest.mark.parametrize(("stop", "dtype"), [(1, torch.float32), (3, torch.double), (5, torch.float32)])
