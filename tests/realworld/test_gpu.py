@@ -1,5 +1,7 @@
 """What must hold on a CUDA device as well: the CPU's numbers, and the same bits after any interruption."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -55,7 +57,11 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
 
 @pytest.mark.parametrize("name", ["zinc", "mnist", "cifar10"])
 def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, name):
-    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone."""
+    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone.
+
+    The gradient of each weight for itself, some being far larger. Of so many numbers, one that is zero but for rounding
+    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4.
+    """
     model, found = HYPERPARAMETERS[name, "diffpool", "no-edges"], []
     for dtype in (torch.double, torch.float32):
         networks = []
@@ -67,9 +73,12 @@ def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, 
         theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
         replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
         next(trainer.steps(replicas))
-        found.append([t.cpu().double() for t in (replicas.m, replicas.state)])
-    for a, b in zip(*found, strict=True):
-        assert (a - b).norm() <= 1e-4 * a.norm()
+        found.append((replicas.m.cpu().double(), replicas.state.cpu().double()))
+    (grads, state), (our_grads, our_state) = found
+    assert (our_state - state).norm() <= 1e-5 * state.norm()
+    sizes = [math.prod(shape) for shape in trainer.lifted.parameters.values()]
+    for of, a, b in zip(trainer.lifted.parameters, *(t.split(sizes, 1) for t in (grads, our_grads)), strict=True):
+        assert (a - b).norm() <= 2e-3 * a.norm(), of
 
 
 @pytest.mark.parametrize(("stop", "dtype"), [(1, torch.float32), (3, torch.double), (5, torch.float32)])
