@@ -15,6 +15,7 @@ from torch.autograd.function import FunctionCtx
 from pna import gather, together
 from pna.aggregators import resolve
 from pna.fused import plain_mix, split
+from pna.kernels.choice import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.towers import affine, product, product_backward
 
@@ -75,7 +76,7 @@ class _Layer(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        if torch.is_grad_enabled() or gather.many(g):  # a second derivative or a Jacobian is wanted: through the twin
+        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted: through the twin
             return *_by_autograd(ctx, g, x, rest[:6], torch.is_grad_enabled()), None, None
         with torch._C._AutoDispatchBelowAutograd():
             return *_Layer.differentiate(ctx, g, x, rest[4], rest[6:]), None, None

@@ -21,6 +21,7 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
+from pna.kernels.choice import many
 from pna.neighbourhoods import Neighbourhoods
 
 __all__ = ["aggregate", "one_graph"]
@@ -68,11 +69,6 @@ def watched(x: Tensor) -> bool:
         or torch._C._functorch.peek_interpreter_stack() is not None
         or torch._C._len_torch_dispatch_stack() > 0
     )
-
-
-def many(g: Tensor) -> bool:
-    """Whether a gradient stands for many, as in a vectorised Jacobian: nothing is added to what is one in place."""
-    return torch._C._functorch.is_legacy_batchedtensor(g) or torch._C._functorch.is_batchedtensor(g)
 
 
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
@@ -245,7 +241,7 @@ class _GatherAggregate(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         source, edge, ptr, column = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a second derivative is wanted: through the equations, messages and all
+        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian: by the equations, messages and all
             grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
         else:
             grads = gather_aggregate_backward(g, source, edge, ptr, column, ctx.names)
@@ -345,7 +341,7 @@ class _FusedAggregate(Function):
         parts, others = (source, edge, target), (None,) * (len(ctx.needs_input_grad) - 4)
         if g is None:
             return None, None, None, None, *others
-        if torch.is_grad_enabled():  # a second derivative is wanted
+        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted
             grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
             grads = (*grads, None if target is None else _target_gradient(g, ptr, ctx.names))
         else:

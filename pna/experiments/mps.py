@@ -23,9 +23,11 @@ def mps(say: Callable[[str], None]) -> Iterator[dict[str, str]]:
     Where it cannot be started `say` is told why, and nothing is needed.
     """
     _end_left_over()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))  # until it is locked, under a name that no one looks for
+    folder = new.with_name(new.name.removeprefix("."))
     try:
-        with locked(folder / "daemon", "using MPS"):  # which tells the next one whether this folder is left over
+        with locked(new / "daemon", "using MPS"):  # which tells the next one whether this folder is left over
+            new.rename(folder)
             why = _start(folder)
             if why:
                 say(f"no MPS ({why}): the trainings take turns on the GPU")
@@ -34,7 +36,8 @@ def mps(say: Callable[[str], None]) -> Iterator[dict[str, str]]:
             finally:
                 _quit(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        for path in (new, folder):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _environment(folder: Path) -> dict[str, str]:

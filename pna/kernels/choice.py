@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["first_derivative", "on_its_device", "plain", "serving", "usable"]
+__all__ = ["first_derivative", "many", "on_its_device", "plain", "serving", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
 _plain = False
@@ -49,6 +49,15 @@ def on_its_device(function: Callable) -> Callable:
             return function(*arguments, **options)
 
     return guarded
+
+
+def many(g: Tensor) -> bool:
+    """Whether a gradient stands for many, as in a vectorised Jacobian: it has no memory that a kernel could read, and
+    nothing is added to what is one in place.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.is_legacy_batchedtensor(g) or torch._C._functorch.is_batchedtensor(g)
 
 
 def first_derivative(backward: Callable) -> Callable:

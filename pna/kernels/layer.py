@@ -6,7 +6,8 @@ few: what is linear in x_i alone, [U_own; W1; W2] x + b, is one product; the agg
 mixing layer is one product. The backward pass is the same, backwards and by hand; how the weights lie in memory and
 how their gradients are made is in pna.kernels.layer_weights.
 
-The plain-torch twin is the layer itself, pna.conv, which serves wherever this does not, second derivatives included.
+The plain-torch twin is the layer itself, pna.conv, which serves wherever this does not: for second derivatives and for
+many gradients at once too.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from torch.autograd.function import FunctionCtx
 from torch.func import functional_call
 
 from pna.kernels import aggregation, aggregation_backward, layer_weights
-from pna.kernels.choice import on_its_device, plain
+from pna.kernels.choice import many, on_its_device, plain
 from pna.kernels.compile_time import blocks
 from pna.kernels.launch import Launch
 from pna.kernels.layer_weights import BH, BN, Plan, degrees, factor, factors
@@ -78,8 +79,8 @@ class _Layer(Function):
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
         weights, kept, transpose = rest[:6], rest[6:-3], tuple(rest[-3:])
-        if torch.is_grad_enabled():  # a second derivative is wanted: through the layer's twin
-            return *_differentiable(ctx, g, x, weights, kept), None, None, None
+        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted: through the layer's twin
+            return *_by_autograd(ctx, g, x, weights, kept, torch.is_grad_enabled()), None, None, None
         with torch._C._AutoDispatchBelowAutograd():
             return _Layer.differentiate(ctx, _contiguous(g), x, kept, transpose)
 
@@ -109,16 +110,17 @@ def _contiguous(t: Tensor) -> Tensor:
     return t if t.is_contiguous() else t.contiguous()
 
 
-def _differentiable(
-    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], kept: list[Tensor]
+@torch.enable_grad()
+def _by_autograd(
+    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], kept: list[Tensor], differentiable: bool
 ) -> list[Tensor | None]:
-    """The gradients of x and of the weights as functions that have derivatives themselves."""
+    """The gradients of x and of the weights, perhaps as functions that have derivatives themselves."""
     neighbourhoods = Neighbourhoods(kept[4], kept[7], None)
     wanted = ctx.needs_input_grad[:7]
     with plain():
         out = functional_call(ctx.conv, dict(zip(WEIGHTS, weights, strict=True)), (x, neighbourhoods))
     inputs = [t for t, needed in zip((x, *weights), wanted, strict=True) if needed]
-    grads = iter(torch.autograd.grad(out, inputs, g, create_graph=True))
+    grads = iter(torch.autograd.grad(out, inputs, g, create_graph=differentiable))
     return [next(grads) if needed else None for needed in wanted]
 
 

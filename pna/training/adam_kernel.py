@@ -23,9 +23,8 @@ def adam_update(
     theta, grad, m, v, step, learning_rate, P, weight_decay, beta_1, beta_2, log_beta_1, log_beta_2, epsilon,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    r = tl.program_id(1)
-    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    place, inside = r * P + column, column < P
+    r, begin, lane = tl.program_id(1), tl.program_id(0).to(tl.int64) * BLOCK, tl.arange(0, BLOCK)
+    place, inside = r.to(tl.int64) * P + begin + lane, lane < P - begin  # R · P may be more than 2^31
     t = tl.load(step + r)
     weight = tl.load(theta + place, mask=inside)
     g = tl.load(grad + place, mask=inside) + weight_decay * weight

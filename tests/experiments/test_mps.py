@@ -6,6 +6,7 @@ import tempfile
 import pytest
 
 from pna.experiments import Cell, side_by_side
+from pna.experiments import mps as starting
 from pna.experiments.command import train
 from pna.experiments.mps import mps
 from tests.kills.forked import Forked, forks
@@ -106,6 +107,27 @@ def test_the_daemon_of_a_killed_process_is_ended_by_the_next_and_a_living_ones_i
         assert calls()[0] == (str(killed), "quit")
     assert str(living) not in {folder for folder, _ in calls()}
     assert left_over(tmp_path) == [living.name]
+
+
+@pytest.mark.parametrize(("module", "step"), [(tempfile, "mkdtemp"), (starting, "locked"), (starting, "_start")])
+def test_one_that_starts_at_the_same_time_takes_nothing_for_left_over(control, tmp_path, monkeypatch, module, step):
+    """Another one looks for what is left over right before and after a step of this one."""
+    calls, own = control(), getattr(module, step)
+
+    def watched(*arguments, **options):
+        monkeypatch.setattr(module, step, own)
+        starting._end_left_over()
+        made = own(*arguments, **options)
+        starting._end_left_over()
+        return made
+
+    monkeypatch.setattr(module, step, watched)
+    with mps(print) as environment:
+        folder = environment["CUDA_MPS_PIPE_DIRECTORY"]
+        assert calls() == [(folder, "-d")]
+        assert os.stat(folder).st_mode & 0o777 == 0o700
+        assert left_over(tmp_path) == [os.path.basename(folder)]
+    assert left_over(tmp_path) == []
 
 
 @forks

@@ -346,3 +346,24 @@ def test_which_aggregators_have_a_kernel():
         assert not operators.takes(["mean", "softmax"], given)
         assert not operators.takes(["moment6"], given)
         assert not operators.takes(["mean", "mean"], given)
+
+
+@pytest.mark.parametrize("way", ["at once", "mapped"])
+@pytest.mark.parametrize("given", ["source", "source edge"])
+@pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "twin"])
+def test_many_gradients_at_once_are_those_one_by_one(kernels, given, way, device):
+    """By the kernels' function and by the one that serves elsewhere on a GPU."""
+    graph = random_graph()
+    parts = [t.to(device).requires_grad_() for t in inputs(graph, given, 2, 3).values()]
+    flat, (ptr, column) = (*parts, None)[:2], (t.to(device) for t in graph[:2])
+    if kernels:
+        out = twin._fused(*flat, None, ptr, column, None, None, None, SMOOTH)
+    else:
+        out = twin._GatherAggregate.apply(*flat, ptr, column, f"softmax {SMOOTH}")
+    g = torch.randn(3, *out.shape, dtype=torch.double, device=device)
+    if way == "at once":
+        found = torch.autograd.grad(out, parts, g, retain_graph=True, is_grads_batched=True)
+    else:
+        found = torch.func.vmap(lambda g: torch.autograd.grad(out, parts, g, retain_graph=True))(g)
+    for k in range(3):
+        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, parts, g[k], True)))

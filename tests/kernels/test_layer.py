@@ -147,6 +147,37 @@ def test_second_derivatives(device):
         torch.testing.assert_close(a, b)
 
 
+def at_once(out, inputs, g):
+    return torch.autograd.grad(out, inputs, g, retain_graph=True, is_grads_batched=True)
+
+
+def mapped(out, inputs, g):
+    return torch.func.vmap(lambda g: torch.autograd.grad(out, inputs, g, retain_graph=True))(g)
+
+
+@pytest.mark.parametrize("way", [at_once, mapped])
+@pytest.mark.parametrize(("run", "sort"), [(fused, PAPER), (fused, EVERY), (step_by_step, (["softmax"], PAPER[1]))])
+def test_many_gradients_at_once_are_those_one_by_one(run, way, sort, device):
+    """As a vectorised Jacobian asks for."""
+    conv = make(device, towers=5, sort=sort)
+    inputs = [torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True), *conv.parameters()]
+    out = run(conv, inputs[0], graph().to(device))
+    g = torch.randn(3, *out.shape, dtype=torch.double, device=device)
+    found = way(out, inputs, g)
+    assert not any(grad.requires_grad for grad in found)
+    for k in range(3):
+        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, inputs, g[k], True)))
+
+
+def test_a_vectorised_jacobian_and_those_of_torch_func(device):
+    conv, edges = make(device, towers=5), graph().to(device)
+    x = torch.randn(N, 10, dtype=torch.double, device=device)
+    expected = torch.autograd.functional.jacobian(lambda x: step_by_step(conv, x, edges), x)
+    found = torch.autograd.functional.jacobian(lambda x: fused(conv, x, edges), x, vectorize=True)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.func.jacrev(lambda x: conv(x, edges))(x), expected)
+
+
 @pytest.mark.parametrize("nodes", [N, 70])
 def test_same_bits_every_time(nodes, device):
     conv = make(device, torch.float, towers=5)

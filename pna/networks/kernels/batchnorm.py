@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated
 
 __all__ = ["normalise", "takes"]
@@ -122,6 +122,7 @@ class _Normalise(Function):
         ctx.save_for_backward(*inputs[:2], output[1])
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, statistics = (t.contiguous() for t in ctx.saved_tensors)
         R, V, F = x.shape

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated
 
 __all__ = ["errors", "loss", "takes"]
@@ -114,6 +114,7 @@ class _Loss(Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         nodes, graphs, *labels = (t.contiguous() for t in ctx.saved_tensors)
         (R, V, labels_each), G = nodes.shape, graphs.shape[1]

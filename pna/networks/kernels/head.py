@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.gates import padded
 from pna.networks.kernels.layout import taken_back
@@ -249,6 +249,7 @@ class _Head(Function):
         ctx.save_for_backward(x, *weights)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, *weights = (t.contiguous() for t in ctx.saved_tensors)
         R, V, _ = x.shape

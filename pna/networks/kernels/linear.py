@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.replicas import replicated
 
@@ -121,6 +121,7 @@ class _Linear(Function):
         ctx.save_for_backward(x, weight, output)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
         (R, outputs, inputs), V = weight.shape, x.shape[1]

@@ -111,3 +111,19 @@ def test_adam_is_the_plain_one(device):
     adam(*mine, 1e-2, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(a.cpu().double(), b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_adam_of_more_than_2_to_the_31_parameters(replicas, device):
+    """The first and the last of every replica, where there are more in one or in all."""
+    if torch.cuda.mem_get_info()[0] < 40 * 2**30:
+        pytest.skip("needs 40 GB of free GPU memory")
+    P, ends = 2**31 // replicas + 1025, 2000
+    state = [torch.empty(replicas, P, device=device).uniform_() for _ in range(4)]
+    each = [torch.full((replicas, 1), value, device=device) for value in (7.0, 0.01)]
+    before = [torch.cat([t[:, :ends], t[:, -ends:]], dim=1).double() for t in state]
+    adam(*state, *each, 1e-2, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
+    plain_adam.adam_step(*before, *(t.double() for t in each), 1e-2)
+    for a, b in zip(state, before, strict=True):
+        torch.testing.assert_close(torch.cat([a[:, :ends], a[:, -ends:]], dim=1).double(), b, rtol=1e-4, atol=1e-6)

@@ -20,7 +20,7 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.aggregators import EPSILON
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.kernels.priority import behind
 from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
@@ -197,11 +197,8 @@ class Shape(NamedTuple):
     def sizes(self) -> list[int]:
         """Numbers of a convolution: its dense matrix, its biases, the towers' matrices."""
         biases = {"pna": 3, "gcn": 1, "gat": 2, "gin": 3}[self.model.kind]
-        return [
-            self.H**2,
-            biases * self.H,
-            self.H**2 if self.model.kind == "gin" else self.blocks * self.H * self.model.F,
-        ]
+        towers = self.H**2 if self.model.kind == "gin" else self.blocks * self.H * self.model.F
+        return [self.H**2, biases * self.H, towers]
 
     @property
     def planes(self) -> int:
@@ -371,6 +368,7 @@ class _AllLayers(Function):
         ctx.save_for_backward(x, delta, norm, node, lists, rows, routes, *output[1:], *tensors)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, delta, norm, node, lists, rows, routes, states, found, depths, *weights = ctx.saved_tensors
         weights, tensors = weights[:5], weights[5:]

@@ -234,6 +234,14 @@ INLINE Rows times_degree(const Rows &a, const Nodes &nodes) {
   return scaled(a, factors);
 }
 
+// a, and zeros in the rows of nodes without neighbours: what is no number there would outlive a factor of zero.
+INLINE Rows with_neighbours(const Rows &a, const Nodes &nodes) {
+  Rows rows;
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) rows.v[i] = nodes.degree[i / F] > 0 ? a.v[i] : 0.0f;
+  return rows;
+}
+
 // a + b + bias in the rows of nodes that have neighbours: the receiver's part of the messages shifts mean and extremes.
 INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes &nodes) {
   Rows rows;

@@ -64,7 +64,7 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
 #pragma unroll
   for (int s = 0; s < S; s++) {
     const float *own = of_rows + s * ROWS + warp_row(), factors[2] = {own[0], own[8]};
-    grads[s] = scaled(get(tile + D_Y, STRIDE), factors);
+    grads[s] = with_neighbours(scaled(get(tile + D_Y, STRIDE), factors), nodes);
   }
   float degree[2], once[2], share[2];
 #pragma unroll
@@ -91,7 +91,7 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
 #pragma unroll
     for (int i = 0; i < 2 * F; i++) {
       steep.v[i] = __fdividef(g.v[i] * share[i / F], nodes.degree[i / F] > 0 ? all.deviation.v[i] : 1.0f);
-      if (ORDER == 0) level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
+      if (ORDER == 0 && nodes.degree[i / F] > 0) level.v[i] -= steep.v[i] * (all.mean.v[i] - centre.v[i]);
     }
     put(tile + STEEP, steep, STRIDE);
   }
@@ -198,7 +198,7 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsign
   get_n<F>(centre, tile + P + F * thread_t());
 #pragma unroll
   for (int c = 0; c < F; c++)
-    if (ORDER == 0 && STD >= 0) sent.p[c] += sent.steep[c] * (m[c] - centre[c]);
+    if (ORDER == 0 && STD >= 0 && nodes.degree[i] > 0) sent.p[c] += sent.steep[c] * (m[c] - centre[c]);
   return sent;
 }
 
@@ -210,8 +210,8 @@ INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   Rows p = zeros(), q = zeros();
   towers(p, given, T + SENDER * BLOCK);
   towers(q, given, T + RECEIVER * BLOCK);
-  put(tile + P, p, STRIDE);
-  put(tile + Q, q, STRIDE);
+  put(tile + P, with_neighbours(p, nodes), STRIDE);
+  put(tile + Q, with_neighbours(q, nodes), STRIDE);
   __syncthreads();
   Words words = first_words(nodes);
   sum_dense(sums, tile);

@@ -11,7 +11,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, padded, width
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
@@ -78,6 +78,7 @@ class _Set2Set(Function):
         ctx.save_for_backward(x, *output[1:], *tensors)
 
     @staticmethod
+    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, steps, *weights = ctx.saved_tensors
         weights, tensors = weights[:2], weights[2:]
