@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import counters
 from benchmarks.crew import Job, _Worker, shared_out
 from benchmarks.machine import keep
 from benchmarks.training import ROWS, Epoch, epochs_of, in_figures
@@ -81,3 +82,41 @@ def test_newer_lines_take_the_place_of_older_ones(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == [old[0] | {"rows": rows[1:]}, *old[1:], new]
     keep([{"benchmark": "training --all", "rows": [1]}], None, path)
     assert [json.loads(line)["benchmark"] for line in path.read_text().splitlines()].count("training --all") == 1
+
+
+# ---- the GPU's counters ----
+
+
+def ncu(*kernels: tuple[str, str, float, float]) -> str:
+    """What Nsight Compute prints of launches: a kernel's name, the unit of its time, the time, its use of memory."""
+    header = ["ID", "Process ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"]
+    rows = [header]
+    for k, (name, unit, time, memory) in enumerate(kernels):
+        values = dict.fromkeys((*counters.SHARES.values(), counters.WARPS), ("%", "20")) | {
+            counters.TIME: (unit, f"{time:,}"),
+            counters.SHARES["memory"]: ("%", str(memory)),
+        }
+        rows += [[str(k), "7", name, metric, *value] for metric, value in values.items()]
+    said = ["==PROF== Connected to process 7", "counting", "==PROF== Disconnected"]
+    return "\n".join([*said, *(",".join(f'"{word}"' for word in row) for row in rows)])
+
+
+def test_a_kernel_is_limited_by_what_it_uses_most_if_that_is_over_half():
+    text = ncu(("products", "ns", 3_000, 30.0), ("products", "us", 1, 70.0), ("sums", "us", 4, 90.0))
+    found = counters.launches(text)
+    assert [launch.time for launch in found] == [3e3, 1e3, 4e3]
+    assert [launch.limit for launch in found] == [counters.WAITS, "memory", "memory"]
+    assert counters.limits(found) == {"memory": 5 / 8, counters.WAITS: 3 / 8}
+
+
+def test_launches_of_a_kernel_are_one_row_whose_shares_are_weighted_by_time():
+    text = ncu(("products", "ns", 3_000, 30.0), ("products", "us", 1, 70.0), ("sums", "us", 5, 90.0))
+    sums, products = counters.by_kernel(counters.launches(text), steps=2)
+    assert (sums["kernel"], sums["launches"], sums["microseconds"], sums["memory"]) == ("sums", 0.5, 2.5, 90.0)
+    assert (products["launches"], products["microseconds"], products["memory"]) == (1.0, 2.0, 40.0)
+    assert products["warps"] == 20.0
+
+
+def test_a_count_without_a_launch_repeats_ncus_last_words():
+    with pytest.raises(ValueError, match=r"counted nothing; its last words: .*ERR_NVGPUCTRPERM"):
+        counters.launches("==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - no permission")
