@@ -151,12 +151,20 @@ def test_weights_that_are_computed(change):
     conv.train()(x, EDGES).sum().backward()
 
 
-def test_quantised_linear_layers():
-    conv = PNAConv(8, 6, NAMES, SCALERS, DEG, edge_dim=3)
-    x, edge = torch.randn(N, 8), torch.randn(E, 3)
+def quantised(module):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        small = torch.ao.quantization.quantize_dynamic(copy.deepcopy(conv), {nn.Linear}, dtype=torch.qint8)
+        return torch.ao.quantization.quantize_dynamic(copy.deepcopy(module), {nn.Linear}, dtype=torch.qint8)
+
+
+def test_quantised_linear_layers():
+    try:
+        quantised(nn.Sequential(nn.Linear(2, 2)))
+    except RuntimeError as error:  # so it is on some ARM processors
+        pytest.skip(f"torch quantises no linear layer of its own on this processor: {error}")
+    conv = PNAConv(8, 6, NAMES, SCALERS, DEG, edge_dim=3)
+    x, edge = torch.randn(N, 8), torch.randn(E, 3)
+    small = quantised(conv)
     assert type(small.mix) is not nn.Linear
     expected = conv(x, EDGES, edge)
     assert (small(x, EDGES, edge) - expected).abs().max() < 0.1 * expected.abs().max()
