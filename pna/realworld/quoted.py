@@ -276,10 +276,14 @@ class OGBGCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph, x = batch.neighbourhoods, self.linear(x)
-        d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
-        received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
-        y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        if kernels := serving("pna.realworld.message_kernel", x, self.bonds.weight, batch):
+            x = linear(x, self.linear.weight, None)
+            y = kernels.received(x, self.bonds.weight, self.root.squeeze(0), self.linear.bias, batch)
+        else:
+            graph, x = batch.neighbourhoods, self.linear(x)
+            d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
+            received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
+            y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
@@ -295,16 +299,17 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
-        y = (1 + self.eps) * x + received
+        if kernels := serving("pna.realworld.message_kernel", x, self.bonds.weight, batch):
+            y = kernels.received(x, self.bonds.weight, self.eps, None, batch)
+        else:
+            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+            y = (1 + self.eps) * x + received
         y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
     """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
-    if kernels := serving("pna.realworld.message_kernel", x, edge, scale, graph):
-        return kernels.relu_sum(x, edge, scale, graph)
     return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
 
 
