@@ -52,7 +52,7 @@ def _rows(at, c, F: tl.constexpr, K: tl.constexpr):
     """K rows of F numbers, as so many vectors: in a matrix, a sum over them would go from thread to thread."""
     rows = ()
     for k in tl.static_range(K):
-        rows = rows + (tl.load(at + k * F + c, mask=c < F, other=0.0),)
+        rows = rows + (tl.load(at + k * F + c, mask=c < F, other=0.0),)  # noqa: RUF005
     return rows
 
 
@@ -61,7 +61,7 @@ def _none(K: tl.constexpr, WIDTH: tl.constexpr):
     """So many vectors of zeros."""
     rows = ()
     for _ in tl.static_range(K):
-        rows = rows + (tl.zeros([WIDTH], tl.float32),)
+        rows = rows + (tl.zeros([WIDTH], tl.float32),)  # noqa: RUF005
     return rows
 
 
@@ -70,7 +70,7 @@ def _bond(edge, e, K: tl.constexpr):
     """The K numbers of e_ij."""
     numbers = ()
     for k in tl.static_range(K):
-        numbers = numbers + (tl.load(edge + e * K + k),)
+        numbers = numbers + (tl.load(edge + e * K + k),)  # noqa: RUF005
     return numbers
 
 
@@ -87,7 +87,7 @@ def _added(rows, bond, back, K: tl.constexpr):
     """The outer product of a bond and a gradient added to K vectors."""
     more = ()
     for k in tl.static_range(K):
-        more = more + (rows[k] + bond[k] * back,)
+        more = more + (rows[k] + bond[k] * back,)  # noqa: RUF005
     return more
 
 
