@@ -121,7 +121,8 @@ class Resident:
         """
         most = self.largest(graphs)
         nodes, messages = (
-            graphs * sizes.mean() + deviations * math.sqrt(graphs) * sizes.std() for sizes in (self.nodes, self.messages)
+            graphs * sizes.mean() + deviations * math.sqrt(graphs) * sizes.std()
+            for sizes in (self.nodes, self.messages)
         )
         shape = _shape(graphs, nodes, messages)
         return Shape(graphs, min(shape.nodes, most.nodes), min(shape.messages, most.messages))

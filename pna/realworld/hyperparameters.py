@@ -58,8 +58,10 @@ class Hyperparameters:
 
     @property
     def deviations(self) -> tuple[int, ...]:
-        """Of more shapes for batches, how far above the mean (see Resident.usual): where padding is dear, in wide layers
-        that are trained on small batches, of which the usual shape has room for a quarter more nodes than there are."""
+        """Of more shapes for batches, how far above the mean they are (see Resident.usual).
+
+        Where padding is dear, in wide layers on small batches: the usual shape has room for a third more nodes.
+        """
         return (1, 2, 3, 6) if self.layer.startswith("ogb-") else ()
 
 
