@@ -23,6 +23,8 @@ BLOCK = 32
 PROGRAMS = 64  # at most, that sum up the rows of a replica: their sums fit into the registers of one
 SPREAD = 128  # at most, that then read those sums, and go over the rows once more
 WIDEST = 32  # features of a program: with more, registers run out, and blocks of 75 or 152 features stand half empty
+WIDE = 256  # features, and more, are known at compile time: four numbers are loaded at once
+WIDE_PROGRAMS = 16  # in the place of PROGRAMS and SPREAD: there are many for the features, and sums to read for each
 EPS = tl.constexpr(1e-5)
 
 
@@ -290,15 +292,15 @@ class _Normalise(Function):
         *given, noise, running_mean, running_var = inputs
         x, factor, count, weight, bias, residual = (None if t is None else t.contiguous() for t in given)
         R, V, F = x.shape
-        P, columns, sizes = _sizes(V, F)
+        (P, spread, most), columns, sizes = _programs(V, F), *_sizes(F)
         rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
-        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
+        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, _told(F, F), **sizes)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        (drop, numbers), told = _noise(noise), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_apply[(min(_blocks(V), SPREAD), R, columns)](
+        (drop, numbers), told = _noise(noise, F), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
+        norm_apply[(spread, R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
-            running_mean, running_var, rows, means, spreads, y, mean, var,
-            V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
+            running_mean, running_var, rows, means, spreads, y, mean, var, V, _told(F, F), P, *numbers,
+            running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=most, **told,
         )  # fmt: skip
         return y, mean, var
 
@@ -318,18 +320,18 @@ class _Normalise(Function):
         x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)
         grad = grad.contiguous()
         R, V, F = x.shape
-        P, columns, sizes = _sizes(V, F)
-        drop, numbers = _noise(noise)
+        (P, spread, most), columns, sizes = _programs(V, F), *_sizes(F)
+        drop, numbers = _noise(noise, F)
         totals, products = x.new_empty(2, R, P, F).unbind()
         given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
         told = {"ACTIVATION": ctx.activation, "DROP": drop, **sizes}
-        norm_sums[(P, R, columns)](*given, V, F, *numbers, ctx.p, **told)
+        norm_sums[(P, R, columns)](*given, V, _told(F, F), *numbers, ctx.p, **told)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
-        norm_back[(min(_blocks(V), SPREAD), R, columns)](
-            *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
+        norm_back[(spread, R, columns)](
+            *given, *made, V, _told(F, F), P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=most, **told
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
         return None, None, grad_x, None, None, grad_weight, grad_bias, *others
@@ -350,9 +352,10 @@ class _Evaluate(Function):
     def forward(activation: str | None, *inputs: Tensor | None) -> Tensor:
         *given, residual = (None if t is None else t.contiguous() for t in inputs)
         x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
-        _, columns, sizes = _sizes(V, F)
+        columns, sizes = _sizes(F)
         told = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, x if residual is None else residual, y, V, F, **told)
+        added = x if residual is None else residual
+        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, added, y, V, _told(F, F), **told)
         return y
 
     @staticmethod
@@ -368,16 +371,28 @@ class _Evaluate(Function):
         return _Evaluate.apply(activation, *lifted).unsqueeze(1), 0
 
 
-def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
+def _noise(noise: Tensor | None, F: int) -> tuple[bool, tuple[int, int | tl.constexpr]]:
     """Whether there is dropout, and how far the noise of replicas and of rows is apart."""
-    return noise is not None, (0, 0) if noise is None else noise.stride()[:2]
+    if noise is None:
+        return False, (0, 0)
+    return True, (noise.stride(0), _told(noise.stride(1), F))
 
 
-def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
-    """How many programs share out the rows and how many the features; and what they are told."""
+def _told(size: int, F: int) -> int | tl.constexpr:
+    """A size that a kernel for wide rows knows at compile time."""
+    return tl.constexpr(size) if F >= WIDE else size
+
+
+def _programs(V: int, F: int) -> tuple[int, int, int]:
+    """How many programs sum up the rows of a replica, how many then go over them, and for how many sums is room."""
+    most, spread = (WIDE_PROGRAMS, WIDE_PROGRAMS) if F >= WIDE else (PROGRAMS, SPREAD)
+    return min(_blocks(V), most), min(_blocks(V), spread), most
+
+
+def _sizes(F: int) -> tuple[int, dict[str, int]]:
+    """How many programs share out the features; and what they are told."""
     width = min(WIDEST, triton.next_power_of_2(F))
-    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 1}
-    return min(_blocks(V), PROGRAMS), -(-F // width), told
+    return -(-F // width), {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 1}
 
 
 def _blocks(V: int) -> int:
