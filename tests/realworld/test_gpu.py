@@ -96,8 +96,8 @@ def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, 
 def test_a_step_of_ogbs_models_at_their_full_width_is_the_plain_one_in_float64(toys, name):
     """Ten seeds, 300 features, recorded; without dropout, whose numbers are others in float64.
 
-    The gradient of each weight for itself, with room for a ReLU's edge, which in float32 on a CPU is seen to change some
-    by 1e-3; ε's is a sum in which most cancels out, and that of a bias before batch normalisation is all rounding.
+    The gradient of each weight for itself, with room for a ReLU's edge, which was seen to change some by 1e-3 in float32
+    on a CPU; ε's is a sum in which most cancels out, and that of a bias before batch normalisation is all rounding.
     """
     model = replace(HYPERPARAMETERS["molhiv", name, "edges"], dropout=0.0)
     (grads, state, _), (our_grads, our_state, trainer), (again, *_) = (
