@@ -212,25 +212,32 @@ class GatedGCNLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.edges = edges
+        self.last, self.edges = last, edges
         self.A, self.B, self.C, self.D, self.E = (Linear(*sizes) for _ in range(5))
         self.norm, self.edge_norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
 
     def forward(
         self, state: Tensor | Gated, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None
     ) -> Gated:
-        """[V, F], then what the layer before made."""
+        """[V, F], then what the layer before made; by the kernels, the last one leaves the messages as they are."""
         x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
-        graph = batch.neighbourhoods
+        graph, norm = batch.neighbourhoods, self.edge_norm
+        if self.training and (kernels := serving("pna.realworld.gated_step_kernel", x, e, graph)):
+            of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+            factor, _, count = rows
+            y, beyond = kernels.layer(self._of_nodes(x), e, self.C.weight, (factor, count), of_norm, graph, self.last)
+            return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
         if kernels := serving("pna.realworld.gated_kernel", x, e, graph):
-            maps = (self.A, self.B, self.D, self.E)
-            *biases, shift = (layer.bias for layer in maps)
-            weight, bias = torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias])
-            y, moved = kernels.gated(linear(x, weight, bias), linear(e, self.C.weight, None), graph)
+            y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
         else:
             y, moved = self._messages(x, e, graph)
-        edges = Gated(x, e, *rows)
-        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, self.edge_norm, edges), *rows)
+        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, norm, Gated(x, e, *rows)), *rows)
+
+    def _of_nodes(self, x: Tensor) -> Tensor:
+        """A x, B x, D x, and E x with the bias of C: [V, F] -> [V, 4 F]."""
+        maps = (self.A, self.B, self.D, self.E)
+        *biases, shift = (layer.bias for layer in maps)
+        return linear(x, torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias]))
 
     def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
         """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
