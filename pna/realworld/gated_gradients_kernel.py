@@ -1,8 +1,9 @@
 """The gradients of a layer of GatedGCN: gated_step_kernel.py has the names.
 
 With g_i the gradient of q_i over its denominator, that of m_ij is g_i (B x_j - q_i) σ (1 - σ), and what comes back by
-the normalisation; times C it is that of e_ij, to which that of the residual is added. The first kernel sums up for the
-normalisation; the second does the messages; in the third a program is a node, and sums up what it has sent and received.
+the normalisation; times C it is that of e_ij, to which that of the residual is added. The normalisation wants two sums
+first. The first kernel here does the messages; the second one C, apart, since both products at once have no room in the
+registers; in the third a program is a node, and sums up what it has sent and received.
 """
 
 import torch
@@ -14,6 +15,8 @@ from pna.realworld.gated_tile_kernel import EPS, of_features, of_nodes, part, pu
 from pna.realworld.norm_kernel import sums
 
 __all__ = ["gradients"]
+
+HALF = 32  # messages of C's gradient at a time: with twice as many, registers run out
 
 
 @triton.jit
@@ -41,13 +44,12 @@ def _of_messages(
 
 @triton.jit
 def gated_messages_back(
-    nodes, edge, weight, scale, shift, factor, count, source, target, moved, mean, var, totals, products, pull,
-    quotients, grad, of_moved, of_edge, of_weight, E,
+    nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, totals, products, pull, quotients,
+    grad, of_moved, of_edge, E,
     NEXT: tl.constexpr, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of m and of e_ij of a part of the messages, and what they add to that of C."""
+    """The gradients of m and of e_ij of a part of the messages, the second one zero for padding."""
     r = tl.program_id(1).to(tl.int64)
-    me = r * tl.num_programs(0) + tl.program_id(0)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
     h = tl.arange(0, HEAD)
@@ -59,10 +61,6 @@ def gated_messages_back(
     ht = part(weight, h, h < F, F, HEAD, F, TAIL)
     th = part(weight, t, t < F, F, 0, F, HEAD)
     tt = part(weight, t, t < F, F, HEAD, F, TAIL)
-    of_hh = tl.zeros([HEAD, HEAD], tl.float32)
-    of_ht = tl.zeros([HEAD, TAIL], tl.float32)
-    of_th = tl.zeros([TAIL, HEAD], tl.float32)
-    of_tt = tl.zeros([TAIL, TAIL], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(E, BLOCK), tl.num_programs(0)):
         row = block * BLOCK + tl.arange(0, BLOCK)
         real = row < live
@@ -79,17 +77,37 @@ def gated_messages_back(
         put(of_moved + first, m_t, row, real, HEAD, F, TAIL)
         put(of_edge + first, times(m_t, th, times(m_h, hh, g_h)), row, row < E, 0, F, HEAD)
         put(of_edge + first, times(m_t, tt, times(m_h, ht, g_t)), row, row < E, HEAD, F, TAIL)
-        e_h = part(edge + first, row, real, F, 0, F, HEAD)
-        e_t = part(edge + first, row, real, F, HEAD, F, TAIL)
-        of_hh = times(tl.trans(m_h), e_h, of_hh)
-        of_ht = times(tl.trans(m_h), e_t, of_ht)
-        of_th = times(tl.trans(m_t), e_h, of_th)
-        of_tt = times(tl.trans(m_t), e_t, of_tt)
-    of_weight += me * F * F
-    put(of_weight, of_hh, h, h < F, 0, F, HEAD)
-    put(of_weight, of_ht, h, h < F, HEAD, F, TAIL)
-    put(of_weight, of_th, t, t < F, 0, F, HEAD)
-    put(of_weight, of_tt, t, t < F, HEAD, F, TAIL)
+
+
+@triton.jit
+def gated_weight_back(
+    edge, count, of_moved, of_weight, E, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """What a part of the messages adds to the gradient of C."""
+    r = tl.program_id(1).to(tl.int64)
+    live = tl.load(count + r).to(tl.int32)
+    h = tl.arange(0, HEAD)
+    t = HEAD + tl.arange(0, TAIL)
+    hh = tl.zeros([HEAD, HEAD], tl.float32)  # [out, in]
+    ht = tl.zeros([HEAD, TAIL], tl.float32)
+    th = tl.zeros([HEAD, TAIL], tl.float32)  # the other way round: a product has 64 rows at least
+    tt = tl.zeros([TAIL, TAIL], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
+        row = block * BLOCK + tl.arange(0, BLOCK)
+        real = row < live
+        m_h = part(of_moved + r * E * F, row, real, F, 0, F, HEAD)
+        m_t = part(of_moved + r * E * F, row, real, F, HEAD, F, TAIL)
+        e_h = part(edge + r * E * F, row, real, F, 0, F, HEAD)
+        e_t = part(edge + r * E * F, row, real, F, HEAD, F, TAIL)
+        hh = times(tl.trans(m_h), e_h, hh)
+        ht = times(tl.trans(m_h), e_t, ht)
+        th = times(tl.trans(e_h), m_t, th)
+        tt = times(tl.trans(m_t), e_t, tt)
+    of_weight += (r * tl.num_programs(0) + tl.program_id(0)) * F * F
+    put(of_weight, hh, h, h < F, 0, F, HEAD)
+    put(of_weight, ht, h, h < F, HEAD, F, TAIL)
+    put(of_weight, tl.trans(th), t, t < F, 0, F, HEAD)
+    put(of_weight, tt, t, t < F, HEAD, F, TAIL)
 
 
 @triton.jit
@@ -137,12 +155,11 @@ def gradients(grad: Tensor, after: Tensor | None, *saved: Tensor) -> tuple[Tenso
     parts, told = sizes(edge)
     of_moved, of_edge, of_weight = torch.empty_like(edge), torch.empty_like(edge), edge.new_empty(R, parts, F, F)
     gated_messages_back[(parts, R)](
-        nodes, edge, weight, scale, shift, factor, count, source, target, moved, mean, var, total, product, pull,
-        quotients, after if ahead else moved, of_moved, of_edge, of_weight, E, NEXT=ahead, **told,
+        nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, total, product, pull, quotients,
+        after if ahead else moved, of_moved, of_edge, E, NEXT=ahead, **told,
     )  # fmt: skip
+    gated_weight_back[(parts, R)](edge, count, of_moved, of_weight, E, **told | {"BLOCK": HALF})
     grad_nodes = torch.empty_like(nodes)
-    gated_nodes_back[(R * V,)](
-        count, ptr, *transpose, moved, of_moved, pull, grad, grad_nodes, V, E, **of_nodes(F)
-    )  # fmt: skip
+    gated_nodes_back[(R * V,)](count, ptr, *transpose, moved, of_moved, pull, grad, grad_nodes, V, E, **of_nodes(F))
     of_norm = (product * torch.rsqrt(var + 1e-5), total) if ahead else (None, None)
     return grad_nodes, of_edge, of_weight.sum(1), *of_norm

@@ -82,12 +82,12 @@ def gated_move(
         real = row < live
         j = tl.load(source + r * E + row, mask=real, other=0)
         i = tl.load(target + r * E + row, mask=real, other=0)
-        m_h = part(nodes + 2 * F, j, real, 4 * F, 0, F, HEAD) + part(nodes + 3 * F, i, real, 4 * F, 0, F, HEAD)
-        m_t = part(nodes + 2 * F, j, real, 4 * F, HEAD, F, TAIL) + part(nodes + 3 * F, i, real, 4 * F, HEAD, F, TAIL)
         e_h = part(edge + r * E * F, row, real, F, 0, F, HEAD)
         e_t = part(edge + r * E * F, row, real, F, HEAD, F, TAIL)
-        m_h = times(e_t, th, times(e_h, hh, m_h))
-        m_t = times(e_t, tt, times(e_h, ht, m_t))
+        m_h = times(e_t, th, times(e_h, hh, tl.zeros([BLOCK, HEAD], tl.float32)))
+        m_t = times(e_t, tt, times(e_h, ht, tl.zeros([BLOCK, TAIL], tl.float32)))
+        m_h += part(nodes + 2 * F, j, real, 4 * F, 0, F, HEAD) + part(nodes + 3 * F, i, real, 4 * F, 0, F, HEAD)
+        m_t += part(nodes + 2 * F, j, real, 4 * F, HEAD, F, TAIL) + part(nodes + 3 * F, i, real, 4 * F, HEAD, F, TAIL)
         put(moved + r * E * F, m_h, row, real, 0, F, HEAD)
         put(moved + r * E * F, m_t, row, real, HEAD, F, TAIL)
         scale = tl.load(factor + r * E + row, mask=real, other=0.0)[:, None]

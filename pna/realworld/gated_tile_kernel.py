@@ -51,4 +51,4 @@ def sizes(edge: Tensor) -> tuple[int, dict[str, int]]:
 
 def of_nodes(F: int) -> dict[str, int]:
     """What the kernels of nodes are told: one warp goes through CHUNK messages at a time."""
-    return {"F": F, "WIDTH": triton.next_power_of_2(F), "CHUNK": 8, "num_warps": 1}
+    return {"F": F, "WIDTH": triton.next_power_of_2(F), "CHUNK": 8, "num_warps": 2}

@@ -55,14 +55,18 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
     assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
 
 
-@pytest.mark.parametrize("name", ["zinc", "mnist", "cifar10"])
-def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, name):
-    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone.
+FULL = [(name, "diffpool", "no-edges") for name in ("zinc", "mnist", "cifar10")]
+FULL += [(name, "gatedgcn", edges) for name in ("zinc", "mnist", "cifar10") for edges in ("no-edges", "edges")]
+
+
+@pytest.mark.parametrize("cell", FULL, ids="/".join)
+def test_a_step_at_full_width_is_the_plain_one_in_float64(toys, cell):
+    """All seeds, 128 graphs, recorded; DiffPool's assignment of all places exists in float64 alone.
 
     The gradient of each weight for itself, some being far larger. Of so many numbers, one that is zero but for rounding
     may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4.
     """
-    model, found = HYPERPARAMETERS[name, "diffpool", "no-edges"], []
+    name, model, found = cell[0], HYPERPARAMETERS[cell], []
     for dtype in (torch.double, torch.float32):
         networks = []
         for seed in range(model.seeds):
