@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.realworld.gated_tile_kernel import EPS, of_features, of_nodes, part, put, sizes, times
+from pna.realworld.gated_tile_kernel import EPS, of_features, part, per_node, put, sizes, times
 from pna.realworld.norm_kernel import sums
 
 __all__ = ["gradients"]
@@ -45,10 +45,10 @@ def _of_messages(
 @triton.jit
 def gated_messages_back(
     nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, totals, products, pull, quotients,
-    grad, of_moved, of_edge, E,
-    NEXT: tl.constexpr, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
+    grad, of_moved, of_edge, E, FIRST: tl.constexpr, NEXT: tl.constexpr,
+    D: tl.constexpr, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of m and of e_ij of a part of the messages, the second one zero for padding."""
+    """The gradients of m and, but in the first layer, of e_ij of a part of the messages, zero for padding."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
@@ -56,11 +56,12 @@ def gated_messages_back(
     t = HEAD + tl.arange(0, TAIL)
     first = r * E * F
     mine = r * F
-    weight += r * F * F
-    hh = part(weight, h, h < F, F, 0, F, HEAD)  # [out, in]
-    ht = part(weight, h, h < F, F, HEAD, F, TAIL)
-    th = part(weight, t, t < F, F, 0, F, HEAD)
-    tt = part(weight, t, t < F, F, HEAD, F, TAIL)
+    if not FIRST:
+        weight += r * F * D
+        hh = part(weight, h, h < F, D, 0, D, HEAD)  # [out, in]
+        ht = part(weight, h, h < F, D, HEAD, D, TAIL)
+        th = part(weight, t, t < F, D, 0, D, HEAD)
+        tt = part(weight, t, t < F, D, HEAD, D, TAIL)
     for block in range(tl.program_id(0), tl.cdiv(E, BLOCK), tl.num_programs(0)):
         row = block * BLOCK + tl.arange(0, BLOCK)
         real = row < live
@@ -75,19 +76,22 @@ def gated_messages_back(
             products + mine, pull, quotients, factors, n, row, i, j, real, NEXT, HEAD, F, TAIL)  # fmt: skip
         put(of_moved + first, m_h, row, real, 0, F, HEAD)
         put(of_moved + first, m_t, row, real, HEAD, F, TAIL)
-        put(of_edge + first, times(m_t, th, times(m_h, hh, g_h)), row, row < E, 0, F, HEAD)
-        put(of_edge + first, times(m_t, tt, times(m_h, ht, g_t)), row, row < E, HEAD, F, TAIL)
+        if not FIRST:
+            put(of_edge + first, times(m_t, th, times(m_h, hh, g_h)), row, row < E, 0, F, HEAD)
+            put(of_edge + first, times(m_t, tt, times(m_h, ht, g_t)), row, row < E, HEAD, F, TAIL)
 
 
 @triton.jit
-def gated_weight_back(
-    edge, count, of_moved, of_weight, E, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr
+def gated_map_back(
+    edge, count, grad, of_map, E,
+    FIRST: tl.constexpr, D: tl.constexpr, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What a part of the messages adds to the gradient of C."""
+    """What a part of the messages adds to the gradient of a map of e or s, from that of what it makes of them."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     h = tl.arange(0, HEAD)
     t = HEAD + tl.arange(0, TAIL)
+    tail: tl.constexpr = 0 if FIRST else HEAD  # where it begins
     hh = tl.zeros([HEAD, HEAD], tl.float32)  # [out, in]
     ht = tl.zeros([HEAD, TAIL], tl.float32)
     th = tl.zeros([HEAD, TAIL], tl.float32)  # the other way round: a product has 64 rows at least
@@ -95,19 +99,21 @@ def gated_weight_back(
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
         row = block * BLOCK + tl.arange(0, BLOCK)
         real = row < live
-        m_h = part(of_moved + r * E * F, row, real, F, 0, F, HEAD)
-        m_t = part(of_moved + r * E * F, row, real, F, HEAD, F, TAIL)
-        e_h = part(edge + r * E * F, row, real, F, 0, F, HEAD)
-        e_t = part(edge + r * E * F, row, real, F, HEAD, F, TAIL)
-        hh = times(tl.trans(m_h), e_h, hh)
-        ht = times(tl.trans(m_h), e_t, ht)
-        th = times(tl.trans(e_h), m_t, th)
-        tt = times(tl.trans(m_t), e_t, tt)
-    of_weight += (r * tl.num_programs(0) + tl.program_id(0)) * F * F
-    put(of_weight, hh, h, h < F, 0, F, HEAD)
-    put(of_weight, ht, h, h < F, HEAD, F, TAIL)
-    put(of_weight, tl.trans(th), t, t < F, 0, F, HEAD)
-    put(of_weight, tt, t, t < F, HEAD, F, TAIL)
+        g_h = part(grad + r * E * F, row, real, F, 0, F, HEAD)
+        g_t = part(grad + r * E * F, row, real, F, HEAD, F, TAIL)
+        e_t = part(edge + r * E * D, row, real, D, tail, D, TAIL)
+        ht = times(tl.trans(g_h), e_t, ht)
+        tt = times(tl.trans(g_t), e_t, tt)
+        if not FIRST:
+            e_h = part(edge + r * E * D, row, real, D, 0, D, HEAD)
+            hh = times(tl.trans(g_h), e_h, hh)
+            th = times(tl.trans(e_h), g_t, th)
+    of_map += (r * tl.num_programs(0) + tl.program_id(0)) * F * D
+    put(of_map, ht, h, h < F, tail, D, TAIL)
+    put(of_map, tt, t, t < F, tail, D, TAIL)
+    if not FIRST:
+        put(of_map, hh, h, h < F, 0, D, HEAD)
+        put(of_map, tl.trans(th), t, t < F, 0, D, HEAD)
 
 
 @triton.jit
@@ -144,22 +150,33 @@ def gated_nodes_back(
     tl.store(out + 3 * F, of_e, mask=inside)
 
 
-def gradients(grad: Tensor, after: Tensor | None, *saved: Tensor) -> tuple[Tensor | None, ...]:
-    """Of the nodes, e, C, and of the normalisation's scale and shift, from that of y, [R, V, F], and that of e moved
-    on, [R, E, F], or None where nobody asks for it."""
-    nodes, edge, weight, scale, shift, factor, count, ptr, source, *transpose, target = saved[:13]
-    moved, denominators, quotients, mean, var = saved[13:]
-    (R, V, _), (_, E, F), ahead = nodes.shape, edge.shape, after is not None
-    pull = grad / denominators
-    total, product = sums(moved, factor, count, after, scale, shift, mean, var) if ahead else (mean, mean)
-    parts, told = sizes(edge)
-    of_moved, of_edge, of_weight = torch.empty_like(edge), torch.empty_like(edge), edge.new_empty(R, parts, F, F)
+def gradients(grad: Tensor, of_beyond: Tensor | None, *saved: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Of the nodes, of e, of both maps, and of the normalisation's scale and shift, None where there is none, from that
+    of y, [R, V, F], and that of e moved on, [R, E, F], or None where nobody asks for it."""
+    nodes, edge, weight, start, scale, shift, factor, count, ptr, source, *transpose, target = saved[:14]
+    moved, denominators, quotients, mean, var = saved[14:]
+    (R, V, _), (_, E, F), first, ahead = nodes.shape, moved.shape, start is not None, of_beyond is not None
+    pull, total, product, after = grad / denominators, mean, mean, moved
+    if ahead:
+        total, product = sums(moved, factor, count, of_beyond, scale, shift, mean, var)
+        after = of_beyond
+    parts, told = sizes(edge, F)
+    of_moved, of_edge = torch.empty_like(moved), moved.new_empty(R, 0 if first else E, F)
     gated_messages_back[(parts, R)](
         nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, total, product, pull, quotients,
-        after if ahead else moved, of_moved, of_edge, E, NEXT=ahead, **told,
+        after, of_moved, of_edge, E, FIRST=first, NEXT=ahead, **told,
     )  # fmt: skip
-    gated_weight_back[(parts, R)](edge, count, of_moved, of_weight, E, **told | {"BLOCK": HALF})
-    grad_nodes = torch.empty_like(nodes)
-    gated_nodes_back[(R * V,)](count, ptr, *transpose, moved, of_moved, pull, grad, grad_nodes, V, E, **of_nodes(F))
+    of_nodes = torch.empty_like(nodes)
+    gated_nodes_back[(R * V,)](count, ptr, *transpose, moved, of_moved, pull, grad, of_nodes, V, E, **per_node(F))
+    of_maps = _of_map(edge, count, of_moved, first), _of_map(edge, count, of_beyond, first) if first and ahead else None
     of_norm = (product * torch.rsqrt(var + 1e-5), total) if ahead else (None, None)
-    return grad_nodes, of_edge, of_weight.sum(1), *of_norm
+    return of_nodes, None if first else of_edge, *of_maps, *of_norm
+
+
+def _of_map(edge: Tensor, count: Tensor, grad: Tensor, first: bool) -> Tensor:
+    """Σ g_ij e_ijᵀ over the real messages: edge [R, E, D] and grad [R, E, F] -> [R, F, D]."""
+    (R, E, D), F = edge.shape, grad.shape[2]
+    parts, told = sizes(edge, F)
+    made = edge.new_empty(R, parts, F, D)
+    gated_map_back[(parts, R)](edge, count, grad, made, E, FIRST=first, **told | {"BLOCK": HALF})
+    return made.sum(1)

@@ -4,7 +4,9 @@ m_ij = C e_ij + D x_j + E x_i; node i gets A x_i + q_i, with q_i = Σ_j σ(m_ij)
 becomes e_ij + ReLU(m_ij normalised over all messages). There are eight times as many messages as nodes, so what counts
 is how often they are read and written. The first kernel multiplies, adds what comes from the nodes, and has the mean
 and variance of what it writes; in the last one, a program is a node, and goes through the messages that it receives.
-The way back is in gated_gradients_kernel.py, the plain-torch twin in quoted.py. gated_kernel.py serves in evaluation.
+The first layer starts from a few numbers s_ij of each edge, e_ij = W s_ij: there C W is multiplied by s_ij, and e_ij is
+never in memory. The way back is in gated_gradients_kernel.py, the plain-torch twin in quoted.py; in evaluation,
+gated_kernel.py serves.
 """
 
 from typing import Any
@@ -20,7 +22,7 @@ from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, replicated, rows_of_replicas
 from pna.realworld.gated_gradients_kernel import gradients
-from pna.realworld.gated_tile_kernel import EPS, PARTS, WIDEST, of_features, of_nodes, part, put, sizes, times
+from pna.realworld.gated_tile_kernel import EPS, PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
 
 __all__ = ["layer", "takes"]
 
@@ -28,21 +30,23 @@ LEAST = tl.constexpr(1e-6)  # ε, beside the gates
 SETTLED = 16  # features of a program that puts the parts together
 
 
-def takes(x: Tensor, edge: Tensor, graph: Neighbourhoods) -> bool:
-    """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short."""
-    return graph.joined is not None and edge.shape[-1] <= WIDEST
+def takes(x: Tensor, edge: Tensor, graph: Neighbourhoods, first: bool) -> bool:
+    """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short; edge: e, or s in the
+    first layer, to which a number may be added."""
+    return graph.joined is not None and x.shape[-1] <= WIDEST and (not first or edge.shape[-1] < TAIL)
 
 
 @on_its_device
 def layer(
-    nodes: Tensor, edge: Tensor, weight: Tensor, rows: tuple[Tensor, Tensor], norm: tuple[Tensor, ...],
-    graph: Neighbourhoods, last: bool,
+    nodes: Tensor, edge: Tensor, maps: tuple[Tensor, Tensor | None], rows: tuple[Tensor, Tensor],
+    norm: tuple[Tensor, ...], graph: Neighbourhoods, last: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """nodes [V, 4 F]: A x, B x, D x, E x; edge, e_ij, [E, F]; weight, C, [F, F]; rows: 1/√m of the messages, [E, 1],
-    and the number of those that are real; norm: weight, bias, running mean and variance, [F] each, the last two being
-    moved on -> what the nodes receive, A x_i added, [V, F]; e_ij moved on, [E, F], or none of them after the last."""
+    """nodes [V, 4 F]: A x, B x, D x, E x; edge: e_ij, [E, F], or in the first layer s_ij, [E, D], without a gradient;
+    maps: C, [F, F], and None, or in the first layer C W and W, [F, D]; rows: 1/√m of the messages, [E, 1], and the
+    number of those that are real; norm: weight, bias, running mean and variance, [F] each, the last two being moved on
+    -> what the nodes receive, A x_i added, [V, F]; e_ij moved on, [E, F], or none of them after the last layer."""
     ptr, target, source, transpose = graph.joined
-    given = (t.unsqueeze(0) for t in (nodes, edge, weight, *norm[:2], *rows, *norm[2:]))
+    given = (None if t is None else t.unsqueeze(0) for t in (nodes, edge, *maps, *norm[:2], *rows, *norm[2:]))
     made = _GatedLayer.apply(last, *given, ptr, source, *transpose, target)
     return made[0].squeeze(0), made[1].squeeze(0)
 
@@ -59,7 +63,7 @@ def _merge(values, real, n, m, mu, squares):
 @triton.jit
 def gated_move(
     nodes, edge, weight, factor, count, source, target, moved, rows, means, spreads, E,
-    F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
+    FIRST: tl.constexpr, D: tl.constexpr, F: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """m of a part of the messages; their number, mean and squared distance to it, merged block by block."""
     r = tl.program_id(1).to(tl.int64)
@@ -67,11 +71,13 @@ def gated_move(
     live = tl.load(count + r).to(tl.int32)
     h = tl.arange(0, HEAD)
     t = HEAD + tl.arange(0, TAIL)
-    weight += r * F * F
-    hh = tl.trans(part(weight, h, h < F, F, 0, F, HEAD))  # [in, out]
-    ht = tl.trans(part(weight, t, t < F, F, 0, F, HEAD))
-    th = tl.trans(part(weight, h, h < F, F, HEAD, F, TAIL))
-    tt = tl.trans(part(weight, t, t < F, F, HEAD, F, TAIL))
+    weight += r * F * D
+    tail: tl.constexpr = 0 if FIRST else HEAD  # where it begins
+    th = tl.trans(part(weight, h, h < F, D, tail, D, TAIL))  # [in, out]
+    tt = tl.trans(part(weight, t, t < F, D, tail, D, TAIL))
+    if not FIRST:
+        hh = tl.trans(part(weight, h, h < F, D, 0, D, HEAD))
+        ht = tl.trans(part(weight, t, t < F, D, 0, D, HEAD))
     n = 0.0
     mu_h = tl.zeros([HEAD], tl.float32)
     mu_t = tl.zeros([TAIL], tl.float32)
@@ -82,10 +88,13 @@ def gated_move(
         real = row < live
         j = tl.load(source + r * E + row, mask=real, other=0)
         i = tl.load(target + r * E + row, mask=real, other=0)
-        e_h = part(edge + r * E * F, row, real, F, 0, F, HEAD)
-        e_t = part(edge + r * E * F, row, real, F, HEAD, F, TAIL)
-        m_h = times(e_t, th, times(e_h, hh, tl.zeros([BLOCK, HEAD], tl.float32)))
-        m_t = times(e_t, tt, times(e_h, ht, tl.zeros([BLOCK, TAIL], tl.float32)))
+        e_t = part(edge + r * E * D, row, real, D, tail, D, TAIL)
+        m_h = times(e_t, th, tl.zeros([BLOCK, HEAD], tl.float32))
+        m_t = times(e_t, tt, tl.zeros([BLOCK, TAIL], tl.float32))
+        if not FIRST:
+            e_h = part(edge + r * E * D, row, real, D, 0, D, HEAD)
+            m_h = times(e_h, hh, m_h)
+            m_t = times(e_h, ht, m_t)
         m_h += part(nodes + 2 * F, j, real, 4 * F, 0, F, HEAD) + part(nodes + 3 * F, i, real, 4 * F, 0, F, HEAD)
         m_t += part(nodes + 2 * F, j, real, 4 * F, HEAD, F, TAIL) + part(nodes + 3 * F, i, real, 4 * F, HEAD, F, TAIL)
         put(moved + r * E * F, m_h, row, real, 0, F, HEAD)
@@ -131,8 +140,8 @@ def gated_settle(
 
 @triton.jit
 def gated_receive(
-    nodes, edge, scale, shift, factor, count, ptr, source, moved, mean, var, y, beyond, totals, quotients, V, E,
-    LAST: tl.constexpr, F: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr,
+    nodes, edge, start, scale, shift, factor, count, ptr, source, moved, mean, var, y, beyond, totals, quotients, V, E,
+    FIRST: tl.constexpr, LAST: tl.constexpr, D: tl.constexpr, F: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """What a node receives, and its messages moved on; those of the padding stay, and do nothing."""
     i = tl.program_id(0).to(tl.int64)
@@ -157,7 +166,13 @@ def gated_receive(
         if not LAST:
             value = slope * (m * tl.load(factor + e, mask=real, other=0.0)[:, None] - mu) + after
             value = tl.where((value < 0) | (e >= live)[:, None], 0.0, value)  # what is no number stays so
-            put(beyond, part(edge, e, e < end, F, 0, F, WIDTH) + value, e, e < end, 0, F, WIDTH)
+            if FIRST:
+                for d in tl.static_range(D):
+                    s = tl.load(edge + e * D + d, mask=e < end, other=0.0)[:, None]
+                    value += s * tl.load(start + (r * F + c) * D + d, mask=inside, other=0.0)[None, :]
+            else:
+                value += part(edge, e, e < end, F, 0, F, WIDTH)
+            put(beyond, value, e, e < end, 0, F, WIDTH)
     total += LEAST
     quotient = received / total
     tl.store(totals + i * F + c, total, mask=inside)
@@ -166,28 +181,34 @@ def gated_receive(
 
 
 class _GatedLayer(Function):
-    """last, nodes [R, V, 4 F], e [R, E, F], C [R, F, F], scale and shift [R, F], factor [R, E, 1], count [R], running
-    mean and variance [R, F], and the joined graph, with its targets -> y [R, V, F], e moved on [R, E, F], m [R, E, F],
-    Σ σ(m) and the quotients [R, V, F], mean and variance [R, F]."""
+    """last, nodes [R, V, 4 F], e [R, E, F], C [R, F, F] and None, or s [R, E, D], C W and W [R, F, D]; scale and shift
+    [R, F], factor [R, E, 1], count [R], running mean and variance [R, F], and the joined graph, with its targets ->
+    y [R, V, F], e moved on [R, E, F], m [R, E, F], Σ σ(m) and the quotients [R, V, F], mean and variance [R, F]."""
 
     @staticmethod
-    def forward(last: bool, *inputs: Tensor) -> tuple[Tensor, ...]:
-        running_mean, running_var, ptr, source, *_, target = inputs[7:]
-        nodes, edge, weight, scale, shift, factor, count = (t.contiguous() for t in inputs[:7])
-        (R, V, _), (_, E, F) = nodes.shape, edge.shape
-        parts, told = sizes(edge)
-        moved, rows, (means, spreads) = torch.empty_like(edge), edge.new_empty(R, parts), edge.new_empty(2, R, parts, F)
+    def forward(last: bool, *inputs: Tensor | None) -> tuple[Tensor, ...]:
+        running_mean, running_var, ptr, source, *_, target = inputs[8:]
+        given = (None if t is None else t.contiguous() for t in inputs[:8])
+        nodes, edge, weight, start, scale, shift, factor, count = given
+        (R, V, _), E, F, first = nodes.shape, edge.shape[1], weight.shape[1], start is not None
+        parts, told = sizes(edge, F)
+        moved, rows, (means, spreads) = (
+            edge.new_empty(R, E, F),
+            edge.new_empty(R, parts),
+            edge.new_empty(2, R, parts, F),
+        )
         given = (nodes, edge, weight, factor, count, source, target)
-        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, **told)
+        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, FIRST=first, **told)
         mean, var = edge.new_empty(2, R, F).unbind()
         gated_settle[(-(-F // SETTLED), R)](
             count, rows, means, spreads, running_mean, running_var, mean, var, F, parts,
             running_mean.stride(0), running_var.stride(0), WIDTH=SETTLED, PARTS=PARTS,
         )  # fmt: skip
         y, totals, quotients = nodes.new_empty(3, R, V, F).unbind()
-        beyond = edge.new_empty(R, 0, F) if last else torch.empty_like(edge)
-        given = (nodes, edge, scale, shift, factor, count, ptr, source, moved, mean, var)
-        gated_receive[(R * V,)](*given, y, beyond, totals, quotients, V, E, LAST=last, **of_nodes(F))
+        beyond = edge.new_empty(R, 0, F) if last else torch.empty_like(moved)
+        given = (nodes, edge, start if first else edge, scale, shift, factor, count, ptr, source, moved, mean, var)
+        told = {"FIRST": first, "LAST": last, "D": edge.shape[2], **per_node(F)}
+        gated_receive[(R * V,)](*given, y, beyond, totals, quotients, V, E, **told)
         return y, beyond, moved, totals, quotients, mean, var
 
     @staticmethod
@@ -200,13 +221,14 @@ class _GatedLayer(Function):
     @staticmethod
     @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor | None, of_edge: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-        saved = [t.contiguous() for t in ctx.saved_tensors]
-        grad = torch.zeros_like(saved[14]) if grad is None else grad.contiguous()
+        saved = [None if t is None else t.contiguous() for t in ctx.saved_tensors]
+        grad = torch.zeros_like(saved[-3]) if grad is None else grad.contiguous()
         return None, *gradients(grad, None if of_edge is None else of_edge.contiguous(), *saved), *(None,) * 10
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, last: bool, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        R, ways = info.batch_size, (rows_of_replicas,) * 2 + (replicated,) * 5 + (rows_of_replicas,) * 2
-        lifted = [way(t, dim, R) for way, t, dim in zip(ways, inputs[:9], in_dims[1:10], strict=True)]
-        made = _GatedLayer.apply(last, *lifted, *graph_of_replicas(inputs[9:], R, lifted[0].shape[1]))
+    def vmap(info: Any, in_dims: tuple, last: bool, *inputs: Tensor | None) -> tuple[tuple, tuple]:
+        R, ways = info.batch_size, (rows_of_replicas,) * 2 + (replicated,) * 6 + (rows_of_replicas,) * 2
+        given = zip(ways, inputs[:10], in_dims[1:11], strict=True)
+        lifted = [None if t is None else way(t, dim, R) for way, t, dim in given]
+        made = _GatedLayer.apply(last, *lifted, *graph_of_replicas(inputs[10:], R, lifted[0].shape[1]))
         return tuple(t.unsqueeze(1) for t in made), (0,) * 7

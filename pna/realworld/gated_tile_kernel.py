@@ -1,13 +1,14 @@
 """What the kernels of GatedGCN's messages have in common, on the way there and on the way back.
 
-A product wants 16, 32 or 64 features, and there are 70: rows come in two parts, a head and a tail of 16.
+A product wants 16, 32 or 64 features, and there are 70: rows come in two parts, a head and a tail of 16. The numbers of
+an edge, from which the first layer starts, are a tail alone.
 """
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["EPS", "PARTS", "WIDEST", "of_features", "of_nodes", "part", "put", "sizes", "times"]
+__all__ = ["EPS", "PARTS", "TAIL", "WIDEST", "of_features", "part", "per_node", "put", "sizes", "times"]
 
 TAIL = 16
 WIDEST = 64 + TAIL
@@ -42,13 +43,14 @@ def times(a, b, onto):
     return tl.dot(a, b, onto, input_precision="tf32x3")
 
 
-def sizes(edge: Tensor) -> tuple[int, dict[str, int]]:
-    """Of edge [R, E, F]: in how many parts the messages are shared out; and what the kernels of messages are told."""
-    E, F = edge.shape[1:]
-    told = {"F": F, "HEAD": 16 if F <= 2 * TAIL else 64, "TAIL": TAIL, "BLOCK": 64, "num_warps": 4, "num_stages": 1}
+def sizes(edge: Tensor, F: int) -> tuple[int, dict[str, int]]:
+    """Of edge [R, E, D]: in how many parts the messages are shared out; and what the kernels of messages are told."""
+    E, D = edge.shape[1:]
+    told = {"D": D, "F": F, "HEAD": 16 if F <= 2 * TAIL else 64, "TAIL": TAIL, "BLOCK": 64}
+    told |= {"num_warps": 4, "num_stages": 1}
     return max(1, min(-(-E // told["BLOCK"]), PARTS)), told
 
 
-def of_nodes(F: int) -> dict[str, int]:
-    """What the kernels of nodes are told: one warp goes through CHUNK messages at a time."""
+def per_node(F: int) -> dict[str, int]:
+    """What the kernels of nodes are told: a program goes through CHUNK messages at a time."""
     return {"F": F, "WIDTH": triton.next_power_of_2(F), "CHUNK": 8, "num_warps": 2}

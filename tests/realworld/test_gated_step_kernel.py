@@ -98,7 +98,8 @@ def test_the_last_layer_makes_no_messages(toys, device, kernels):
     (stack, *_), (x, _) = networks(5, last=True), given(5)
     graphs = Resident(DATASETS["cifar10"], toys.graphs("cifar10"), device, torch.float32, transposed=True)
     batch, stack = graphs.batch(INDEX[0].to(device), SHAPE), stack.to(device, torch.float32)
-    start = stack.layers[0]._start(x[0].to(device, torch.float32), batch, stack.embedding)
+    start = stack.layers[0]._start(x[0].to(device, torch.float32), batch)
+    start = start._replace(e=stack.embedding(start.e))
     assert stack.layers[0](start, batch, None, None).e is start.e
 
 
@@ -118,7 +119,9 @@ def test_what_is_no_number_stays_in_the_padding(toys, device, kernels):
 def test_what_the_kernels_have_no_room_for_is_left_to_others():
     ptr = torch.tensor([0, 1, 2])
     graph = Neighbourhoods(ptr, ptr[:2], None, joined=Joined(ptr, ptr))
-    x, edge, wide = torch.zeros(2, 80), torch.zeros(2, 80), torch.zeros(2, 81)
-    assert gated_step_kernel.takes(x, edge, graph)
-    assert not gated_step_kernel.takes(x, wide, graph)
-    assert not gated_step_kernel.takes(x, edge, graph._replace(joined=None))
+    x, wide, few, many = (torch.zeros(2, width) for width in (80, 81, 15, 16))
+    assert gated_step_kernel.takes(x, x, graph, first=False)
+    assert gated_step_kernel.takes(x, few, graph, first=True)
+    assert not gated_step_kernel.takes(wide, wide, graph, first=False)
+    assert not gated_step_kernel.takes(x, many, graph, first=True)
+    assert not gated_step_kernel.takes(x, x, graph._replace(joined=None), first=False)

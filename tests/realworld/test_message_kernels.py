@@ -89,7 +89,7 @@ DOORS = {
     "gated": (lambda batch, nodes, edge: gated(nodes, edge, batch.neighbourhoods), [(V, 4 * F), (E, F)]),
     "gated layer": (
         lambda batch, nodes, edge, C, weight, bias: layer(
-            nodes, edge, C, (batch.norm.new_full((E, 1), 0.5), batch.count.new_tensor(8.0)),
+            nodes, edge, (C, None), (batch.norm.new_full((E, 1), 0.5), batch.count.new_tensor(8.0)),
             (weight, bias, torch.zeros_like(bias), torch.ones_like(bias)), batch.neighbourhoods, False,
         ),
         [(V, 4 * F), (E, F), (F, F), (F,), (F,)],
