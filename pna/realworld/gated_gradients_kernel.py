@@ -122,8 +122,8 @@ def gated_nodes_back(
     F: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """The gradients of A x, B x, D x and E x of a node."""
-    i = tl.program_id(0).to(tl.int64)
-    r = i // V
+    r = tl.program_id(1).to(tl.int64)
+    i = r * V + tl.program_id(0)
     live = r * E + tl.load(count + r).to(tl.int64)
     c = tl.arange(0, WIDTH)
     inside = c < F
@@ -167,7 +167,7 @@ def gradients(grad: Tensor, of_beyond: Tensor | None, *saved: Tensor | None) -> 
         after, of_moved, of_edge, E, FIRST=first, NEXT=ahead, **told,
     )  # fmt: skip
     of_nodes = torch.empty_like(nodes)
-    gated_nodes_back[(R * V,)](count, ptr, *transpose, moved, of_moved, pull, grad, of_nodes, V, E, **per_node(F))
+    gated_nodes_back[(V, R)](count, ptr, *transpose, moved, of_moved, pull, grad, of_nodes, V, E, **per_node(F))
     of_maps = _of_map(edge, count, of_moved, first), _of_map(edge, count, of_beyond, first) if first and ahead else None
     of_norm = (product * torch.rsqrt(var + 1e-5), total) if ahead else (None, None)
     return of_nodes, None if first else of_edge, *of_maps, *of_norm

@@ -144,8 +144,8 @@ def gated_receive(
     FIRST: tl.constexpr, LAST: tl.constexpr, D: tl.constexpr, F: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """What a node receives, and its messages moved on; those of the padding stay, and do nothing."""
-    i = tl.program_id(0).to(tl.int64)
-    r = i // V
+    r = tl.program_id(1).to(tl.int64)
+    i = r * V + tl.program_id(0)
     live = r * E + tl.load(count + r).to(tl.int64)
     c = tl.arange(0, WIDTH)
     inside = c < F
@@ -208,7 +208,7 @@ class _GatedLayer(Function):
         beyond = edge.new_empty(R, 0, F) if last else torch.empty_like(moved)
         given = (nodes, edge, start if first else edge, scale, shift, factor, count, ptr, source, moved, mean, var)
         told = {"FIRST": first, "LAST": last, "D": edge.shape[2], **per_node(F)}
-        gated_receive[(R * V,)](*given, y, beyond, totals, quotients, V, E, **told)
+        gated_receive[(V, R)](*given, y, beyond, totals, quotients, V, E, **told)
         return y, beyond, moved, totals, quotients, mean, var
 
     @staticmethod
