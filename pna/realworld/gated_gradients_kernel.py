@@ -164,7 +164,7 @@ def gradients(grad: Tensor, of_beyond: Tensor | None, *saved: Tensor | None) -> 
     of_moved, of_edge = torch.empty_like(moved), moved.new_empty(R, 0 if first else E, F)
     gated_messages_back[(parts, R)](
         nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, total, product, pull, quotients,
-        after, of_moved, of_edge, E, FIRST=first, NEXT=ahead, **told,
+        after, of_moved, of_edge, E, FIRST=first, NEXT=ahead, num_stages=1, **told,  # for more, shared memory runs out
     )  # fmt: skip
     of_nodes = torch.empty_like(nodes)
     gated_nodes_back[(V, R)](count, ptr, *transpose, moved, of_moved, pull, grad, of_nodes, V, E, **per_node(F))
@@ -178,5 +178,5 @@ def _of_map(edge: Tensor, count: Tensor, grad: Tensor, first: bool) -> Tensor:
     (R, E, D), F = edge.shape, grad.shape[2]
     parts, told = sizes(edge, F)
     made = edge.new_empty(R, parts, F, D)
-    gated_map_back[(parts, R)](edge, count, grad, made, E, FIRST=first, **told | {"BLOCK": HALF})
+    gated_map_back[(parts, R)](edge, count, grad, made, E, FIRST=first, num_stages=3, **told | {"BLOCK": HALF})
     return made.sum(1)

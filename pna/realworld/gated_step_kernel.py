@@ -198,7 +198,7 @@ class _GatedLayer(Function):
             edge.new_empty(2, R, parts, F),
         )
         given = (nodes, edge, weight, factor, count, source, target)
-        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, FIRST=first, **told)
+        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, FIRST=first, num_stages=2, **told)
         mean, var = edge.new_empty(2, R, F).unbind()
         gated_settle[(-(-F // SETTLED), R)](
             count, rows, means, spreads, running_mean, running_var, mean, var, F, parts,
