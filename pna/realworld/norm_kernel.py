@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["Then", "evaluate", "normalise", "takes"]
+__all__ = ["Then", "evaluate", "normalise", "sums", "takes"]
 
 BLOCK = 32
 PROGRAMS = 64  # at most, that sum up the rows of a replica: their sums fit into the registers of one
@@ -369,6 +369,15 @@ class _Evaluate(Function):
             None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
         )
         return _Evaluate.apply(activation, *lifted).unsqueeze(1), 0
+
+
+def sums(x: Tensor, factor: Tensor, count: Tensor, grad: Tensor, *norm: Tensor) -> tuple[Tensor, ...]:
+    """Of the gradient before a ReLU the sum, and that with the distance to the mean, [R, F]; norm: as the kernel's."""
+    (R, V, F), (weight, bias, mean, var) = x.shape, norm
+    (P, *_), (columns, told) = _programs(V, F), _sizes(F)
+    made, given = x.new_empty(2, R, P, F), (x, factor, count, grad, weight, bias, x, mean, var)
+    norm_sums[(P, R, columns)](*given, *made, V, _told(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **told)
+    return made.sum(2).unbind()
 
 
 def _noise(noise: Tensor | None, F: int) -> tuple[bool, tuple[int, int | tl.constexpr]]:

@@ -76,27 +76,32 @@ def each_weight(trainer, grads, our_grads):
     return zip(trainer.lifted.parameters, *(t.split(sizes, 1) for t in (grads, our_grads)), strict=True)
 
 
-@pytest.mark.parametrize("name", ["zinc", "mnist", "cifar10"])
-def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, name):
-    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone.
+FULL = [(name, "diffpool", "no-edges") for name in ("zinc", "mnist", "cifar10")]
+FULL += [(name, "gatedgcn", edges) for name in ("zinc", "mnist", "cifar10") for edges in ("no-edges", "edges")]
+
+
+@pytest.mark.parametrize("cell", FULL, ids="/".join)
+def test_a_step_at_full_width_is_the_plain_one_in_float64(toys, cell):
+    """All seeds, 128 graphs, recorded; DiffPool's assignment of all places exists in float64 alone.
 
     The gradient of each weight for itself, some being far larger. Of so many numbers, one that is zero but for rounding
-    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4.
+    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4 and, of GatedGCN's messages in
+    plain float32 on a CPU, that of a bias by 3e-3.
     """
-    model = HYPERPARAMETERS[name, "diffpool", "no-edges"]
+    name, model = cell[0], HYPERPARAMETERS[cell]
     (grads, state, _), (our_grads, our_state, trainer) = (
         full_step(toys, name, model, dtype) for dtype in (torch.double, torch.float32)
     )
     assert (our_state - state).norm() <= 1e-5 * state.norm()
     for of, a, b in each_weight(trainer, grads, our_grads):
-        assert (a - b).norm() <= 2e-3 * a.norm(), of
+        assert (a - b).norm() <= (1e-2 if cell[1] == "gatedgcn" else 2e-3) * a.norm(), of
 
 
 @pytest.mark.parametrize("name", ["gcn", "gin"])
 def test_a_step_of_ogbs_models_at_their_full_width_is_the_plain_one_in_float64(toys, name):
     """Ten seeds, 300 features, recorded; without dropout, whose numbers are others in float64.
 
-    The gradient of each weight for itself, with room for a ReLU's edge, which was seen to change some by 1e-3 in float32
+    The gradient of each weight for itself, with room for a ReLU's edge: it was seen to change some by 1e-3 in float32
     on a CPU; ε's is a sum in which most cancels out, and that of a bias before batch normalisation is all rounding.
     """
     model = replace(HYPERPARAMETERS["molhiv", name, "edges"], dropout=0.0)

@@ -14,6 +14,7 @@ from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.edge_kernel import embedded
 from pna.realworld.gated_kernel import gated
+from pna.realworld.gated_step_kernel import layer
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
 from pna.realworld.mean_kernel import BLOCK, mean
 from pna.realworld.message_kernel import NODES, WIDTH, received
@@ -91,6 +92,13 @@ DOORS = {
     "beside": (lambda batch, x: neighbours(x, batch.neighbourhoods, "beside"), [(V, F)]),
     "sum": (lambda batch, x, eps: neighbours(x, batch.neighbourhoods, "sum", eps), [(V, F), (1,)]),
     "gated": (lambda batch, nodes, edge: gated(nodes, edge, batch.neighbourhoods), [(V, 4 * F), (E, F)]),
+    "gated layer": (
+        lambda batch, nodes, edge, C, weight, bias: layer(
+            nodes, edge, (C, None), (batch.norm.new_full((E, 1), 0.5), batch.count.new_tensor(8.0)),
+            (weight, bias, torch.zeros_like(bias), torch.ones_like(bias)), batch.neighbourhoods, False,
+        ),
+        [(V, 4 * F), (E, F), (F, F), (F,), (F,)],
+    ),
     "attention": (lambda batch, nodes: attention(nodes, 4, batch.neighbourhoods), [(V, F + 8)]),
     "gaussians": (
         lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
@@ -149,7 +157,7 @@ def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device
     assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
-@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "edges"])
+@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "gated layer", "edges"])
 def test_one_output_alone_has_its_gradient(toys, name, device, kernels):
     """Those of all are the sum of those of each."""
     kernels()
