@@ -7,8 +7,9 @@ and has the last --steps of them counted: how long each kernel takes, and how mu
 caches, the instruction issue and the float32 units can give at most. The step is not recorded as a CUDA graph then, its
 kernels run one by one and from cold caches, and its batches are filled up to the largest shape, which every batch fits
 (on CIFAR10 a tenth more nodes than the usual one): so their sum is longer than a step of a training, and the shares are
-what counts. Prints a table of the kernels by time and, weighted by time, how much of the step is limited by what: a kernel
-that uses more than half of anything is limited by what it uses most, any other one waits, for memory or to be started.
+what counts. Prints a table of the kernels by time and, weighted by time, how much of the step is limited by what: a
+kernel that uses more than half of anything is limited by what it uses most, any other one waits, for memory or to be
+started.
 """
 
 import argparse
