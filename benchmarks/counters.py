@@ -5,9 +5,11 @@
 Starts itself under Nsight Compute (ncu, which must be allowed to read the counters), trains some steps of all seeds,
 and has the last --steps of them counted: how long each kernel takes, and how much it uses of what the memory, the two
 caches, the instruction issue and the float32 units can give at most. The step is not recorded as a CUDA graph then, its
-kernels run one by one and from cold caches, so their sum is longer than a step of a training; the shares are what
-counts. Prints a table of the kernels by time and, weighted by time, how much of the step is limited by what: a kernel
-that uses more than half of anything is limited by what it uses most, any other one waits, for memory or to be started.
+kernels run one by one and from cold caches, and its batches are filled up to the largest shape, which every batch fits
+(on CIFAR10 a tenth more nodes than the usual one): so their sum is longer than a step of a training, and the shares are
+what counts. Prints a table of the kernels by time and, weighted by time, how much of the step is limited by what: a
+kernel that uses more than half of anything is limited by what it uses most, any other one waits, for memory or to be
+started.
 """
 
 import argparse
@@ -149,7 +151,10 @@ def main() -> None:
     if options.train:
         train(cell, options.steps, options.profile)
         return
-    counted = count(cell, options.steps, options.profile)
+    try:
+        counted = count(cell, options.steps, options.profile)
+    except ValueError as error:
+        parser.error(str(error))
     rows, limited = by_kernel(counted, options.steps), limits(counted)
     print(f"{'kernel':<50}{'launches':>9}{'us':>8}" + "".join(f"{name:>9}" for name in (*SHARES, "warps")))
     for row in rows[:TOP]:
