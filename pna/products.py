@@ -5,6 +5,7 @@ multiprocessors; here the rows are shared out in parts, whose products are one b
 matrices are wide there is work enough without, and each part would cost the writing and reading of its product.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,12 +15,14 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.kernels import choice
+from pna.kernels.priority import Beside
 
-__all__ = ["Linear", "batched", "in_parts", "linear", "takes"]
+__all__ = ["Linear", "batched", "in_parts", "linear", "takes", "wide"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
 TILE = 64  # rows and columns of a product that one multiprocessor makes at a time
 ROWS = 64  # at least, in a part
+WIDE = 256  # rows and columns of a matrix that fills a GPU
 
 
 def takes(x: Tensor) -> bool:
@@ -28,6 +31,11 @@ def takes(x: Tensor) -> bool:
         return False
     innermost = torch._C._functorch.peek_interpreter_stack()
     return innermost is not None and innermost.key() == torch._C._functorch.TransformType.Vmap
+
+
+def wide(shape: Sequence[int]) -> bool:
+    """Whether a matrix is wide, rows and columns."""
+    return len(shape) == 2 and min(shape) >= WIDE
 
 
 def batched(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -66,6 +74,8 @@ class _Batched(Function):
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
+        if all((of_x, of_weight, wide(weight.shape[1:]))) and not torch.is_grad_enabled():
+            return _side_by_side(g, x, weight, of_bias)
         return (
             torch.bmm(g, weight) if of_x else None,
             _over_rows(g, x) if of_weight else None,
@@ -77,6 +87,14 @@ class _Batched(Function):
         R = info.batch_size
         lifted = (None if t is None else _flat(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
         return _Batched.apply(*lifted).unflatten(0, (R, -1)), 0
+
+
+def _side_by_side(g: Tensor, x: Tensor, weight: Tensor, of_bias: bool) -> tuple[Tensor | None, ...]:
+    """The gradients of x, of wide weights and of the bias: the next begins where one leaves multiprocessors idle."""
+    of_weight = Beside(g.device, lambda: _over_rows(g, x))
+    bias = Beside(g.device, lambda: g.sum(1)) if of_bias else None
+    grad_x = torch.bmm(g, weight)
+    return grad_x, of_weight.result(), None if bias is None else bias.result()
 
 
 def _flat(t: Tensor, dim: int | None, R: int) -> Tensor:

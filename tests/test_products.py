@@ -44,6 +44,20 @@ def test_it_is_linear(rows, bias):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("of_x", [True, False])
+def test_wide_weights_have_the_same_gradients(of_x, monkeypatch):
+    """Beside that of x, where it is wanted; a second derivative too."""
+    found = []
+    x, parameters = drawn(R, 128, 3).requires_grad_(of_x), [drawn(R, *s).requires_grad_() for s in ((2, 3), (2,))]
+    for least in (2, 256):
+        monkeypatch.setattr(products, "WIDE", least)
+        out, leaves = vmap(products.linear)(x, *parameters), [x, *parameters][not of_x :]
+        first = torch.autograd.grad(out.square().sum(), leaves, retain_graph=True)
+        again = torch.autograd.grad(out.square().sum(), leaves, create_graph=True)
+        found.append([*first, *again, *torch.autograd.grad(sum(t.square().sum() for t in again), leaves)])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
 def test_the_same_rows_for_every_replica():
     x, weight = drawn(256, 3), drawn(R, 2, 3).requires_grad_()
     out = vmap(lambda w: products.batched(x.unsqueeze(0), w.unsqueeze(0), None).squeeze(0))(weight)

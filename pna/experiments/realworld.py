@@ -76,6 +76,7 @@ class Figure6Trainer(Trainer):
         self.train, self.validation, self.model = train, validation, model
         self.size = min(model.batch, len(train))
         self.usual, self.largest = train.usual(self.size), train.largest(self.size)
+        self.others = [train.usual(self.size, deviations) for deviations in model.deviations]
 
     def taken(self, graphs: Resident) -> int:
         """How many graphs of a split come in its batches: all, or those of the full ones, if there are any."""
@@ -86,6 +87,14 @@ class Figure6Trainer(Trainer):
         """The batches that a split is tested in: of training's size, where a prediction depends on its place in one."""
         count = self.taken(graphs)
         return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
+
+    def shapes(self, batches: NDArray[np.int64]) -> list[Shape]:
+        """The smallest shape for the batches of each step, [steps, R, B]."""
+        found = [self.largest] * len(batches)
+        for shape in sorted({*self.others, self.usual}, reverse=True):
+            fits = self.train.fits(batches, shape).all(1)
+            found = [shape if fit else larger for fit, larger in zip(fits, found, strict=True)]
+        return found
 
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
         """A batch."""
@@ -150,9 +159,9 @@ class _Session:
         orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
         taken = trainer.taken(trainer.train)
         batches = np.stack(orders, axis=1)[: -(-taken // trainer.size)]  # [batches, R, size]
-        rows, fits = torch.from_numpy(batches).to(self.device), trainer.train.fits(batches, trainer.usual).all(1)
+        rows, shapes = torch.from_numpy(batches).to(self.device), trainer.shapes(batches)
         for k in range(position, len(batches)):
-            self._step(rows[k], trainer.usual if fits[k] else trainer.largest, number, k)
+            self._step(rows[k], shapes[k], number, k)
             whole = k + 1 == len(batches)
             if whole:
                 self._end_epoch(taken)
@@ -169,19 +178,26 @@ class _Session:
         self.index.copy_(row)
         if shape not in self.recorded:
             self.recorded[shape] = self._training(shape)
-        if self.noise[shape] is not None:
+        if (noise := self.noise[self._drawn_for(shape)]) is not None:
             for replica, seed in enumerate(self.seeds):
                 self.generator.manual_seed(_mix(seed, epoch, position))
-                self.noise[shape][replica].uniform_(generator=self.generator)
+                noise[replica].uniform_(generator=self.generator)
         self.recorded[shape]()
         self.replicas.position.fill_(position + 1)
 
     def _training(self, shape: Shape) -> Callable[[], object]:
-        trainer, r, model = self.trainer, self.replicas, self.trainer.model
-        width = max(model.hidden, model.out)
-        self.noise[shape] = r.theta.new_zeros(len(r), model.layers, shape.nodes, width) if model.dropout > 0 else None
-        step = lambda: trainer.step(r, self.index, shape, self.noise[shape])  # noqa: E731
+        trainer, r, model, drawn = self.trainer, self.replicas, self.trainer.model, self._drawn_for(shape)
+        if drawn not in self.noise:
+            sizes = (len(r), model.layers, drawn.nodes, max(model.hidden, model.out))
+            self.noise[drawn] = r.theta.new_zeros(sizes) if model.dropout > 0 else None
+        noise = None if self.noise[drawn] is None else self.noise[drawn][:, :, : shape.nodes]
+        step = lambda: trainer.step(r, self.index, shape, noise)  # noqa: E731
         return _recorded(step, r.tensors().values(), self.device)
+
+    def _drawn_for(self, shape: Shape) -> Shape:
+        """The shape that noise is drawn for, the first nodes of which are those of the batch: no number of a training
+        is another because it has more shapes."""
+        return self.trainer.usual if shape <= self.trainer.usual else self.trainer.largest
 
     def _evaluation(self) -> tuple[Tensor, Callable[[], object]]:
         """Room for the predictions on the validation set, and the call that makes them."""

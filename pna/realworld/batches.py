@@ -114,11 +114,15 @@ class Resident:
         nodes, messages = (np.sort(sizes)[-graphs:].sum() for sizes in (self.nodes, self.messages))
         return _shape(graphs, nodes, messages)
 
-    def usual(self, graphs: int) -> Shape:
-        """A shape that has room for all but one in 30,000 batches drawn at random: four deviations above the mean."""
+    def usual(self, graphs: int, deviations: float = 4) -> Shape:
+        """A shape that has room for the mean of batches drawn at random and so many deviations more.
+
+        With four it has for all but one in 30,000, if the sizes of graphs are spread evenly about their mean.
+        """
         most = self.largest(graphs)
         nodes, messages = (
-            graphs * sizes.mean() + 4 * math.sqrt(graphs) * sizes.std() for sizes in (self.nodes, self.messages)
+            graphs * sizes.mean() + deviations * math.sqrt(graphs) * sizes.std()
+            for sizes in (self.nodes, self.messages)
         )
         shape = _shape(graphs, nodes, messages)
         return Shape(graphs, min(shape.nodes, most.nodes), min(shape.messages, most.messages))

@@ -16,14 +16,22 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
+from pna.realworld.norm_tile_kernel import (
+    BLOCK,
+    EPS,
+    activated,
+    block_of,
+    factors,
+    features,
+    kept,
+    known,
+    of_features,
+    of_programs,
+    programs,
+    sizes,
+)
 
-__all__ = ["Then", "evaluate", "normalise", "takes"]
-
-BLOCK = 32
-PROGRAMS = 64  # at most, that sum up the rows of a replica: their sums fit into the registers of one
-SPREAD = 128  # at most, that then read those sums, and go over the rows once more
-WIDEST = 32  # features of a program: with more, registers run out, and blocks of 75 or 152 features stand half empty
-EPS = tl.constexpr(1e-5)
+__all__ = ["Then", "evaluate", "normalise", "sums", "takes"]
 
 
 def takes(*_: Tensor) -> bool:
@@ -64,57 +72,6 @@ def evaluate(
 
 
 @triton.jit
-def _features(WIDTH: tl.constexpr):
-    """Those of this program."""
-    return tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
-
-
-@triton.jit
-def _block(block, live, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Where the numbers of a block of rows lie in a replica, and which of them are of real nodes."""
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    c = _features(WIDTH)[None, :]
-    return row * F + c, (row < live) & (c < F)
-
-
-@triton.jit
-def _factors(factor, r, block, live, V, BLOCK: tl.constexpr):
-    """Those of a block of rows, [BLOCK, 1]; 0 for padding."""
-    row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-    return tl.load(factor + r * V + row, mask=row < live, other=0.0)
-
-
-@triton.jit
-def _kept(value, noise, stride, row, inside, F, p, WIDTH: tl.constexpr):
-    """What dropout leaves of a block of rows, divided by the share that it leaves."""
-    chance = tl.load(noise + row * stride + _features(WIDTH)[None, :], mask=inside, other=0.0)
-    return tl.where(chance >= p, value / (1 - p), 0.0)
-
-
-@triton.jit
-def _of_features(at, r, F, WIDTH: tl.constexpr):
-    c = _features(WIDTH)
-    return tl.load(at + r * F + c, mask=c < F, other=0.0)[None, :]
-
-
-@triton.jit
-def _of_programs(at, r, P, F, WIDTH: tl.constexpr, PROGRAMS: tl.constexpr):
-    """What each program of a replica has stored, [PROGRAMS, WIDTH], and zeros."""
-    p = tl.arange(0, PROGRAMS)[:, None]
-    c = _features(WIDTH)[None, :]
-    return tl.load(at + (r * P + p) * F + c, mask=(p < P) & (c < F), other=0.0)
-
-
-@triton.jit
-def _activated(value, ACTIVATION: tl.constexpr):
-    if ACTIVATION == "relu":
-        value = tl.where(value < 0, 0.0, value)  # and not the maximum: what is no number must stay so
-    elif ACTIVATION == "elu":
-        value = tl.where(value < 0, tl.exp(value) - 1, value)
-    return value
-
-
-@triton.jit
 def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """The number of rows of each program, their mean and their squared distance to it, merged block by block."""
     r = tl.program_id(1).to(tl.int64)
@@ -124,8 +81,8 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
     mu = tl.zeros([WIDTH], tl.float32)
     squares = tl.zeros([WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
-        place, real = _block(block, live, F, WIDTH, BLOCK)
-        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+        place, real = block_of(block, live, F, WIDTH, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * factors(factor, r, block, live, V, BLOCK)
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
         centre = tl.sum(values, 0) / m
         away = tl.where(real, values - centre[None, :], 0.0)
@@ -133,7 +90,7 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
         squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
         mu += step * (m / (n + m))
         n += m
-    c = _features(WIDTH)
+    c = features(WIDTH)
     tl.store(rows + me, n)
     tl.store(mean + me * F + c, mu, mask=c < F)
     tl.store(spread + me * F + c, squares, mask=c < F)
@@ -152,23 +109,23 @@ def norm_apply(
     n = tl.maximum(live.to(tl.float32), 1.0)
     k = tl.arange(0, PROGRAMS)[:, None]
     each = tl.load(rows + r * P + k, mask=k < P, other=0.0)
-    centres = _of_programs(means, r, P, F, WIDTH, PROGRAMS)
+    centres = of_programs(means, r, P, F, WIDTH, PROGRAMS)
     mu = tl.sum(each * centres, 0)[None, :] / n
     away = centres - mu
-    squares = tl.sum(_of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
-    slope = tl.rsqrt(squares / n + EPS) * _of_features(weight, r, F, WIDTH)
-    shift = _of_features(bias, r, F, WIDTH)
-    c = _features(WIDTH)[None, :]
+    squares = tl.sum(of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    slope = tl.rsqrt(squares / n + EPS) * of_features(weight, r, F, WIDTH)
+    shift = of_features(bias, r, F, WIDTH)
+    c = features(WIDTH)[None, :]
     for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
-        place, real = _block(block, live, F, WIDTH, BLOCK)
+        place, real = block_of(block, live, F, WIDTH, BLOCK)
         row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
         inside = (row < V) & (c < F)
-        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
-        value = _activated(tl.where(real, slope * (values - mu) + shift, 0.0), ACTIVATION)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * factors(factor, r, block, live, V, BLOCK)
+        value = activated(tl.where(real, slope * (values - mu) + shift, 0.0), ACTIVATION)
         if RESIDUAL:
             value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
         if DROP:
-            value = _kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
+            value = kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
         tl.store(y + r * V * F + place, value, mask=inside)
     if tl.program_id(0) == 0:
         there = c < F
@@ -186,11 +143,11 @@ def norm_evaluate(
     """The same with a mean and a variance that are known."""
     r = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0)
-    place, inside = _block(block, V, F, WIDTH, BLOCK)
-    slope = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS) * _of_features(weight, r, F, WIDTH)
-    values = tl.load(x + r * V * F + place, mask=inside, other=0.0) * _factors(factor, r, block, V, V, BLOCK)
-    value = slope * (values - _of_features(mean, r, F, WIDTH)) + _of_features(bias, r, F, WIDTH)
-    value = _activated(value, ACTIVATION)
+    place, inside = block_of(block, V, F, WIDTH, BLOCK)
+    slope = tl.rsqrt(of_features(var, r, F, WIDTH) + EPS) * of_features(weight, r, F, WIDTH)
+    values = tl.load(x + r * V * F + place, mask=inside, other=0.0) * factors(factor, r, block, V, V, BLOCK)
+    value = slope * (values - of_features(mean, r, F, WIDTH)) + of_features(bias, r, F, WIDTH)
+    value = activated(value, ACTIVATION)
     if RESIDUAL:
         value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
     tl.store(y + r * V * F + place, value, mask=inside)
@@ -207,13 +164,13 @@ def _incoming(
     ACTIVATION: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the normalised numbers of a block of rows, and that of the residual."""
-    inside = (row < V) & (_features(WIDTH)[None, :] < F)
+    inside = (row < V) & (features(WIDTH)[None, :] < F)
     g = tl.load(grad + r * V * F + place, mask=inside, other=0.0)
     if DROP:
-        g = _kept(g, noise, noise_v, row, inside, F, p, WIDTH)
+        g = kept(g, noise, noise_v, row, inside, F, p, WIDTH)
     own = tl.where(real, g, 0.0)
     if ACTIVATION is not None:
-        y = slope * (values - mu) + _of_features(bias, r, F, WIDTH)
+        y = slope * (values - mu) + of_features(bias, r, F, WIDTH)
         if ACTIVATION == "relu":
             own = tl.where(y <= 0, 0.0, own)
         else:
@@ -230,19 +187,19 @@ def norm_sums(
     r = tl.program_id(1).to(tl.int64)
     me = r * tl.num_programs(0) + tl.program_id(0)
     live = tl.load(count + r).to(tl.int32)
-    mu = _of_features(mean, r, F, WIDTH)
-    slope = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS) * _of_features(weight, r, F, WIDTH)
+    mu = of_features(mean, r, F, WIDTH)
+    slope = tl.rsqrt(of_features(var, r, F, WIDTH) + EPS) * of_features(weight, r, F, WIDTH)
     first = tl.zeros([WIDTH], tl.float32)
     second = tl.zeros([WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(live, BLOCK), tl.num_programs(0)):
-        place, real = _block(block, live, F, WIDTH, BLOCK)
+        place, real = block_of(block, live, F, WIDTH, BLOCK)
         row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * _factors(factor, r, block, live, V, BLOCK)
+        values = tl.load(x + r * V * F + place, mask=real, other=0.0) * factors(factor, r, block, live, V, BLOCK)
         g, _ = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
                          ACTIVATION, DROP, WIDTH)  # fmt: skip
         first += tl.sum(g, 0)
         second += tl.sum(g * (values - mu), 0)
-    c = _features(WIDTH)
+    c = features(WIDTH)
     tl.store(total + me * F + c, first, mask=c < F)
     tl.store(product + me * F + c, second, mask=c < F)
 
@@ -258,17 +215,17 @@ def norm_back(
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
-    total = tl.sum(_of_programs(totals, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
-    product = tl.sum(_of_programs(products, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
-    mu = _of_features(mean, r, F, WIDTH)
-    inverse = tl.rsqrt(_of_features(var, r, F, WIDTH) + EPS)
-    slope = inverse * _of_features(weight, r, F, WIDTH)
-    c = _features(WIDTH)[None, :]
+    total = tl.sum(of_programs(totals, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
+    product = tl.sum(of_programs(products, r, P, F, WIDTH, PROGRAMS), 0)[None, :]
+    mu = of_features(mean, r, F, WIDTH)
+    inverse = tl.rsqrt(of_features(var, r, F, WIDTH) + EPS)
+    slope = inverse * of_features(weight, r, F, WIDTH)
+    c = features(WIDTH)[None, :]
     for block in range(tl.program_id(0), tl.cdiv(V, BLOCK), tl.num_programs(0)):
-        place, real = _block(block, live, F, WIDTH, BLOCK)
+        place, real = block_of(block, live, F, WIDTH, BLOCK)
         row = block * BLOCK + tl.arange(0, BLOCK)[:, None]
         inside = (row < V) & (c < F)
-        scale = _factors(factor, r, block, live, V, BLOCK)
+        scale = factors(factor, r, block, live, V, BLOCK)
         values = tl.load(x + r * V * F + place, mask=real, other=0.0) * scale
         g, whole = _incoming(grad, values, mu, slope, bias, noise + r * noise_r, noise_v, r, place, row, real, V, F, p,
                              ACTIVATION, DROP, WIDTH)  # fmt: skip
@@ -290,15 +247,15 @@ class _Normalise(Function):
         *given, noise, running_mean, running_var = inputs
         x, factor, count, weight, bias, residual = (None if t is None else t.contiguous() for t in given)
         R, V, F = x.shape
-        P, columns, sizes = _sizes(V, F)
+        (P, spread, most), columns, shared = programs(V, F), *sizes(F)
         rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
-        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, F, **sizes)
+        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, known(F, F), **shared)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        (drop, numbers), told = _noise(noise), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_apply[(min(_blocks(V), SPREAD), R, columns)](
+        (drop, numbers), told = _noise(noise, F), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
+        norm_apply[(spread, R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
-            running_mean, running_var, rows, means, spreads, y, mean, var,
-            V, F, P, *numbers, running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=PROGRAMS, **told,
+            running_mean, running_var, rows, means, spreads, y, mean, var, V, known(F, F), P, *numbers,
+            running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=most, **told,
         )  # fmt: skip
         return y, mean, var
 
@@ -318,18 +275,18 @@ class _Normalise(Function):
         x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)
         grad = grad.contiguous()
         R, V, F = x.shape
-        P, columns, sizes = _sizes(V, F)
-        drop, numbers = _noise(noise)
+        (P, spread, most), columns, shared = programs(V, F), *sizes(F)
+        drop, numbers = _noise(noise, F)
         totals, products = x.new_empty(2, R, P, F).unbind()
         given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
-        told = {"ACTIVATION": ctx.activation, "DROP": drop, **sizes}
-        norm_sums[(P, R, columns)](*given, V, F, *numbers, ctx.p, **told)
+        told = {"ACTIVATION": ctx.activation, "DROP": drop, **shared}
+        norm_sums[(P, R, columns)](*given, V, known(F, F), *numbers, ctx.p, **told)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
-        norm_back[(min(_blocks(V), SPREAD), R, columns)](
-            *given, *made, V, F, P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=PROGRAMS, **told
+        norm_back[(spread, R, columns)](
+            *given, *made, V, known(F, F), P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=most, **told
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
         return None, None, grad_x, None, None, grad_weight, grad_bias, *others
@@ -350,9 +307,10 @@ class _Evaluate(Function):
     def forward(activation: str | None, *inputs: Tensor | None) -> Tensor:
         *given, residual = (None if t is None else t.contiguous() for t in inputs)
         x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
-        _, columns, sizes = _sizes(V, F)
-        told = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **sizes}
-        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, x if residual is None else residual, y, V, F, **told)
+        columns, shared = sizes(F)
+        told = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
+        added = x if residual is None else residual
+        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, added, y, V, known(F, F), **told)
         return y
 
     @staticmethod
@@ -368,18 +326,17 @@ class _Evaluate(Function):
         return _Evaluate.apply(activation, *lifted).unsqueeze(1), 0
 
 
-def _noise(noise: Tensor | None) -> tuple[bool, tuple[int, int]]:
+def sums(x: Tensor, factor: Tensor, count: Tensor, grad: Tensor, *norm: Tensor) -> tuple[Tensor, ...]:
+    """Of the gradient before a ReLU the sum, and that with the distance to the mean, [R, F]; norm: as the kernel's."""
+    (R, V, F), (weight, bias, mean, var) = x.shape, norm
+    (P, *_), (columns, told) = programs(V, F), sizes(F)
+    made, given = x.new_empty(2, R, P, F), (x, factor, count, grad, weight, bias, x, mean, var)
+    norm_sums[(P, R, columns)](*given, *made, V, known(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **told)
+    return made.sum(2).unbind()
+
+
+def _noise(noise: Tensor | None, F: int) -> tuple[bool, tuple[int, int | tl.constexpr]]:
     """Whether there is dropout, and how far the noise of replicas and of rows is apart."""
-    return noise is not None, (0, 0) if noise is None else noise.stride()[:2]
-
-
-def _sizes(V: int, F: int) -> tuple[int, int, dict[str, int]]:
-    """How many programs share out the rows and how many the features; and what they are told."""
-    width = min(WIDEST, triton.next_power_of_2(F))
-    told = {"WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 1}
-    return min(_blocks(V), PROGRAMS), -(-F // width), told
-
-
-def _blocks(V: int) -> int:
-    """Of rows; where there are none the first one is empty, and still has the statistics and weights to see to."""
-    return max(1, -(-V // BLOCK))
+    if noise is None:
+        return False, (0, 0)
+    return True, (noise.stride(0), known(noise.stride(1), F))

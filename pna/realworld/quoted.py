@@ -212,25 +212,41 @@ class GatedGCNLayer(nn.Module):
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
-        self.edges = edges
+        self.last, self.edges = last, edges
         self.A, self.B, self.C, self.D, self.E = (Linear(*sizes) for _ in range(5))
         self.norm, self.edge_norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
 
     def forward(
         self, state: Tensor | Gated, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None
     ) -> Gated:
-        """[V, F], then what the layer before made."""
-        x, e, *rows = state if isinstance(state, Gated) else self._start(state, batch, embedding)
-        graph = batch.neighbourhoods
+        """[V, F], then what the layer before made; by the kernels, the last one leaves the messages as they are."""
+        first = not isinstance(state, Gated)
+        x, e, *rows = self._start(state, batch) if first else state
+        graph, norm = batch.neighbourhoods, self.edge_norm
+        if self.training and (kernels := serving("pna.realworld.gated_step_kernel", x, e, graph, first)):
+            of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+            e, *maps = self._mapped(e, embedding) if first else (e, self.C.weight, None)
+            y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), of_norm, graph, self.last)
+            return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
+        e = embedding(e) if first else e
         if kernels := serving("pna.realworld.gated_kernel", x, e, graph):
-            maps = (self.A, self.B, self.D, self.E)
-            *biases, shift = (layer.bias for layer in maps)
-            weight, bias = torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias])
-            y, moved = kernels.gated(linear(x, weight, bias), linear(e, self.C.weight, None), graph)
+            y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
         else:
             y, moved = self._messages(x, e, graph)
-        edges = Gated(x, e, *rows)
-        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, self.edge_norm, edges), *rows)
+        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, norm, Gated(x, e, *rows)), *rows)
+
+    def _of_nodes(self, x: Tensor) -> Tensor:
+        """A x, B x, D x, and E x with the bias of C: [V, F] -> [V, 4 F]."""
+        maps = (self.A, self.B, self.D, self.E)
+        *biases, shift = (layer.bias for layer in maps)
+        return linear(x, torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias]))
+
+    def _mapped(self, s: Tensor, embedding: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
+        """The numbers of edges, [E, D], C W and W, [F, D] each, W being the embedding; of its bias the number is 1."""
+        W = embedding.weight
+        if embedding.bias is not None:
+            s, W = torch.cat([s, torch.ones_like(s[:, :1])], dim=1), torch.cat([W, embedding.bias.unsqueeze(1)], dim=1)
+        return s, self.C.weight @ W, W
 
     def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
         """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
@@ -240,7 +256,8 @@ class GatedGCNLayer(nn.Module):
         total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
         return self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total, moved
 
-    def _start(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear) -> Gated:
+    def _start(self, x: Tensor, batch: PaddedBatch) -> Gated:
+        """What the first layer starts from, with the numbers of edges as they are, yet to be embedded."""
         graph = batch.neighbourhoods
         ptr = graph.ptr[batch.graph_ptr]  # messages before each graph
         inverse = torch.rsqrt(ptr.diff().clamp(min=1).to(x.dtype))
@@ -250,7 +267,7 @@ class GatedGCNLayer(nn.Module):
         of_nodes = segments.spread(both, batch.graph_ptr, len(x), batch.joined)
         norm, real = segments.spread(of_nodes, graph.ptr, graph.num_edges, graph.joined).split(1, dim=1)
         start = batch.edge if self.edges else torch.ones_like(real)
-        return Gated(x, embedding(start), norm, real, real.sum())
+        return Gated(x, start, norm, real, real.sum())
 
 
 QUOTED: dict[str, type[nn.Module]] = {
@@ -276,10 +293,14 @@ class OGBGCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        graph, x = batch.neighbourhoods, self.linear(x)
-        d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
-        received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
-        y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        if kernels := serving("pna.realworld.message_kernel", x, self.bonds.weight, batch):
+            x = linear(x, self.linear.weight, None)
+            y = kernels.received(x, self.bonds.weight, self.root.squeeze(0), self.linear.bias, batch)
+        else:
+            graph, x = batch.neighbourhoods, self.linear(x)
+            d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
+            received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
+            y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
@@ -295,16 +316,17 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
-        y = (1 + self.eps) * x + received
+        if kernels := serving("pna.realworld.message_kernel", x, self.bonds.weight, batch):
+            y = kernels.received(x, self.bonds.weight, self.eps, None, batch)
+        else:
+            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+            y = (1 + self.eps) * x + received
         y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
     """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
-    if kernels := serving("pna.realworld.message_kernel", x, edge, scale, graph):
-        return kernels.relu_sum(x, edge, scale, graph)
     return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
 
 

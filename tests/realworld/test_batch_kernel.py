@@ -118,7 +118,7 @@ def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
 
 ALONE = [("zinc", "pna", "edges"), ("mnist", "pna", "edges"), ("zinc", "gat", "no-edges")]
 ALONE += [("zinc", "monet", "no-edges"), ("zinc", "gatedgcn", "edges"), ("zinc", "gin", "no-edges")]
-ALONE += [("zinc", "diffpool", "no-edges")]
+ALONE += [("zinc", "diffpool", "no-edges"), ("molhiv", "gcn", "edges"), ("molhiv", "gin", "edges")]
 
 
 @pytest.mark.parametrize("cell", ALONE, ids="/".join)

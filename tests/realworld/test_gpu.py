@@ -1,6 +1,7 @@
 """What must hold on a CUDA device as well: the CPU's numbers, and the same bits after any interruption."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -55,30 +56,75 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
     assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
 
 
-@pytest.mark.parametrize("name", ["zinc", "mnist", "cifar10"])
-def test_a_step_of_diffpool_at_its_full_width_is_the_plain_one_in_float64(toys, name):
-    """All seeds, 128 places, recorded; the assignment of all places exists in float64 alone.
+def full_step(toys, name, model, dtype, sizes=(9, 60)):
+    """Of a recorded step of all seeds at full width: Adam's first moments, the running statistics, and the trainer."""
+    networks = []
+    for seed in range(model.seeds):
+        torch.manual_seed(seed)
+        networks.append(Network(model, DATASETS[name], toys.degrees).to(dtype))
+    sets = [Resident(DATASETS[name], toys.graphs(name, 2 * model.batch, G, sizes), "cuda", dtype) for G in (0, 1)]
+    trainer = Figure6Trainer(networks[0], model, *sets, 1)
+    theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
+    replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
+    next(trainer.steps(replicas))
+    return replicas.m.cpu().double(), replicas.state.cpu().double(), trainer
+
+
+def each_weight(trainer, grads, our_grads):
+    """The name of each weight, and both of its gradients."""
+    sizes = [math.prod(shape) for shape in trainer.lifted.parameters.values()]
+    return zip(trainer.lifted.parameters, *(t.split(sizes, 1) for t in (grads, our_grads)), strict=True)
+
+
+FULL = [(name, "diffpool", "no-edges") for name in ("zinc", "mnist", "cifar10")]
+FULL += [(name, "gatedgcn", edges) for name in ("zinc", "mnist", "cifar10") for edges in ("no-edges", "edges")]
+
+
+@pytest.mark.parametrize("cell", FULL, ids="/".join)
+def test_a_step_at_full_width_is_the_plain_one_in_float64(toys, cell):
+    """All seeds, 128 graphs, recorded; DiffPool's assignment of all places exists in float64 alone.
 
     The gradient of each weight for itself, some being far larger. Of so many numbers, one that is zero but for rounding
-    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4.
+    may be on the other side of a ReLU: that alone was seen to change gradients by 6e-4. Those of GatedGCN's layers are
+    sums over 4,500 nodes in which most cancels out, so that one node is a hundredth of them: 1.5e-2 was seen on MNIST,
+    by these kernels as by a step without them.
     """
-    model, found = HYPERPARAMETERS[name, "diffpool", "no-edges"], []
-    for dtype in (torch.double, torch.float32):
-        networks = []
-        for seed in range(model.seeds):
-            torch.manual_seed(seed)
-            networks.append(Network(model, DATASETS[name], toys.degrees).to(dtype))
-        sets = [Resident(DATASETS[name], toys.graphs(name, 2 * model.batch, G, (9, 60)), "cuda", dtype) for G in (0, 1)]
-        trainer = Figure6Trainer(networks[0], model, *sets, 1)
-        theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
-        replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
-        next(trainer.steps(replicas))
-        found.append((replicas.m.cpu().double(), replicas.state.cpu().double()))
-    (grads, state), (our_grads, our_state) = found
+    name, model = cell[0], HYPERPARAMETERS[cell]
+    (grads, state, _), (our_grads, our_state, trainer) = (
+        full_step(toys, name, model, dtype) for dtype in (torch.double, torch.float32)
+    )
     assert (our_state - state).norm() <= 1e-5 * state.norm()
-    sizes = [math.prod(shape) for shape in trainer.lifted.parameters.values()]
-    for of, a, b in zip(trainer.lifted.parameters, *(t.split(sizes, 1) for t in (grads, our_grads)), strict=True):
-        assert (a - b).norm() <= 2e-3 * a.norm(), of
+    for of, a, b in each_weight(trainer, grads, our_grads):
+        assert (a - b).norm() <= (3e-2 if cell[1] == "gatedgcn" else 2e-3) * a.norm(), of
+
+
+@pytest.mark.parametrize("name", ["gcn", "gin"])
+def test_a_step_of_ogbs_models_at_their_full_width_is_the_plain_one_in_float64(toys, name):
+    """Ten seeds, 300 features, recorded; without dropout, whose numbers are others in float64.
+
+    The gradient of each weight for itself, with room for a ReLU's edge: it was seen to change some by 1e-3 in float32
+    on a CPU; ε's is a sum in which most cancels out, and that of a bias before batch normalisation is all rounding.
+    """
+    model = replace(HYPERPARAMETERS["molhiv", name, "edges"], dropout=0.0)
+    (grads, state, _), (our_grads, our_state, trainer), (again, *_) = (
+        full_step(toys, "molhiv", model, dtype) for dtype in (torch.double, torch.float32, torch.float32)
+    )
+    assert torch.equal(again, our_grads)
+    assert (our_state - state).norm() <= 1e-5 * state.norm()
+    for of, a, b in each_weight(trainer, grads, our_grads):
+        assert (a - b).norm() <= 3e-3 * a.norm() + 2e-5 * grads.norm(), of
+
+
+def test_more_shapes_are_more_recordings_with_one_result(toys):
+    """Dropout is the same in all of them."""
+    found = []
+    for more in (False, True):
+        trainer, replicas = training(toys, ("molhiv", "gin", "edges"), "cuda", dropout=0.3)
+        usual = trainer.usual
+        trainer.others = [Shape(usual.graphs, nodes, usual.messages) for nodes in (48, 56)] if more else []
+        found.append(finished(trainer, replicas))
+    for name, t in found[0].items():
+        torch.testing.assert_close(found[1][name], t, rtol=1e-9, atol=1e-11, msg=name)
 
 
 @pytest.mark.parametrize(("stop", "dtype"), [(1, torch.float32), (3, torch.double), (5, torch.float32)])

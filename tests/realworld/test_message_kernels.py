@@ -5,19 +5,23 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call, vmap
 
+from pna.neighbourhoods import Joined
 from pna.realworld.activation_kernel import activated
 from pna.realworld.attention_kernel import attention
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.edge_kernel import embedded
 from pna.realworld.gated_kernel import gated
+from pna.realworld.gated_step_kernel import layer
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
-from pna.realworld.message_kernel import relu_sum
+from pna.realworld.mean_kernel import BLOCK, mean
+from pna.realworld.message_kernel import NODES, WIDTH, received
 from pna.realworld.monet_kernel import gaussian_sum
 from pna.realworld.neighbour_kernel import neighbours
 from pna.realworld.norm_kernel import Then, normalise
-from pna.realworld.quoted import QUOTED, Gated
+from pna.realworld.quoted import OGB, QUOTED, Gated
 from pna.realworld.tower_kernel import towers
 from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
@@ -41,6 +45,8 @@ CASES = {
 
 def made(name):
     """A layer, and the embedding of edges that it takes."""
+    if name in OGB:
+        return OGB[name]((F, F), False, nn.Linear(4, F, bias=False), 0.0), nn.Linear(1, F)
     if name != "pna":
         return QUOTED[name]((F, F)), nn.Linear(1, F)
     degrees = DegreeStatistics(1.3, 2.0)
@@ -49,7 +55,7 @@ def made(name):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name)])
+@pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name), *OGB])
 def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
     """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
     index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
@@ -86,12 +92,21 @@ DOORS = {
     "beside": (lambda batch, x: neighbours(x, batch.neighbourhoods, "beside"), [(V, F)]),
     "sum": (lambda batch, x, eps: neighbours(x, batch.neighbourhoods, "sum", eps), [(V, F), (1,)]),
     "gated": (lambda batch, nodes, edge: gated(nodes, edge, batch.neighbourhoods), [(V, 4 * F), (E, F)]),
+    "gated layer": (
+        lambda batch, nodes, edge, C, weight, bias: layer(
+            nodes, edge, (C, None), (batch.norm.new_full((E, 1), 0.5), batch.count.new_tensor(8.0)),
+            (weight, bias, torch.zeros_like(bias), torch.ones_like(bias)), batch.neighbourhoods, False,
+        ),
+        [(V, 4 * F), (E, F), (F, F), (F,), (F,)],
+    ),
     "attention": (lambda batch, nodes: attention(nodes, 4, batch.neighbourhoods), [(V, F + 8)]),
     "gaussians": (
         lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
         [(V, 3 * F), (2, 2), (2,), (3, 2), (3, 2)],
     ),
-    "ogb": (lambda batch, x, edge: relu_sum(x, edge, batch.norm, batch.neighbourhoods), [(V, F), (E, F)]),
+    "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, batch), [(V, F), (F, 4), (1,)]),
+    "ogb-gcn": (lambda batch, x, B, root, bias: received(x, B, root, bias, batch), [(V, F), (F, 4), (F,), (F,)]),
+    "readout": (lambda batch, x: mean(x, batch.joined, 3), [(V, F)]),
     "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
     "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),
     "edges": (lambda batch, W3, shift, E, b: embedded(W3, shift, E, b), [(2, 5, 7), (2, 5), (7, 3), (7,)]),
@@ -142,7 +157,7 @@ def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device
     assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
 
 
-@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "edges"])
+@pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "gated layer", "edges"])
 def test_one_output_alone_has_its_gradient(toys, name, device, kernels):
     """Those of all are the sum of those of each."""
     kernels()
@@ -165,6 +180,70 @@ def test_a_second_derivative_is_refused_in_words(toys, name, device, kernels):
     function, inputs = opened(toys, name, device)
     with pytest.raises(NotImplementedError, match=r"the first derivative alone .*choice\.plain\(\)"):
         torch.autograd.grad(function(*inputs)[0].sum(), inputs, create_graph=True, allow_unused=True)
+
+
+class Same(nn.Module):
+    """In the place of what comes after the messages."""
+
+    def forward(self, y, *_, **then):
+        return y
+
+
+def messages(name, dtype, device, given, data):
+    """What ogb's layer has after its messages, of two replicas, and the gradients of all that is given."""
+    leaves, features = [t.to(device, dtype).requires_grad_() for t in given], given[0].shape[2]
+    layer = OGB[name]((features, features), True, nn.Linear(13, features, bias=False), 0.0).to(device, dtype)
+    layer.norm = layer.inner = layer.first = layer.second = Same()
+    eye = torch.eye(features, dtype=dtype, device=device)
+
+    def one(index, x, B, own, bias):
+        batch = data.batch(index, Shape(4, 64, 160))
+        gcn = {"root": own.unsqueeze(0), "linear.bias": bias, "linear.weight": eye}
+        weights = {"bonds.weight": B} | ({"eps": own[:1]} if name == "ogb-gin" else gcn)
+        return functional_call(layer, weights, (x, batch, None, None)) * batch.real
+
+    index = torch.tensor([[0, 1, 2, 3], [4, 5, -1, -1]], device=device)
+    out = vmap(one)(index, *leaves)
+    g = torch.randn(out.shape, dtype=torch.double, generator=torch.Generator().manual_seed(0)).to(out)
+    grads = torch.autograd.grad((out * g).sum(), leaves, allow_unused=True, materialize_grads=True)
+    return [t.detach().cpu().double() for t in (out, *grads)]
+
+
+@pytest.mark.parametrize("features", [WIDTH - 1, WIDTH + 6])
+@pytest.mark.parametrize("name", OGB)
+def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, features, device, kernels):
+    """Within 1e-5 of float64, and the same bits again."""
+    shapes = ((2, 64, features), (2, features, 13), (2, features), (2, features))
+    given, graphs = [torch.randn(shape, dtype=torch.double) for shape in shapes], toys.graphs("molhiv", 6)
+    assert graphs.nodes[:4].sum() > 3 * NODES
+    found = []
+    for dtype, where in ((torch.double, "cpu"), (torch.float32, device), (torch.float32, device)):
+        kernels(dtype == torch.float32)
+        data = Resident(DATASETS["molhiv"], graphs, where, dtype, transposed=True)
+        found.append(messages(name, dtype, where, given, data))
+    for expected, other, again in zip(*found, strict=True):
+        assert (other - expected).norm() <= 1e-5 * expected.norm()
+        assert torch.equal(other, again)
+
+
+@pytest.mark.parametrize("features", [3, 70])
+@pytest.mark.parametrize("nodes", [[1, 0, BLOCK, BLOCK + 1], [0, 0, 0, 0], [3 * BLOCK, 0, 0, 5]], ids=str)
+def test_the_mean_over_graphs(nodes, features, device):
+    """Of no node it is zero; what the padding has is not read, and has no gradient."""
+    V, total = 64, sum(nodes)
+    ends = torch.tensor([0, *nodes, V - total]).cumsum(0)
+    ptr = torch.cat([ends[:-1] + V * r for r in range(2)] + [torch.tensor([2 * V])]).to(device)
+    x, g = torch.randn(2, V, features), torch.randn(2, 4, features)
+    x[:, total:] = torch.nan
+    own = x.to(device).requires_grad_()
+    out = vmap(lambda x: mean(x, Joined(ptr, None), 4))(own)
+    (grad,) = torch.autograd.grad(out, own, g.to(device))
+    for k, (start, n) in enumerate(zip(ends, nodes, strict=False)):
+        rows = slice(start, start + n)
+        expected = x[:, rows].double().mean(1) if n else torch.zeros(2, features)
+        torch.testing.assert_close(out[:, k].detach().cpu(), expected.float())
+        torch.testing.assert_close(grad[:, rows].cpu(), (g[:, k : k + 1] / max(n, 1)).expand(-1, n, -1))
+    assert not grad[:, total:].any()
 
 
 @pytest.mark.filterwarnings("ignore:overflow")  # where a block of messages goes beyond the last one

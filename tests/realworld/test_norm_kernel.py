@@ -7,9 +7,10 @@ import torch
 from torch.func import functional_call, vmap
 
 from pna.kernels import choice
-from pna.realworld import norm_kernel
+from pna.realworld import norm_tile_kernel
 from pna.realworld.layers import BatchNorm
-from pna.realworld.norm_kernel import BLOCK, WIDEST, Then, normalise
+from pna.realworld.norm_kernel import Then, normalise
+from pna.realworld.norm_tile_kernel import BLOCK, WIDE, WIDEST
 
 R = 3
 
@@ -54,6 +55,7 @@ def compare(device, monkeypatch, *given, **then):
         (70, 5, (70, 64, 3)),
         (BLOCK, 16, (1, 2, 63)),
         (70, WIDEST + 44, (70, 64, 3)),
+        (70, WIDE + 4, (70, 64, 3)),
     ],
 )
 def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
@@ -63,10 +65,20 @@ def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
     compare(device, monkeypatch, x, factor, real, g, weights)
 
 
-def test_more_blocks_of_rows_than_programs(device, monkeypatch):
-    monkeypatch.setattr(norm_kernel, "PROGRAMS", 2)
-    monkeypatch.setattr(norm_kernel, "SPREAD", 3)
-    test_it_is_the_plain_one(5 * BLOCK + 1, WIDEST + 1, (5 * BLOCK + 1, 4 * BLOCK, 7), device, monkeypatch)
+@pytest.mark.parametrize("F", [WIDEST + 1, WIDE])
+def test_more_blocks_of_rows_than_programs(F, device, monkeypatch):
+    for name, most in (("PROGRAMS", 2), ("SPREAD", 3), ("WIDE_PROGRAMS", 2)):
+        monkeypatch.setattr(norm_tile_kernel, name, most)
+    test_it_is_the_plain_one(5 * BLOCK + 1, F, (5 * BLOCK + 1, 4 * BLOCK, 7), device, monkeypatch)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_wide_rows_with_what_comes_then(p, device, monkeypatch):
+    """ogb's; noise that is wider than they are, too."""
+    (real, _), F = batches(40, (40, 33, 1)), WIDE + 44
+    x, g = torch.randn(2, R, 40, F, dtype=torch.double)
+    weights = [torch.randn(R, F, dtype=torch.double) for _ in range(2)]
+    compare(device, monkeypatch, x, real, real, g, weights, activation="relu", p=p)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3])
@@ -81,7 +93,8 @@ def test_what_comes_then(activation, p, added, device, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("activation", "added", "V", "F"), [("relu", True, 70, 5), ("elu", True, 70, 5), (None, False, 33, WIDEST + 44)]
+    ("activation", "added", "V", "F"),
+    [("relu", True, 70, 5), ("elu", True, 70, 5), (None, False, 33, WIDEST + 44), (None, False, 33, WIDE)],
 )
 def test_in_evaluation_it_is_the_plain_one_too(activation, added, V, F, device, monkeypatch):
     """Whether a gradient is wanted, which its kernel does not give, or not."""

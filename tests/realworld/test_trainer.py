@@ -180,6 +180,29 @@ def test_a_batch_that_needs_more_room_gets_it(training):
     assert_same_rows(finished(it), [0, 1], finished(other))
 
 
+def test_a_step_has_the_smallest_shape_that_has_room(training):
+    trainer = training(CELLS[0]).trainer
+    graphs, index = trainer.train, np.arange(12).reshape(2, 2, 3)  # two steps of two replicas
+    nodes, messages = (sizes[index].sum(2).max(1) for sizes in (graphs.nodes, graphs.messages))  # [steps]
+    own = [Shape(3, *map(int, sizes)) for sizes in zip(nodes + 1, messages, strict=True)]
+    small, large = sorted(own)
+    none = small._replace(nodes=small.nodes - 1)
+    trainer.usual, trainer.largest, trainer.others = small, large._replace(messages=1_000), [none]
+    assert trainer.shapes(index) == [shape if shape == small else trainer.largest for shape in own]
+
+
+def test_ogbs_models_have_shapes_with_less_padding_and_the_same_dropout_in_each(training):
+    it, other = (training(("molhiv", "gin", "edges"), epochs=2, dropout=0.5) for _ in range(2))
+    assert it.trainer.model.deviations == (1, 2, 3, 6)
+    assert training(CELLS[0]).trainer.model.deviations == ()
+    used, step = set(), it.trainer.step
+    usual = it.trainer.usual
+    it.trainer.others = [Shape(usual.graphs, nodes, usual.messages) for nodes in range(30, usual.nodes)]
+    it.trainer.step = lambda r, index, shape, noise: (used.add(shape), step(r, index, shape, noise))
+    assert_same_rows(finished(it), [0, 1], finished(other))
+    assert len(used) > 1
+
+
 def test_batches_of_an_epoch():
     first, again, second, other = (epoch_batches(12, 5, *by) for by in ((0, 0), (0, 0), (0, 1), (1, 0)))
     assert np.array_equal(first, again)
