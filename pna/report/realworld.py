@@ -153,11 +153,13 @@ def _score(result: Result, column: Column, path: Path) -> Score:
 def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:
     """What our scores were made from: a line for all of the same settings, and for each training set not official."""
     found = {name: [score.result for (_, where), score in ours.items() if where == name] for name in columns}
-    trained: dict[str, list[tuple[str, Result]]] = {}  # by their settings
-    for name, results in found.items():
-        for result in results:
-            trained.setdefault(_settings(result), []).append((DATASETS[COLUMNS[name].data].title, result))
-    lines = [_budget(settings, results) for settings, results in trained.items()]
+    trained: dict[str, list[tuple[str, str, Result]]] = {}  # data, model and result by their settings
+    for (model, name), score in sorted(ours.items(), key=lambda item: list(COLUMNS).index(item[0][1])):
+        if name in found:
+            data = DATASETS[COLUMNS[name].data].title
+            trained.setdefault(_settings(score.result), []).append((data, model, score.result))
+    everywhere = [data for results in trained.values() for data in {data for data, *_ in results}]
+    lines = [_budget(settings, results, everywhere) for settings, results in trained.items()]
     sets = {
         (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
     }
@@ -179,12 +181,19 @@ def _settings(result: Result) -> str:
     return ", ".join(parts)
 
 
-def _budget(settings: str, results: list[tuple[str, Result]]) -> str:
-    """What was trained with the same settings: data sets, and how many runs ended by themselves."""
-    replicas = [replica for _, result in results for replica in result.replicas]
+def _budget(settings: str, results: list[tuple[str, str, Result]], everywhere: list[str]) -> str:
+    """What was trained with the same settings, and how many runs ended by themselves.
+
+    Of a data set that comes with several settings, being more than once in `everywhere`, the models are named.
+    """
+    models: dict[str, dict[str, None]] = {}  # in order, by data set
+    for data, model, _ in results:
+        models.setdefault(data, {})[model] = None
+    names = (data if everywhere.count(data) == 1 else f"{', '.join(of)} on {data}" for data, of in models.items())
+    replicas = [replica for *_, result in results for replica in result.replicas]
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)
     sooner = f", {ended} of {len(replicas)} runs ended sooner, by learning rate" * bool(ended)
-    return f"{', '.join(dict.fromkeys(title for title, _ in results))}: {settings}{sooner}"
+    return f"{', '.join(names)}: {settings}{sooner}"
 
 
 def _draws(budget: str, name: str) -> list[str]:

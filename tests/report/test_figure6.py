@@ -133,7 +133,7 @@ def test_what_nobody_measured_is_said(results, tmp_path, monkeypatch, capsys):
 
 
 def test_data_sets_with_the_same_settings_share_a_line(results):
-    """MolHIV's GIN has another setting than its PNA, and a line of its own."""
+    """MolHIV's GIN has another setting than its PNA, and a line of its own: there both are named."""
     write_real("zinc/released/pna/edges", "paper", (0.2, 0.21))
     write_real("cifar10/released/pna/no-edges", "paper", (0.7, 0.71))
     write_real("cifar10/released/gin/no-edges", "paper", (0.5, 0.51))
@@ -141,6 +141,6 @@ def test_data_sets_with_the_same_settings_share_a_line(results):
     write_real("molhiv/released/gin/edges", "paper", (0.7, 0.8), epochs=100, best=0.75)
     assert budgets(scores(RECORDED)) == [
         "ZINC, CIFAR10: 2 seeds, at most 1,000 epochs",
-        "MolHIV: 2 seeds, at most 200 epochs",
-        "MolHIV: 2 seeds, at most 100 epochs",
+        "PNA on MolHIV: 2 seeds, at most 200 epochs",
+        "GIN on MolHIV: 2 seeds, at most 100 epochs",
     ]
