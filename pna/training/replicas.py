@@ -21,6 +21,7 @@ from pna.products import wide
 __all__ = ["Lifted", "Replicas"]
 
 LINE = 64  # numbers
+SHORT = 2**31  # weights of all replicas, at most, whose places are numbers of 32 bits
 
 
 @dataclass
@@ -128,7 +129,8 @@ class Lifted:
             places = _unpack(torch.arange(theta.numel()).view(theta.shape), self.parameters).values()
             gaps = _gaps(self.parameters.values(), len(theta))
             parts = [part for gap, t in zip(gaps, places, strict=True) for part in (t.new_zeros(gap), t.flatten())]
-            self._orders[key] = torch.cat(parts).int().to(theta.device)
+            order = torch.cat(parts)
+            self._orders[key] = (order.int() if theta.numel() <= SHORT else order).to(theta.device)
         rows = _Unpacked.apply(theta, self._orders[key], list(self.parameters.values()))
         return dict(zip(self.parameters, rows, strict=True))
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from pna import products
+from pna.training import replicas
 from pna.training.replicas import LINE, Lifted
 
 
@@ -51,3 +52,17 @@ def test_without_wide_matrices_nothing_is_left_out():
     lifted = Lifted(Odd())
     theta, _ = lifted.stack([Odd()])
     assert [t.storage_offset() for t in lifted._parameters(theta).values()] == [0, 1, 2, 17, 20, 35]
+
+
+def test_the_places_of_very_many_weights_are_long_numbers(monkeypatch):
+    found = []
+    for short in (10**6, 0):
+        monkeypatch.setattr(replicas, "SHORT", short)
+        lifted = Lifted(Odd())
+        theta, _ = lifted.stack([Odd()] * 2)
+        theta = torch.arange(theta.numel(), dtype=theta.dtype).view(theta.shape)
+        found.append(lifted._parameters(theta))
+        (order,) = lifted._orders.values()
+        assert order.dtype == (torch.int32 if short else torch.int64)
+    for name, t in found[0].items():
+        assert torch.equal(t, found[1][name])
