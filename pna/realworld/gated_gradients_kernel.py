@@ -11,8 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.realworld.gated_tile_kernel import EPS, of_features, part, per_node, put, sizes, times
+from pna.realworld.gated_tile_kernel import of_features, part, per_node, put, sizes, times
 from pna.realworld.norm_kernel import sums
+from pna.realworld.norm_tile_kernel import EPS
 
 __all__ = ["gradients"]
 

@@ -22,7 +22,8 @@ from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, replicated, rows_of_replicas
 from pna.realworld.gated_gradients_kernel import gradients
-from pna.realworld.gated_tile_kernel import EPS, PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
+from pna.realworld.gated_tile_kernel import PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
+from pna.realworld.norm_tile_kernel import EPS, move_on
 
 __all__ = ["layer", "takes"]
 
@@ -112,11 +113,6 @@ def gated_move(
 
 
 @triton.jit
-def _move_on(at, value, mask):
-    tl.store(at, 0.9 * tl.load(at, mask=mask, other=0.0) + 0.1 * value, mask=mask)
-
-
-@triton.jit
 def gated_settle(
     count, rows, means, spreads, running_mean, running_var, mean, var, F, P, stride_m, stride_v,
     WIDTH: tl.constexpr, PARTS: tl.constexpr,
@@ -134,8 +130,8 @@ def gated_settle(
     squares = tl.sum(tl.load(spreads + (r * P + p) * F + c[None, :], mask=inside, other=0.0) + each * away * away, 0)
     tl.store(mean + r * F + c, mu, mask=c < F)
     tl.store(var + r * F + c, squares / n, mask=c < F)
-    _move_on(running_mean + r * stride_m + c, mu, c < F)
-    _move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), c < F)
+    move_on(running_mean + r * stride_m + c, mu, c < F)
+    move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), c < F)
 
 
 @triton.jit

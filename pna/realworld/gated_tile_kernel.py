@@ -8,12 +8,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["EPS", "PARTS", "TAIL", "WIDEST", "of_features", "part", "per_node", "put", "sizes", "times"]
+__all__ = ["PARTS", "TAIL", "WIDEST", "of_features", "part", "per_node", "put", "sizes", "times"]
 
 TAIL = 16
 WIDEST = 64 + TAIL
 PARTS = 128  # at most, of a replica's messages: what each sums up is put together at the end
-EPS = tl.constexpr(1e-5)
 
 
 @triton.jit

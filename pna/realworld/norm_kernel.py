@@ -25,6 +25,7 @@ from pna.realworld.norm_tile_kernel import (
     features,
     kept,
     known,
+    move_on,
     of_features,
     of_programs,
     programs,
@@ -131,8 +132,8 @@ def norm_apply(
         there = c < F
         tl.store(mean + r * F + c, mu, mask=there)
         tl.store(var + r * F + c, squares / n, mask=there)
-        _move_on(running_mean + r * stride_m + c, mu, there)
-        _move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), there)
+        move_on(running_mean + r * stride_m + c, mu, there)
+        move_on(running_var + r * stride_v + c, squares / tl.maximum(n - 1, 1.0), there)
 
 
 @triton.jit
@@ -151,11 +152,6 @@ def norm_evaluate(
     if RESIDUAL:
         value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
     tl.store(y + r * V * F + place, value, mask=inside)
-
-
-@triton.jit
-def _move_on(at, value, mask):
-    tl.store(at, 0.9 * tl.load(at, mask=mask, other=0.0) + 0.1 * value, mask=mask)
 
 
 @triton.jit

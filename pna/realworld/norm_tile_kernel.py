@@ -4,8 +4,8 @@ import triton
 import triton.language as tl
 
 __all__ = [
-    "BLOCK", "EPS", "activated", "block_of", "factors", "features", "kept", "known", "of_features", "of_programs",
-    "programs", "sizes",
+    "BLOCK", "EPS", "activated", "block_of", "factors", "features", "kept", "known", "move_on", "of_features",
+    "of_programs", "programs", "sizes",
 ]  # fmt: skip
 
 BLOCK = 32
@@ -68,6 +68,12 @@ def activated(value, ACTIVATION: tl.constexpr):
     elif ACTIVATION == "elu":
         value = tl.where(value < 0, tl.exp(value) - 1, value)
     return value
+
+
+@triton.jit
+def move_on(at, value, mask):
+    """Running statistics, moved on by those of a batch."""
+    tl.store(at, 0.9 * tl.load(at, mask=mask, other=0.0) + 0.1 * value, mask=mask)
 
 
 def known(size: int, F: int) -> int | tl.constexpr:

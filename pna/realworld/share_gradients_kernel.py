@@ -15,7 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.realworld.share_tile_kernel import EPS, blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
+from pna.realworld.norm_tile_kernel import EPS
+from pna.realworld.share_tile_kernel import blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
 
 __all__ = ["gradients"]
 

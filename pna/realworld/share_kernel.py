@@ -21,8 +21,9 @@ from pna import segments
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
+from pna.realworld.norm_tile_kernel import EPS, move_on
 from pna.realworld.share_gradients_kernel import gradients
-from pna.realworld.share_tile_kernel import EPS, PARTS, blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
+from pna.realworld.share_tile_kernel import PARTS, blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
 
 __all__ = ["shares", "takes"]
 
@@ -104,11 +105,6 @@ def _merged(rows, means, spreads, n, r, c, inside, P, C, PARTS: tl.constexpr):
 
 
 @triton.jit
-def _move_on(at, value, mask):
-    tl.store(at, 0.9 * tl.load(at, mask=mask, other=0.0) + 0.1 * value, mask=mask)
-
-
-@triton.jit
 def share_own(
     x, weight, bias, scale, shift, count, ptr, length, running_mean, running_var, rows, means, spreads, mean, var,
     share, C, B, P, stride_m, stride_v, TRAINING: tl.constexpr, PARTS: tl.constexpr, D: tl.constexpr, K: tl.constexpr,
@@ -125,8 +121,8 @@ def share_own(
         mu, variance = _merged(rows, means, spreads, n, r, c, inside, P, C, PARTS)
         tl.store(mean + r * C + c, mu, mask=inside)
         tl.store(var + r * C + c, variance, mask=inside)
-        _move_on(running_mean + r * stride_m + c, mu, inside)
-        _move_on(running_var + r * stride_v + c, variance * (n / tl.maximum(n - 1, 1.0)), inside)
+        move_on(running_mean + r * stride_m + c, mu, inside)
+        move_on(running_var + r * stride_v + c, variance * (n / tl.maximum(n - 1, 1.0)), inside)
     else:
         mu = tl.load(running_mean + r * stride_m + c, mask=inside, other=0.0)
         variance = tl.load(running_var + r * stride_v + c, mask=inside, other=0.0)

@@ -4,10 +4,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["EPS", "PARTS", "blocks", "inverse_length", "of_clusters", "relu", "rows_of", "sizes", "times"]
+__all__ = ["PARTS", "blocks", "inverse_length", "of_clusters", "relu", "rows_of", "sizes", "times"]
 
 PARTS = 8  # at most, of a replica's rows: each column's sums over them are put together at the end
-EPS = tl.constexpr(1e-5)
 SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
 
