@@ -33,7 +33,6 @@ class Network(nn.Module):
     def __init__(self, model: Hyperparameters, data: Dataset, degrees: DegreeStatistics) -> None:
         super().__init__()
         self.mean, self.head = model.readout == "mean", model.head
-        self.ogb = model.layer in OGB
         direct = model.layer.startswith("mlp") and not data.node_categories
         first = data.node_numbers if direct else model.hidden
         self.embedding = None if direct else embedding(data.node_categories, data.node_numbers, first)
@@ -70,8 +69,8 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        if self.ogb and self.mean and (kernels := serving("pna.realworld.mean_kernel", x, batch.joined)):
-            return kernels.mean(x, batch.joined, len(batch.valid))
+        if kernels := serving("pna.realworld.readout_kernel", x, batch.joined):
+            return kernels.readout(x, batch.joined, len(batch.valid), self.mean)
         x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x
 

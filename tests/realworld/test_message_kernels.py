@@ -16,12 +16,12 @@ from pna.realworld.edge_kernel import embedded
 from pna.realworld.gated_kernel import gated
 from pna.realworld.gated_step_kernel import layer
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
-from pna.realworld.mean_kernel import BLOCK, mean
 from pna.realworld.message_kernel import NODES, WIDTH, received
 from pna.realworld.monet_kernel import gaussian_sum
 from pna.realworld.neighbour_kernel import neighbours
 from pna.realworld.norm_kernel import Then, normalise
 from pna.realworld.quoted import OGB, QUOTED, Gated
+from pna.realworld.readout_kernel import BLOCK, readout
 from pna.realworld.tower_kernel import towers
 from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
@@ -106,7 +106,7 @@ DOORS = {
     ),
     "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, batch), [(V, F), (F, 4), (1,)]),
     "ogb-gcn": (lambda batch, x, B, root, bias: received(x, B, root, bias, batch), [(V, F), (F, 4), (F,), (F,)]),
-    "readout": (lambda batch, x: mean(x, batch.joined, 3), [(V, F)]),
+    "readout": (lambda batch, x: readout(x, batch.joined, 3, True), [(V, F)]),
     "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
     "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),
     "edges": (lambda batch, W3, shift, E, b: embedded(W3, shift, E, b), [(2, 5, 7), (2, 5), (7, 3), (7,)]),
@@ -228,21 +228,22 @@ def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, fea
 
 @pytest.mark.parametrize("features", [3, 70])
 @pytest.mark.parametrize("nodes", [[1, 0, BLOCK, BLOCK + 1], [0, 0, 0, 0], [3 * BLOCK, 0, 0, 5]], ids=str)
-def test_the_mean_over_graphs(nodes, features, device):
-    """Of no node it is zero; what the padding has is not read, and has no gradient."""
+@pytest.mark.parametrize("mean", [False, True])
+def test_the_sum_and_the_mean_over_graphs(nodes, features, mean, device):
+    """Of no node they are zero; what the padding has is not read, and has no gradient."""
     V, total = 64, sum(nodes)
     ends = torch.tensor([0, *nodes, V - total]).cumsum(0)
     ptr = torch.cat([ends[:-1] + V * r for r in range(2)] + [torch.tensor([2 * V])]).to(device)
     x, g = torch.randn(2, V, features), torch.randn(2, 4, features)
     x[:, total:] = torch.nan
     own = x.to(device).requires_grad_()
-    out = vmap(lambda x: mean(x, Joined(ptr, None), 4))(own)
+    out = vmap(lambda x: readout(x, Joined(ptr, None), 4, mean))(own)
     (grad,) = torch.autograd.grad(out, own, g.to(device))
     for k, (start, n) in enumerate(zip(ends, nodes, strict=False)):
         rows = slice(start, start + n)
-        expected = x[:, rows].double().mean(1) if n else torch.zeros(2, features)
-        torch.testing.assert_close(out[:, k].detach().cpu(), expected.float())
-        torch.testing.assert_close(grad[:, rows].cpu(), (g[:, k : k + 1] / max(n, 1)).expand(-1, n, -1))
+        by = max(n, 1) if mean else 1
+        torch.testing.assert_close(out[:, k].detach().cpu(), (x[:, rows].double().sum(1) / by).float())
+        torch.testing.assert_close(grad[:, rows].cpu(), (g[:, k : k + 1] / by).expand(-1, n, -1))
     assert not grad[:, total:].any()
 
 
