@@ -9,6 +9,9 @@ from pna.experiments import EXPERIMENTS
 from pna.networks import MODELS
 from pna.report import FIGURES, draw
 from pna.report.draw import files_of
+from pna.report.figure6 import rows_of
+from pna.report.realworld import scores
+from pna.report.runs import RECORDED
 from pna.report.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
 from tests.report.conftest import write_real, write_result
 
@@ -97,6 +100,28 @@ def test_figure_6_reads_what_is_recorded(results, tmp_path):
     assert len(ours) == len(facts["cells"]) == 1
     assert len(facts["missing"]) == len(EXPERIMENTS["figure6"].cells("released")) - 1
     assert "PNA, MolHIV_ROCAUC" in facts["missing"]
+
+
+def test_the_differences_of_figure_6_are_those_of_its_table(results, no_pictures, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("matplotlib.figure.Figure.supxlabel", lambda self, text, **style: said.append(text))
+    draw("figure6", folder=tmp_path)
+    assert "NOT RUN" in said[-1]
+    assert json.loads((tmp_path / "figure6_differences.json").read_text())["numbers"] == {}
+    write_real("zinc/released/pna/no-edges", "paper", (0.31, 0.33, 0.32, 0.32))
+    write_real("zinc/released/gin/no-edges", "paper", (0.51, 0.52, 0.51, 0.52), train="redrawn")
+    write_real("molhiv/released/pna-no-scalers/no-edges", "paper", (0.78, 0.79))  # not published
+    draw("figure6", folder=tmp_path)
+    numbers = json.loads((tmp_path / "figure6_differences.json").read_text())["numbers"]
+    rows = {f"{row.title}, {row.column.title}": row for row in rows_of(scores(RECORDED)) if row.difference}
+    assert set(numbers) == set(rows) == {"PNA, ZINC, no edge features", "GIN, ZINC, no edge features"}
+    for name, row in rows.items():
+        assert numbers[name]["difference"] == pytest.approx(row.difference.value, rel=1e-4, abs=1e-9)
+        assert numbers[name]["interval"] == pytest.approx(row.difference.interval, rel=1e-4)
+        assert numbers[name]["p"] == pytest.approx(row.p, rel=1e-4)
+    assert "Of 2 differences 1 is significant" in said[-1]  # GIN's, 0.107 from the published 0.408
+    assert "56 cells are not run or not published" in said[-1]
+    assert "ZINC: the training set is not the official one" in said[-1]
 
 
 def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, monkeypatch):
