@@ -12,7 +12,6 @@ from pna.report.style import GREY, SMALL, WARN, WIDTH
 
 __all__ = ["differences"]
 
-_INK = "#202020"
 _ROOM = 1.1  # beyond the last that is shown
 _WIDEST = 3  # times the middle interval's end: a wider one is cut off
 
@@ -48,7 +47,7 @@ def _panel(axis: Axes, column: realworld.Column, rows: Sequence[Row], titles: Se
 
 
 def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
-    colour = _INK if row.verdict == "no difference found" else WARN
+    colour = "black" if row.verdict == "no difference found" else WARN
     low, high = row.difference.interval
     axis.plot([max(low, -end), min(high, end)], [y, y], color=colour, lw=1.2)
     axis.plot(row.difference.value, y, "o", color=colour, ms=3.5)
