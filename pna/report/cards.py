@@ -44,7 +44,8 @@ _MULTITASK_LIMITS = """\
   the ten families give.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
   training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
-  `depth="N/2"` is the paper's rule, by which the errors below were measured.
+  `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
+  rule were measured by that one.
 - For all six properties there are algorithms that give the exact answer. The networks are there to measure what an
   architecture can learn, not to replace them."""
 
@@ -59,10 +60,10 @@ are not in the package: `python -m pna realworld prepare NAME --download` fetche
 _REAL_WORLD_ERROR = """\
 On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
 error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
-reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept, and in
-results from now on the last ones too, where they are what is reported; `python -m pna evaluate` says which number they
-give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was
-recorded with another configuration than the present one."""
+reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept and, but for
+older results on ZINC, the last ones too where they are what is reported; `python -m pna evaluate` says which number
+they give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated
+was recorded with another configuration than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.
