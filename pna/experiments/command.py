@@ -60,6 +60,8 @@ def train(arguments: Sequence[str]) -> int:
     if (options.experiment or options.spec) and not options.missing:
         parser.error("--experiment and --spec choose among what is --missing")
     several = options.missing or len(options.cells) > 1 or options.side_by_side
+    if options.logs and not several:
+        parser.error("--logs is for several cells, or with --side-by-side")
     resume = [] if several or options.resume else ["--resume"]
     again = shlex.join(["python", "-m", "pna", "train", *arguments, *resume])
     run = (lambda: _train_several(options)) if several else (lambda: _train(options, again))

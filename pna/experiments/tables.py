@@ -34,8 +34,14 @@ _RUNS: dict[str, type[Run]] = dict.fromkeys(TRAININGS, MultiTaskRun) | dict.from
 
 
 def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | None = None) -> Profile:
-    """The budget of that name for a cell, with other seeds or epochs if they are given."""
-    return _RUNS[cell.training].profiles[name].changed(seeds, epochs)
+    """The budget of that name for a cell, with other seeds or epochs if they are given, and are others."""
+    profile = _RUNS[cell.training].profiles[name]
+    own = run_of(cell, profile)
+    if profile.seeds is None and seeds == len(own.seeds):
+        seeds = None
+    if profile.epochs is None and epochs == own.epochs:
+        epochs = None
+    return profile.changed(seeds, epochs)
 
 
 _NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-([1-9]\d*)-seeds)?(?:-([1-9]\d*)-epochs)?")

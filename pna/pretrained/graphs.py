@@ -155,8 +155,8 @@ def _node_link_or_adjacency(path: Path) -> nx.Graph:
     if not isinstance(facts, dict) or not {"adjacency", "edges", "links"} & facts.keys():
         raise ValueError("networkx's node-link data or adjacency data are wanted")
     if "adjacency" in facts:
-        return nx.adjacency_graph(facts)
-    return nx.node_link_graph(facts, edges="edges" if "edges" in facts else "links")
+        return nx.adjacency_graph(facts, multigraph=False)
+    return nx.node_link_graph(facts, multigraph=False, edges="edges" if "edges" in facts else "links")
 
 
 FORMATS: dict[str, Callable[[Path], nx.Graph]] = {

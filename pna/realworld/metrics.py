@@ -1,5 +1,7 @@
 """Losses and metrics of many replicas at once: MAE, cross-entropy and accuracy, ROC-AUC."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -26,10 +28,12 @@ def losses(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
 def metric(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
     """The number that figure 6 shows: predictions [R, G, outputs] and labels [G] -> [R]; MAE, or a share of one.
 
-    The MAE is a mean over batches of so many graphs, as released; accuracy and ROC-AUC are over graphs.
+    The MAE is a mean over batches of so many graphs, as released; accuracy and ROC-AUC are over graphs. A replica
+    with a prediction that is nan has no metric: nan.
     """
     if data.task == "classes":
-        return (predictions.argmax(-1) == y).double().mean(-1)
+        right = (predictions.argmax(-1) == y).double().mean(-1)
+        return right.masked_fill(predictions.isnan().flatten(1).any(-1), math.nan)
     z = predictions.squeeze(-1)
     return batch_mean((z - y).abs(), batch) if data.task == "regression" else roc_auc(z, y)
 
@@ -49,7 +53,8 @@ def batch_mean(values: Tensor, batch: int) -> Tensor:
 def roc_auc(scores: Tensor, y: Tensor) -> Tensor:
     """The share of pairs of a positive and a negative in the right order, ties counting half: scores [R, G] -> [R].
 
-    By the sum of the positives' ranks (Mann and Whitney, 1947); nan if one of the two labels is not there.
+    By the sum of the positives' ranks (Mann and Whitney, 1947); nan if one of the two labels is not there, or a
+    score is nan, which has no rank.
     """
     scores, positive = scores.contiguous(), (y > 0.5).double()
     ordered = scores.sort(dim=-1).values
@@ -57,4 +62,5 @@ def roc_auc(scores: Tensor, y: Tensor) -> Tensor:
     up_to = torch.searchsorted(ordered, scores, right=True).double()
     rank = (below + up_to + 1) / 2
     positives, negatives = positive.sum(), (1 - positive).sum()
-    return ((rank * positive).sum(-1) - positives * (positives + 1) / 2) / (positives * negatives)
+    share = ((rank * positive).sum(-1) - positives * (positives + 1) / 2) / (positives * negatives)
+    return share.masked_fill(scores.isnan().any(-1), math.nan)

@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from pna.experiments import SPECS
+from pna.experiments import EXPERIMENTS, SPECS
 from pna.places import figures_folder, results_folder
 from pna.report.figures import (
     appendix,
@@ -224,9 +224,11 @@ def draw(
     """Draws a figure from what is recorded, as PDF, PNG and SVG with a sidecar JSON each; returns the PNG files.
 
     profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
-    missing are first trained on the device, under a profile.
+    missing are first trained on the device, under a profile; those of figure6 and depth by `python -m pna train`.
     """
     entry, specs = _entry(name), specs_of(spec)
+    if train and name in EXPERIMENTS and not entry.panels:
+        raise ValueError(f"train must be False for {name}: python -m pna train --missing --experiment {name} does that")
     folder = figures_folder() if folder is None else Path(folder)
     if train and entry.panels:
         _train_missing(name, profile, specs, device)

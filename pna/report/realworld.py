@@ -6,13 +6,15 @@ shown: the paper's if there is any of it, else the one with most models.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from pna import published
 from pna.experiments.cells import HALVES, Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
 from pna.experiments.figure6 import TITLES, cell_of
-from pna.experiments.realworld import older, summary
+from pna.experiments.realworld import PROFILES, Figure6Run, older, summary
+from pna.files import hash_of
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.report.runs import RECORDED
@@ -92,7 +94,7 @@ class Score:
     file: str = ""  # under results/
 
     def __str__(self) -> str:
-        digits = 3 if self.mean < 1 else 2
+        digits = 3 if self.mean < 10 else 2  # an error, or a percentage
         return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"
 
     @property
@@ -103,12 +105,34 @@ class Score:
     @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget."""
-        return self.result is None or (self.budget == PAPER and not older(self.result))
+        return self.result is None or (self.budget == PAPER and not older(self.result) and not self.outdated)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it was recorded at the paper's budget with another configuration than the present one."""
+        if self.result is None or self.budget != PAPER:
+            return False
+        return _apart_from_seeds(self.result.configuration) != _now(self.result.cell)
+
+    @property
+    def data(self) -> tuple[str, str] | None:
+        """What it was trained on, as two of ours can be compared by; None for a published one."""
+        return self.result and (self.result.facts["data"]["train"], self.result.facts["data"].get("sha256", ""))
 
     @property
     def official(self) -> bool:
         """Whether its training set is the published one's."""
         return self.result is None or self.result.facts["data"]["train"] == "official"
+
+
+def _apart_from_seeds(configuration: dict) -> str:
+    return hash_of({name: value for name, value in configuration.items() if name != "seeds"})
+
+
+@cache
+def _now(cell: str) -> str:
+    """The configuration that a cell has now at the paper's budget, hashed without its seeds."""
+    return _apart_from_seeds(Figure6Run(Cell.parse(cell), PROFILES[PAPER]).configuration)
 
 
 def published_score(title: str, column: str) -> Score | None:
@@ -167,8 +191,13 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     lines += [f"{title}: the training set is {train}" for title, train in others]
     shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
     told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    shown_budgets = sorted({score.budget for score in ours.values()})
-    return lines + sorted(told) + [line for one in shown_budgets for name in columns for line in _draws(one, name)]
+    told |= {
+        f"{title} on {COLUMNS[name].title}: outdated, recorded with another configuration than the present one"
+        for (title, name), score in ours.items()
+        if name in found and score.outdated and not older(score.result)
+    }
+    shown_budgets = sorted({(score.budget, name) for (_, name), score in ours.items() if name in found})
+    return lines + sorted(told) + [line for one in shown_budgets for line in _draws(*one)]
 
 
 def _settings(result: Result) -> str:
@@ -193,7 +222,9 @@ def _budget(settings: str, results: list[tuple[str, str, Result]], everywhere: l
     replicas = [replica for *_, result in results for replica in result.replicas]
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)
     sooner = f", {ended} of {len(replicas)} runs ended sooner, by learning rate" * bool(ended)
-    return f"{', '.join(names)}: {settings}{sooner}"
+    lost = sum(replica.diverged for replica in replicas)
+    diverged = f", {lost} of {len(replicas)} runs diverged" * bool(lost)
+    return f"{', '.join(names)}: {settings}{sooner}{diverged}"
 
 
 def _draws(budget: str, name: str) -> list[str]:

@@ -1,8 +1,9 @@
 """The tests behind the claims of section 5.2: Welch's test from the mean, deviation and number of seeds of both sides.
 
-A rival's number is ours where it is recorded, else the published one.
+A rival's number is ours where it is recorded and was trained on the same data, else the published one.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -50,11 +51,17 @@ def most(ours: Scores) -> list[Comparison]:
         mine = {title: ours[title, column] for title in _OURS if (title, column) in ours}
         if mine:
             title = max(mine, key=lambda one: _good(column, mine[one]))
-            rivals = _rivals(column, ours, _OURS).items()
+            rivals = _rivals(column, ours, _OURS, mine[title]).items()
             beaten = [_beats(column, title, mine[title], rival, score) for rival, score in rivals]
-            weakest = max(beaten, key=lambda one: one.found.below())
+            weakest = max(beaten, key=_doubt)
             rows.append(replace(weakest, p=len(mine) * weakest.p))
     return rows
+
+
+def _doubt(comparison: Comparison) -> float:
+    """How likely a rival is not beaten; one that cannot be tested, from too few seeds, is the most doubtful."""
+    p = comparison.found.below()
+    return math.inf if math.isnan(p) else p
 
 
 def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
@@ -62,12 +69,13 @@ def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
         _beats(column, title, ours[title, column], rival, score)
         for column in columns
         if (title, column) in ours
-        for rival, score in _rivals(column, ours, (title,)).items()
+        for rival, score in _rivals(column, ours, (title,), ours[title, column]).items()
     ]
 
 
 def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
     both = [column for column in columns if (one, column) in ours and (other, column) in ours]
+    both = [column for column in both if ours[one, column].data == ours[other, column].data]
     return [_beats(column, one, ours[one, column], other, ours[other, column]) for column in both]
 
 
@@ -76,10 +84,12 @@ def _good(column: str, score: Score) -> float:
     return -score.mean if COLUMNS[column].lower_is_better else score.mean
 
 
-def _rivals(column: str, ours: Scores, but: Iterable[str]) -> dict[str, Score]:
-    """The other models' scores: ours where there is one, else the published one."""
-    others = (title for title in published.realworld() if title not in but)
-    found = {title: ours.get((title, column)) or published_score(title, column) for title in others}
+def _rivals(column: str, ours: Scores, but: Iterable[str], mine: Score) -> dict[str, Score]:
+    """The other models' scores: ours where there is one that was trained on the same data, else the published one."""
+    others = [title for title in published.realworld() if title not in but]
+    here = {title: ours[title, column] for title in others if (title, column) in ours}
+    same = {title: score for title, score in here.items() if score.data == mine.data}
+    found = {title: same.get(title) or published_score(title, column) for title in others}
     return {title: score for title, score in found.items() if score}
 
 

@@ -14,7 +14,18 @@ from pna.networks import MODELS
 from pna.places import results_folder
 from pna.training.store import ReplicaResult, Result, load
 
-__all__ = ["RECORDED", "Curve", "Run", "Runs", "profile_named", "recorded_path", "recorded_run", "runs_of", "specs_of"]
+__all__ = [
+    "RECORDED",
+    "Curve",
+    "Run",
+    "Runs",
+    "made_with",
+    "profile_named",
+    "recorded_path",
+    "recorded_run",
+    "runs_of",
+    "specs_of",
+]
 
 RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
 
@@ -39,8 +50,16 @@ class Curve:
         watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
         points = tuple((point[0], point[watched]) for point in replica.curve)
         near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
-        best = replica.validation if watched == 2 else near
+        exact = watched == 2 and len(replica.curve[0]) == 3  # else the best epoch's number is not of the loss
+        best = replica.validation if exact else near
         return cls(replica.seed, replica.task, points, replica.best_epoch, best, replica.epochs)
+
+
+def made_with(result: Result) -> dict[str, str]:
+    """Where its numbers come from: device, versions and commit or, where that is not known, the code's hash."""
+    versions = ", ".join(f"{name} {value}" for name, value in sorted(result.versions.items()))
+    commit = result.commit[:12] if result.commit else f"code {result.code[:12]}"
+    return {"device": result.device, "versions": versions, "commit": commit}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +97,6 @@ class Run:
     def splits(self) -> tuple[str, ...]:
         """The test sets, in the order in which they were recorded."""
         return tuple(self.result.facts["baseline"])
-
-    @property
-    def made_with(self) -> dict[str, str]:
-        """Where the numbers come from: device, versions and commit or, where that is not known, the code's hash."""
-        versions = ", ".join(f"{name} {value}" for name, value in sorted(self.result.versions.items()))
-        commit = self.result.commit[:12] if self.result.commit else f"code {self.result.code[:12]}"
-        return {"device": self.result.device, "versions": versions, "commit": commit}
 
     @property
     def diverged(self) -> str:

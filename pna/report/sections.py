@@ -20,7 +20,7 @@ from pna.report.draw import FIGURES
 from pna.report.markup import Raw, badge, escape, estimate, link, p_value, soft, table
 from pna.report.plots import curves, interval_row, span
 from pna.report.realworld import scores
-from pna.report.runs import Curve, Run, runs_of
+from pna.report.runs import Curve, Run, made_with, runs_of
 from pna.report.style import MODEL_COLOURS
 from pna.report.theory import Outcome, outcomes, slips
 from pna.report.verdicts import MARGIN, TOLERANCE, WORDS, Decision, number
@@ -272,7 +272,8 @@ def speeds() -> str:
 
 def provenance(profile: str) -> str:
     """What the runs were made with: not the machine that drew the page."""
-    made = Counter(tuple(run.made_with.values()) for run in _all_runs(profile))
+    results = [run.result for run in _all_runs(profile)] + [score.result for score in scores(profile).values()]
+    made = Counter(tuple(made_with(result).values()) for result in results)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(made.items())]
     words = (
         "Each figure has a JSON beside it with the numbers drawn and the cells used; each cell has a JSON under "

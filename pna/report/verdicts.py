@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pna.report.statistics import FEWEST, LEVEL, Estimate, holm
+from pna.report.statistics import LEVEL, Estimate, holm
 
 __all__ = ["AGAINST", "FEW", "HOLDS", "MARGIN", "NOT_RUN", "TOLERANCE", "UNDECIDED", "WORDS"]
 __all__ += ["Comparison", "Decision", "Ruling", "fact", "inside", "less", "number", "rule"]
@@ -104,7 +104,7 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
     if not rows:
         return Ruling(NOT_RUN, NOT_RUN, "no run to compare is recorded")
     if any(row.outcome == FEW for row in rows):
-        return Ruling(UNDECIDED, FEW, f"no interval from fewer than {FEWEST} seeds; as it stands: {_names(rows)}", rows)
+        return Ruling(UNDECIDED, FEW, f"no interval from so few seeds; as it stands: {_names(rows)}", rows)
     held, against = (sum(row.outcome == outcome for row in rows) for outcome in (HOLDS, AGAINST))
     need = len(rows) if need is None else need
     if held >= need:

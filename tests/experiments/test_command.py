@@ -306,6 +306,7 @@ def test_a_wrong_cell_is_told_in_words(few_graphs, capsys, call, name, message):
         ([NAME, "--seeds", "ten"], "must be a positive integer, got 'ten'"),
         ([NAME, "--seeds", "99999999999999"], "must be less than 2,147,483,648, got '99999999999999'"),
         ([NAME, "--profile", "huge"], "invalid choice: 'huge'"),
+        ([NAME, "--logs", "logs"], "--logs is for several cells, or with --side-by-side"),
         ([NAME, "--time-budget", "soon"], "must be a number of seconds, not negative, got 'soon'"),
         ([NAME, "--time-budget", "nan"], "must be a number of seconds, not negative, got 'nan'"),
         ([NAME, "--time-budget", "-1"], "must be a number of seconds, not negative, got '-1'"),

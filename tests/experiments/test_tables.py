@@ -20,6 +20,7 @@ from pna.experiments import (
     all_cells,
     budgets,
     profile_named,
+    profile_of,
     run_of,
 )
 from pna.experiments.cells import HALVES
@@ -350,3 +351,18 @@ def test_a_relabelled_result_is_the_run_that_it_was(path):
     assert not any(replica.diverged for replica in result.replicas)
     assert first | {"cell": str(cell), "departures": had} == result.configuration
     assert replace(cell, spec=cell.spec.split("-")[0]) == Cell.parse(result.relabelled["cell"])
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds", "epochs", "profile"),
+    [
+        ("zinc/released/mlp/no-edges", 4, 1_000, "paper"),
+        ("zinc/released/mlp/no-edges", 5, 1_000, "paper-5-seeds"),
+        ("molhiv/released/gcn/edges", 10, 100, "paper"),
+        ("molhiv/released/gcn/edges", 10, 200, "paper-200-epochs"),
+        ("multitask/released/pna/16", 10, 10_000, "paper"),
+        ("multitask/released/pna/16", 9, None, "paper-9-seeds"),
+    ],
+)
+def test_a_budget_that_is_the_models_own_is_the_profile(name, seeds, epochs, profile):
+    assert profile_of(Cell.parse(name), "paper", seeds, epochs).name == profile

@@ -212,3 +212,16 @@ def test_a_file_is_needed():
     with pytest.raises(SystemExit) as stop:
         main(["predict"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("write", [write_json, write_old_json, write_adjacency])
+def test_json_that_does_not_say_what_it_is_is_a_simple_graph(write, tmp_path):
+    """networkx would take it for a multigraph."""
+    write(GRAPH, path := tmp_path / "a.json")
+    facts = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({name: value for name, value in facts.items() if name not in ("multigraph", "directed")})
+    )
+    found = read_graph(path)
+    assert not found.is_multigraph()
+    assert nx.utils.graphs_equal(nx.Graph(found.edges), nx.Graph(GRAPH.edges))

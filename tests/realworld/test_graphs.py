@@ -13,6 +13,14 @@ def test_messages_are_sorted_by_target():
     assert order.tolist() == [1, 2, 3, 0]
 
 
+def test_a_node_that_receives_more_than_a_byte_can_count_is_refused():
+    edges = np.zeros((2, 300), dtype=np.int64)
+    with pytest.raises(ValueError, match="at most 255 messages, got one that receives 300"):
+        sort_by_target(edges, 2)
+    assert sort_by_target(edges[:, :255], 2)[0].tolist() == [255, 0]
+    assert sort_by_target(edges[:, :0], 2)[0].tolist() == [0, 0]
+
+
 def test_one_after_the_other(toys):
     graphs = toys.graphs("zinc", 7)
     assert len(graphs) == 7

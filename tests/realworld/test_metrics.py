@@ -84,3 +84,18 @@ def test_the_last_small_batch_counts_as_much_as_a_full_one():
     assert criterion(DATASETS["mnist"], logits, y, 2).item() == pytest.approx((first + last).item() / 2)
     scores, binary = torch.tensor([[[4.0], [3.0], [2.0], [1.0]]]), torch.tensor([1, 0, 1, 0])
     assert metric(DATASETS["molhiv"], scores, binary, 3).item() == 0.75  # and so is the ROC-AUC
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_a_replica_with_a_prediction_that_is_nan_has_no_metric(name):
+    """And the other replicas have theirs: a run that diverged is neither the best one nor one of chance."""
+    data, generator = DATASETS[name], torch.Generator().manual_seed(0)
+    predictions = torch.randn(3, 20, data.outputs, generator=generator)
+    y = torch.arange(20) % 2 if data.task != "regression" else torch.randn(20, generator=generator)
+    whole = metric(data, predictions, y, 6)
+    broken = predictions.clone()
+    broken[1, 7, 0] = torch.nan
+    found = metric(data, broken, y, 6)
+    assert found[[0, 2]].tolist() == whole[[0, 2]].tolist()
+    assert found[1].isnan()
+    assert criterion(data, broken, y, 6).isnan().tolist() == [False, True, False]

@@ -74,6 +74,12 @@ def test_an_atom_that_zinc_does_not_know_is_named():
         zinc_graph(("[Na+].[Cl-]", 0.0))
 
 
+@pytest.mark.parametrize(("smiles", "bond"), [("C$C", "QUADRUPLE"), ("N->C", "DATIVE")])
+def test_a_bond_that_zinc_does_not_know_is_named(smiles, bond):
+    with pytest.raises(ValueError, match=f"bond type must be one of SINGLE, DOUBLE, TRIPLE, got {bond}"):
+        zinc_graph((smiles, 0.0))
+
+
 def test_every_bond_is_two_edges():
     for smiles in SMILES[:-1]:
         found = edges(zinc_graph((smiles, 0.0)))

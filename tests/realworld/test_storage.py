@@ -2,6 +2,7 @@
 
 import gzip
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,10 +59,23 @@ def test_zinc_from_local_files_says_that_its_training_set_is_redrawn(place, loca
     assert facts_of("zinc") == data.facts
 
 
-def test_zinc_whose_rows_are_all_official_says_so(place, local):
+def test_zinc_whose_rows_are_all_official_says_so(place, local, monkeypatch):
     pytest.importorskip("rdkit")
     local.zinc(place, official=range(6))
+    monkeypatch.setitem(DATASETS, "zinc", replace(DATASETS["zinc"], sizes=(6, 6, 6)))
     assert load("zinc", workers=1).facts["train"] == "official"
+
+
+def test_files_with_other_numbers_of_graphs_are_not_official(place, local):
+    pytest.importorskip("ogb")
+    pytest.importorskip("rdkit")
+    local.zinc(place, official=range(6))
+    local.molhiv(place)
+    local_superpixels(place, "mnist")
+    said = {name: load(name, workers=1).facts["train"] for name in ("zinc", "molhiv", "mnist")}
+    assert said["zinc"].startswith("not the official one: 6, 6, 6 graphs in train, validation, test, of 10,000, 1,000")
+    assert said["molhiv"].startswith("not the official one: 4, 1, 1 graphs")
+    assert said["mnist"].startswith("not the official one: ")
 
 
 def test_molhiv_from_local_files(place, local):
@@ -154,8 +168,11 @@ def test_missing_files_are_told_with_place_and_command(place, name):
         ("val.csv.gz", b"no gzip", "val.csv.gz is not a gzip file of CSV"),
         ("test.csv.gz", gzip.compress(b"smiles,label\nC,1\n"), "test.csv.gz must have the columns smiles and y"),
         ("train.csv.gz", gzip.compress(b"smiles,y\nC,much\n"), "train.csv.gz must have the columns smiles and y"),
+        ("train.csv.gz", gzip.compress(b"smiles,y\nC\n"), "train.csv.gz must have the columns smiles and y"),
+        ("val.csv.gz", gzip.compress(b"smiles,y\n"), "val.csv.gz must have a molecule in every row.* got none"),
+        ("val.csv.gz", gzip.compress(b"smiles,y\nC,1\n,2\n"), "val.csv.gz must have a molecule.* row 1 is empty"),
     ],
-    ids=("no gzip", "other columns", "no numbers"),  # the compressed bytes hold the time
+    ids=("no gzip", "other columns", "no numbers", "one column", "no rows", "an empty row"),  # the bytes hold the time
 )
 def test_a_file_of_another_kind_is_named(place, local, file, content, message):
     local.zinc(place)

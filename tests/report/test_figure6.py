@@ -2,18 +2,21 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from pna.__main__ import main
 from pna.experiments import EXPERIMENTS
+from pna.files import hash_of
 from pna.report.beside import beside
 from pna.report.figure6 import rows_of
 from pna.report.realworld import COLUMNS, Score, budgets, scores
+from pna.report.realworld_claims import MOST, ZINC, ZINC_SCALERS
 from pna.report.runs import RECORDED, runs_of
 from pna.report.statistics import LEVEL, holm
-from pna.training.store import load
+from pna.training.store import load, save
 from tests.report.conftest import write_real
 
 PNA = "PNA", "ZINC_edge_MAE"  # published: 0.188 ± 0.004
@@ -144,3 +147,55 @@ def test_data_sets_with_the_same_settings_share_a_line(results):
         "PNA on MolHIV: 2 seeds, at most 200 epochs",
         "GIN on MolHIV: 2 seeds, at most 100 epochs",
     ]
+
+
+# ---- what may be compared with what ----
+
+
+def change(path, **configuration):
+    """Another configuration in a result, as if the model had been another then."""
+    result = load(path)
+    save(path, replace(result, configuration=(new := result.configuration | configuration), hash=hash_of(new)))
+
+
+def test_a_result_of_another_configuration_is_not_at_the_full_budget(results):
+    path = write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
+    assert scores(RECORDED)[PNA].full
+    change(path, model=load(path).configuration["model"] | {"hidden": 10})
+    found = scores(RECORDED)
+    assert not found[PNA].full
+    assert found[PNA].outdated
+    assert any("PNA on ZINC, edge features: outdated" in line for line in budgets(found))
+
+
+def test_ours_are_compared_on_the_same_data_only(results):
+    """Else with the published number; the claim on scalers, which has none, leaves the column out."""
+    for model, train in (("pna", "official"), ("pna-no-scalers", "redrawn"), ("gatedgcn", "official")):
+        write_real(f"zinc/released/{model}/edges", "paper", (0.20, 0.21, 0.20, 0.21), train=train)
+    found = scores(RECORDED)
+    texts = {one.name: one.text for one in ZINC.test(found)}
+    assert "(published)" in texts["ZINC, edge features, PNA (no scalers)"]
+    assert "(ours)" in texts["ZINC, edge features, GatedGCN"]
+    assert ZINC_SCALERS.test(found) == []
+
+
+@pytest.mark.parametrize("rival", ["MPNN (max)", "MPNN (sum)", "GatedGCN"])
+def test_a_rival_that_cannot_be_tested_is_not_beaten(rival):
+    """Wherever it stands among the others."""
+    place = "CIFAR10_edge_acc"
+    ours = {(title, place): Score(65.0, 0.3, 4) for title in COLUMNS[place].titles}
+    ours |= {("PNA", place): Score(75.0, 0.3, 4), (rival, place): Score(90.0, 0.0, 1)}
+    (row,) = MOST.test(ours)
+    assert row.name.endswith(rival)
+    assert math.isnan(row.p)
+
+
+def test_runs_that_diverged_are_counted_in_the_budget(results):
+    path = write_real("cifar10/released/gcn/no-edges", "paper", (0.5, 0.51, 0.52, 0.53))
+    result = load(path)
+    first, *others = result.replicas
+    dead = replace(first, ended_by="divergence", test={"test/best": [0.4], "test/last": [None]})
+    save(path, replace(result, replicas=(dead, *others)))
+    found = scores(RECORDED)
+    assert found["GCN", "CIFAR10_noedge_acc"].seeds == 3
+    assert any("1 of 4 runs diverged" in line for line in budgets(found))

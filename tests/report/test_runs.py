@@ -8,8 +8,8 @@ from pna.experiments import PROFILES, Cell
 from pna.experiments.multitask import table_of
 from pna.report.cards import cards
 from pna.report.claims import CLAIMS, findings_of
-from pna.report.runs import profile_named, recorded_path, recorded_run, runs_of, specs_of
-from pna.training.store import load, save
+from pna.report.runs import Curve, profile_named, recorded_path, recorded_run, runs_of, specs_of
+from pna.training.store import ReplicaResult, load, save
 from tests.report.conftest import write_result
 
 CELL = "multitask/released/pna/16"
@@ -127,3 +127,16 @@ def test_runs_that_diverged_are_counted_where_a_reader_sees_them(results):
 )
 def test_those_of_the_recorded_runs(training, model, count):
     assert recorded_run(Cell(training, "described", model, "16"), PROFILES["paper"]).diverged == count
+
+
+@pytest.mark.parametrize(
+    ("curve", "validation", "best"),
+    [
+        ([[1, 0.9, 0.8], [5, 0.2, 0.3]], 0.25, 0.25),  # the loss of the best epoch, which the thinned curve may lack
+        ([[1, 2.0, 1.9, 0.3], [4, 0.9, 0.8, 0.7]], 0.72, 0.8),  # classes: validation is the accuracy
+        ([[1, 0.7, -0.6, 0.6], [4, 0.5, -0.8, 0.8]], 0.81, 0.5),  # ROC-AUC: the training loss is drawn
+    ],
+)
+def test_the_best_epochs_dot_is_on_its_curve(curve, validation, best):
+    replica = ReplicaResult(0, None, 5, 4, "epochs", validation, {}, curve)
+    assert Curve.of(replica).best_loss == best

@@ -25,12 +25,14 @@ def sort_by_target(edges: NDArray, num_nodes: int) -> tuple[NDArray[np.uint8], N
     """edges [2, m] of (source, target) -> degree [n], source [m], and the order that sorts the edge features."""
     order = np.argsort(edges[1], kind="stable")
     degree = np.bincount(edges[1], minlength=num_nodes)
+    if degree.max(initial=0) > 255:
+        raise ValueError(f"a node must receive at most 255 messages, got one that receives {degree.max()}")
     return degree.astype(np.uint8), edges[0][order].astype(np.uint8), order
 
 
 @dataclass(frozen=True)
 class Graphs:
-    """G graphs with V nodes and E messages in all. No graph has more than 256 nodes, so a byte names a node in it."""
+    """G graphs with V nodes and E messages in all. No graph has more than 255 nodes, so a byte names a node in it."""
 
     nodes: NDArray[np.uint8]  # [G] nodes of each graph
     degree: NDArray[np.uint8]  # [V]

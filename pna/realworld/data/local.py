@@ -8,6 +8,7 @@ the first 5,000 images of the original training set.
 
 import csv
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,8 @@ def read_local(
         raise not_here(data, folder, missing)
     folder = folder / data.folder
     if data.superpixels:
-        return _superpixels(data, folder, workers, progress), {"origin": "local", "train": "official"}
+        arrays = _superpixels(data, folder, workers, progress)
+        return arrays, {"origin": "local", "train": _official(data, [len(arrays[f"{s}/y"]) for s in SPLITS])}
     rows, facts = (zinc_rows if data.name == "zinc" else molhiv_rows)(data, folder)
     read = zinc_graph if data.name == "zinc" else molhiv_graph
     arrays = {}
@@ -66,8 +68,10 @@ def zinc_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
     """(SMILES, label) of every molecule, by split, and what is known of them."""
     rows = {split: _molecules(folder / file) for split, file in zip(SPLITS, data.files, strict=True)}
     official = len(_read_csv(folder / OFFICIAL_ROWS))
-    whole = official == len(rows["train"])
-    train = "official" if whole else f"redrawn: {official} of {len(rows['train'])} rows are the official molecules"
+    if official == len(rows["train"]):
+        train = _official(data, [len(rows[split]) for split in SPLITS])
+    else:
+        train = f"redrawn: {official} of {len(rows['train'])} rows are the official molecules"
     return rows, {"origin": "local", "train": train}
 
 
@@ -75,8 +79,16 @@ def molhiv_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
     """Likewise."""
     molecules = _molecules(folder / data.files[0])
     rows = {s: _rows(folder / file, len(molecules)) for s, file in zip(SPLITS, data.files[1:], strict=True)}
-    facts = {"origin": "local", "train": "official"}
+    facts = {"origin": "local", "train": _official(data, [len(rows[split]) for split in SPLITS])}
     return {split: [molecules[k] for k in index] for split, index in rows.items()}, facts
+
+
+def _official(data: Dataset, found: Sequence[int]) -> str:
+    """What the training set is called: with other numbers of graphs in the splits it is not the official one."""
+    if tuple(found) == data.sizes:
+        return "official"
+    here, there = (", ".join(f"{count:,}" for count in counts) for counts in (found, data.sizes))
+    return f"not the official one: {here} graphs in {', '.join(SPLITS)}, of {there}"
 
 
 def _rows(path: Path, count: int) -> list[int]:
@@ -91,9 +103,13 @@ def _rows(path: Path, count: int) -> list[int]:
 
 def _molecules(path: Path) -> list[tuple[str, float]]:
     try:
-        return [(row["smiles"], float(row["y"])) for row in _read_csv(path)]
-    except (KeyError, ValueError) as error:
+        molecules = [(row["smiles"], float(row["y"])) for row in _read_csv(path)]
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} must have the columns smiles and y, y being a number: {error!r}") from error
+    if not molecules or not all(smiles for smiles, _ in molecules):
+        empty = f"row {[bool(smiles) for smiles, _ in molecules].index(False)} is empty" if molecules else "none"
+        raise ValueError(f"{path} must have a molecule in every row, and at least one, got {empty}")
+    return molecules
 
 
 def _read_csv(path: Path) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pna.realworld.data.graphs import Graph, sort_by_target
 
 if TYPE_CHECKING:
-    from rdkit.Chem import Atom, Mol
+    from rdkit.Chem import Atom, Bond, Mol
 
 __all__ = ["ATOM_TYPES", "BOND_TYPES", "molhiv_graph", "read_molecule", "zinc_graph"]
 
@@ -33,7 +33,7 @@ def zinc_graph(row: tuple[str, float]) -> Graph:
         raise ValueError(f"RDKit cannot read the SMILES {smiles!r}")
     Chem.Kekulize(mol, clearAromaticFlags=True)
     x = np.array([[_atom_type(atom, smiles)] for atom in mol.GetAtoms()], dtype=np.uint8)
-    bonds = [[BOND_TYPES.index(bond.GetBondType().name)] for bond in mol.GetBonds()]
+    bonds = [[_bond_type(bond, smiles)] for bond in mol.GetBonds()]
     return _graph(mol, x, np.array(bonds, dtype=np.uint8).reshape(-1, 1), y)
 
 
@@ -49,6 +49,14 @@ def _atom_type(atom: "Atom", smiles: str) -> int:
     if name not in ATOM_TYPES:
         raise ValueError(f"atom type must be one of ZINC's {len(ATOM_TYPES)}, got {name!r} in {smiles!r}")
     return ATOM_TYPES.index(name)
+
+
+def _bond_type(bond: "Bond", smiles: str) -> int:
+    """Its place in BOND_TYPES."""
+    name = bond.GetBondType().name
+    if name not in BOND_TYPES[1:]:
+        raise ValueError(f"bond type must be one of {', '.join(BOND_TYPES[1:])}, got {name} in {smiles!r}")
+    return BOND_TYPES.index(name)
 
 
 def molhiv_graph(row: tuple[str, float]) -> Graph:

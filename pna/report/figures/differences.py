@@ -74,7 +74,7 @@ def _words(rows: Sequence[Row]) -> str:
     lines = [
         "Ours minus published, with its 95 % interval (Welch); right of zero ours is better.",
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
-        f"{' (in colour)' if other else ''}; {len(rows) - number} cells are not run or not published.",
+        f"{' (in colour)' if other else ''}; {len(rows) - number} cells are not run, not published or have one seed.",
     ]
     redrawn = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
     lines += [f"{data}: the training set is not the official one." for data in sorted(redrawn)]
