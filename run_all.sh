@@ -43,6 +43,7 @@ while [ $# -gt 0 ]; do
             [ $# -gt 1 ] || { echo "run_all.sh: $1 needs a value" >&2; exit 2; }
             shift 2 ;;
         --slurm | --from-results | --dry-run) shift ;;
+        --profile=?* | --only=?* | --cores=?* | --slice-minutes=?*) shift ;;
         --) break ;;
         *) unknown "$1" ;;
     esac
@@ -82,6 +83,7 @@ make_venv() {
     fi
     python=$("$python" -c 'import sys; print(sys._base_executable)') # python3 may be the .venv that goes now
     echo "Installing the versions of requirements.lock into .venv with $("$python" --version): once, a few minutes."
+    [ -w . ] || { echo "run_all.sh: $PWD cannot be written to, and .venv has to go there" >&2; exit 1; }
     rm -rf .venv
     mkdir .venv && touch .venv/made_by_run_all
     "$python" -m venv .venv || {

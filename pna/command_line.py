@@ -12,10 +12,11 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 __all__ = ["BAD_VALUE", "FAILED", "GPU_FULL", "MISSING_DATA", "UNFINISHED", "GPUFull", "Interrupts", "MissingData"]
-__all__ += ["OutOfTime", "device", "positive", "quietly", "seconds", "told"]
+__all__ += ["OutOfTime", "device", "positive", "quietly", "say_if_empty", "seconds", "told"]
 
 FAILED = 1
 BAD_VALUE = 2
@@ -35,6 +36,13 @@ class OutOfTime(Exception):  # noqa: N818
 
 class GPUFull(Exception):  # noqa: N818
     """Its memory does not suffice for this training beside what else is there."""
+
+
+def say_if_empty(results: Path) -> None:
+    """Words on stderr where nothing is recorded, as after an installation without the repository."""
+    if not any(results.glob("*/*/*/*.json")):
+        words = f"No result is recorded in {results}: results come with a clone of the repository, or by pna train."
+        print(words, file=sys.stderr)
 
 
 def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:

@@ -101,7 +101,7 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
         "results": plan.results,
         "device": plan.device,
         "partial": int(partial),
-        "only": options.only or "",
+        "only": ",".join(options.only or []),
         "slice_minutes": options.slice_minutes if options.slurm else 0,
     }
     other_data = [] if partial else [run.result for run in _missing(plan, options) if run.result.exists()]
@@ -165,7 +165,7 @@ def _executed(plan: Plan, name: str) -> Path:
 
 
 def _wanted(options: argparse.Namespace) -> list[str]:
-    return options.only.split(",") if options.only else list(NOTEBOOKS)
+    return options.only or list(NOTEBOOKS)
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
@@ -206,7 +206,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./run_all.sh", description=__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="default: paper on a machine with a GPU, else quick")
     parser.add_argument(
-        "--only", type=_only, metavar="FIGURE", help=f"one or more, with commas: {', '.join(NOTEBOOKS)}"
+        "--only",
+        type=_only,
+        action="extend",
+        metavar="FIGURE",
+        help=f"one or more, with commas: {', '.join(NOTEBOOKS)}",
     )
     parser.add_argument("--slurm", action="store_true", help="each training as a job of a Slurm cluster")
     parser.add_argument("--from-results", action="store_true", help="draw from recorded runs, train nothing")
@@ -216,10 +220,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _only(text: str) -> str:
+def _only(text: str) -> list[str]:
     if unknown := [name for name in text.split(",") if name not in NOTEBOOKS]:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(NOTEBOOKS)}; got {', '.join(map(repr, unknown))}")
-    return text
+    return text.split(",")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def train(arguments: Sequence[str]) -> int:
         print("\n".join(map(str, all_cells(EVERY_SPEC))))
         return 0
     if bool(options.cells) == options.missing:
-        parser.error("a CELL is needed, or --missing; --list shows all")
+        parser.error(f"a CELL is needed, or --missing{', not both' * options.missing}; --list shows all")
     if (options.experiment or options.spec) and not options.missing:
         parser.error("--experiment and --spec choose among what is --missing")
     several = options.missing or len(options.cells) > 1 or options.side_by_side
@@ -122,7 +122,7 @@ def _train_several(options: argparse.Namespace) -> int:
     """Those that are named, or all that are missing, side by side."""
     cells = dict.fromkeys(_missing(options) if options.missing else [Cell.parse(c).trained for c in options.cells])
     if not cells:
-        print("nothing is missing")
+        print("nothing to train: all else is recorded")
         return 0
     on_gpu, cores = options.device != "cpu", os.cpu_count() or 1
     given = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
@@ -179,6 +179,8 @@ def _train(options: argparse.Namespace, again: str) -> int:
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
+        if options.device == "cpu" and run.profile.name == "paper":
+            print("The paper's budget takes days on a CPU; --profile quick takes minutes.", flush=True)
         with Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:
@@ -220,7 +222,7 @@ def _already(run: Run) -> int | None:
     run.forget()  # a kill may have come between the result and the end of its checkpoint
     missing = run.untested()
     if not missing:
-        print(f"{run.result} is there already")
+        print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER python -m pna train {run.cell}")
     elif not run.weights.exists():
         print(f"{run.result} is there already, without tests on {', '.join(missing)}: {run.weights} is missing")
     else:

@@ -129,19 +129,34 @@ HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node
 
 
 def _edges(path: Path, comma: bool = False) -> nx.Graph:
-    """Two nodes a line, and perhaps more, which is passed over. networkx would pass over lines, and keep blanks."""
+    """Two nodes a line; an edge's attributes after them are ignored. networkx would skip lines, and keep blanks.
+
+    A table may name the two columns; without names they are the first two.
+    """
     edges: list[list[str]] = []
+    first, second = 0, 1
     text = path.read_text(encoding="utf-8-sig").splitlines()
     rows = csv.reader(text, skipinitialspace=True) if comma else (line.split("#")[0].split() for line in text)
     for number, words in enumerate(rows, 1):
-        nodes = [word.strip() for word in words[:2]]
-        if not any(nodes) or nodes[0].startswith("#") or (not edges and tuple(map(str.lower, nodes)) in HEADERS):
+        named = [] if edges else _named_columns(words)
+        if named:
+            first, second = named
+        nodes = [word.strip() for word in (*words[first : first + 1], *words[second : second + 1])]
+        if named or not any(nodes) or nodes[0].startswith("#"):
             continue
+        if not comma and len(words) > 3 and all(word.isdecimal() for word in words):
+            raise ValueError(f"line {number} must hold two nodes; an adjacency list is to be named .adjlist")
         if len(nodes) < 2 or not all(nodes):
             between = " with a comma between them" * comma
             raise ValueError(f"line {number} must hold two nodes{between}, got {text[number - 1]!r}")
         edges.append(nodes)
     return nx.Graph(edges[1:] if _names_columns(edges) else edges)
+
+
+def _named_columns(words: list[str]) -> list[int]:
+    """The places of the two columns of HEADERS in a first line; none if these names are not in it."""
+    names = [word.strip().lower() for word in words]
+    return next(([names.index(name) for name in pair] for pair in HEADERS if set(pair) <= set(names)), [])
 
 
 def _names_columns(edges: list[list[str]]) -> bool:

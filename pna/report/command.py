@@ -7,15 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.command_line import BAD_VALUE, FAILED, positive, told
+from pna.command_line import BAD_VALUE, FAILED, positive, say_if_empty, told
 from pna.files import write_whole
-from pna.places import figures_folder
+from pna.places import figures_folder, results_folder
 from pna.report.claims import Finding, judge
 from pna.report.runs import RECORDED, profile_named
 from pna.report.style import tame
 from pna.report.verdicts import NOT_RUN, WORDS, Decision
 
 __all__ = ["cards", "claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
+
+
+_CORRECTED = (
+    "A claim's comparisons are corrected for their number by Holm's method; intervals are of one comparison each, so "
+    "that one that leaves out zero can still be undecided."
+)
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -27,6 +33,7 @@ def claims(arguments: Sequence[str]) -> int:
 
 
 def _claims(options: argparse.Namespace) -> int:
+    say_if_empty(results_folder())
     findings = judge(options.profile)
     print(claims_text(findings))
     if options.json:
@@ -139,6 +146,7 @@ def claims_text(findings: Sequence[Finding]) -> str:
         text = f"{side}{finding.verdict.upper()}{direction_of(finding)}. {finding.evidence}"
         budget = f" [{finding.budget}]" if finding.budget and finding.outcome != NOT_RUN else ""
         lines += textwrap.wrap(text + budget, 96, initial_indent="    ", subsequent_indent="    ")
+    lines += ["", *textwrap.wrap(_CORRECTED, 100)]
     counts = Counter(finding.kind for finding in findings)
     lines += ["", ", ".join(f"{counts[kind]} {kind}" for kind in WORDS if counts[kind])]
     return "\n".join(lines).lstrip("\n")

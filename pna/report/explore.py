@@ -8,12 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pna.command_line import MissingData
 from pna.multitask import DESCRIBED, FAMILIES, TASKS, Split, make_graph
+from pna.places import results_folder, weights_folders
 from pna.pretrained.multitask import MultiTaskNetwork
 from pna.pretrained.prediction import Prediction
 from pna.report.runs import Curve
 from pna.report.style import GREY, MODEL_COLOURS, STYLE
-from pna.training.store import load
+from pna.training.store import Result, load
 
 __all__ = ["curves", "drawn", "extrapolation", "from_family", "pick", "scrub", "show"]
 
@@ -103,11 +105,20 @@ def _predicted(network: MultiTaskNetwork, graph: nx.Graph) -> Prediction:
 # ---- its training ----
 
 
+def _training(network: MultiTaskNetwork) -> Result:
+    """What was recorded of it, beside the weights that were loaded."""
+    place = network.run.result.relative_to(results_folder())
+    found = [folder / place for folder in weights_folders() if (folder / place).exists()]
+    if not found:
+        raise MissingData(f"{place} is not in {results_folder()}: learning curves come with a clone of the repository")
+    return load(found[0])
+
+
 def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
     """The validation loss of every seed up to an epoch; a dot where each was best so far."""
     import matplotlib.pyplot as plt
 
-    every = [Curve.of(replica) for replica in load(network.run.result).replicas]
+    every = [Curve.of(replica) for replica in _training(network).replicas]
     last = max(curve.last_epoch for curve in every)
     until = until or last
     with plt.rc_context(STYLE):
@@ -171,7 +182,7 @@ def scrub(network: MultiTaskNetwork) -> object:
     import ipywidgets as widgets
     from IPython.display import display
 
-    last = max(replica.epochs for replica in load(network.run.result).replicas)
+    last = max(replica.epochs for replica in _training(network).replicas)
     until = widgets.IntSlider(last, min=1, max=last, description="epoch", continuous_update=False)
     seen = widgets.interactive_output(lambda until: display(curves(network, until)), {"until": until})
     return widgets.VBox([until, seen])

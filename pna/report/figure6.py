@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pna.command_line import positive, told
+from pna.command_line import positive, say_if_empty, told
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import epochs_text
 from pna.experiments.realworld import PROFILES
 from pna.multitask.card import table
-from pna.places import repository
+from pna.places import repository, results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.report.realworld import COLUMNS, Column, Score, budgets, published_score, scores
@@ -215,6 +215,7 @@ def main(arguments: Sequence[str]) -> int:
         help="of trainings with other epochs than the profile's: a number, or as zinc=200 for one data set",
     )
     options = parser.parse_args(arguments)
+    say_if_empty(results_folder())
     return told("figure6", lambda: print(text(scores(dict(_chosen(options)).__getitem__))))
 
 

@@ -47,7 +47,8 @@ class Comparison:
 
     def __str__(self) -> str:
         if self.text or self.found is None:
-            return f"{self.name} {self.text}".strip()
+            between = ": " if self.found else " "
+            return f"{self.name}{between}{self.text}".strip()
         low, high = self.found.interval
         ends = f" [{number(low)}, {number(high)}]" if self.found.known else ""
         return f"{self.name} {number(self.found.value)}{ends}"

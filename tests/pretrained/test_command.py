@@ -225,3 +225,16 @@ def test_json_that_does_not_say_what_it_is_is_a_simple_graph(write, tmp_path):
     found = read_graph(path)
     assert not found.is_multigraph()
     assert nx.utils.graphs_equal(nx.Graph(found.edges), nx.Graph(GRAPH.edges))
+
+
+def test_a_table_may_name_its_columns_anywhere(tmp_path):
+    (path := tmp_path / "a.csv").write_text("weight,Source,Target\n0.5,a,b\n0.7,b,c\n")
+    assert set(read_graph(path).edges) == {("a", "b"), ("b", "c")}
+
+
+def test_an_adjacency_list_is_not_taken_for_edges(tmp_path):
+    (path := tmp_path / "a.txt").write_text("0 1 2 3\n1 2\n")
+    with pytest.raises(ValueError, match=r"line 1 must hold two nodes; an adjacency list is to be named .adjlist"):
+        read_graph(path)
+    path.write_text("0 1 7\n1 2 5\n")  # weights
+    assert set(read_graph(path).edges) == {("0", "1"), ("1", "2")}

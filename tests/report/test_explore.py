@@ -66,3 +66,10 @@ def test_controls(network):
     assert family.value == "tree"
     nodes.value = 20
     assert scrub(network).children[0].max > 300
+
+
+def test_the_curves_are_read_beside_the_weights_that_were_loaded(network, monkeypatch, tmp_path):
+    """As in a small profile, whose own results lack the cell: the repository's weights are loaded then."""
+    expected = curves(network).axes[0].get_title()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    assert curves(pna.load("multitask/described/pna/16")).axes[0].get_title() == expected
