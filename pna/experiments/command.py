@@ -180,7 +180,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
         if options.device == "cpu" and run.profile.name == "paper":
-            print("The paper's budget takes days on a CPU; --profile quick takes minutes.", flush=True)
+            print("The paper's budget can take days on a CPU; --profile quick takes minutes.", flush=True)
         with Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:

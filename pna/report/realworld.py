@@ -54,6 +54,12 @@ class Column:
         return DATASETS[self.data].metric + ("" if self.lower_is_better else " %")
 
     @property
+    def heading(self) -> str:
+        """Data set, edges and metric, a short line each."""
+        short = self.title.replace("no edge features", "no edges").replace("edge features", "edges")
+        return "\n".join([*short.split(", "), self.metric.replace("accuracy", "acc.")])
+
+    @property
     def lower_is_better(self) -> bool:
         """Which way is better."""
         return DATASETS[self.data].task == "regression"
@@ -126,6 +132,7 @@ class Score:
 
 
 def _apart_from_seeds(configuration: dict) -> str:
+    """Of how many seeds a score is, it says itself."""
     return hash_of({name: value for name, value in configuration.items() if name != "seeds"})
 
 

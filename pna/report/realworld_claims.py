@@ -75,8 +75,13 @@ def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
 
 def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
     both = [column for column in columns if (one, column) in ours and (other, column) in ours]
-    both = [column for column in both if ours[one, column].data == ours[other, column].data]
-    return [_beats(column, one, ours[one, column], other, ours[other, column]) for column in both]
+    rows = [(ours[one, c], ours[other, c], _beats(c, one, ours[one, c], other, ours[other, c])) for c in both]
+    return [row if mine.data == theirs.data else _on_other_data(row) for mine, theirs, row in rows]
+
+
+def _on_other_data(row: Comparison) -> Comparison:
+    """Two models that were not trained on the same data: which is better cannot be decided."""
+    return replace(row, p=1.0, text=f"{row.text}, not trained on the same data")
 
 
 def _good(column: str, score: Score) -> float:

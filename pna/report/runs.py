@@ -50,7 +50,7 @@ class Curve:
         watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
         points = tuple((point[0], point[watched]) for point in replica.curve)
         near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
-        exact = watched == 2 and len(replica.curve[0]) == 3  # else the best epoch's number is not of the loss
+        exact = watched == 2 and all(len(point) == 3 for point in replica.curve)  # else it is of a metric, not the loss
         best = replica.validation if exact else near
         return cls(replica.seed, replica.task, points, replica.best_epoch, best, replica.epochs)
 

@@ -135,6 +135,7 @@ def test_those_of_the_recorded_runs(training, model, count):
         ([[1, 0.9, 0.8], [5, 0.2, 0.3]], 0.25, 0.25),  # the loss of the best epoch, which the thinned curve may lack
         ([[1, 2.0, 1.9, 0.3], [4, 0.9, 0.8, 0.7]], 0.72, 0.8),  # classes: validation is the accuracy
         ([[1, 0.7, -0.6, 0.6], [4, 0.5, -0.8, 0.8]], 0.81, 0.5),  # ROC-AUC: the training loss is drawn
+        ([], None, None),  # it ended before its first point
     ],
 )
 def test_the_best_epochs_dot_is_on_its_curve(curve, validation, best):

@@ -32,8 +32,7 @@ def differences(profile: str) -> tuple[Figure, dict]:
 
 def _panel(axis: Axes, column: realworld.Column, rows: Sequence[Row], titles: Sequence[str]) -> None:
     """A dot and its interval for each model; an arrow where the interval goes on."""
-    name = column.title.replace("no edge features", "no edges").replace("edge features", "edges")
-    axis.set_title("\n".join([*name.split(", "), column.metric.replace("accuracy", "acc.")]), fontsize=SMALL)
+    axis.set_title(column.heading, fontsize=SMALL)
     axis.axvline(0, color=GREY, lw=0.8)
     axis.grid(axis="y")
     axis.tick_params(axis="y", length=0)

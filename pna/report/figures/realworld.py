@@ -26,7 +26,7 @@ def figure6(profile: str) -> tuple[Figure, dict]:
     axis.set(xlim=(0, WIDTH), ylim=(len(theirs) - 0.5, -1.55))
     axis.set_axis_off()
     for x, (name, column) in zip(_places(), realworld.COLUMNS.items(), strict=True):
-        _heading(axis, x, column)
+        axis.text(x, -1.05, column.heading, ha="center", va="center", weight="bold", fontsize=SMALL)
         for y, title in enumerate(theirs):
             score = realworld.published_score(title, name)
             _published(axis, x, y - 0.2 * (title in column.titles), score, _best(theirs, name))
@@ -45,16 +45,6 @@ def _places() -> list[float]:
     widths = [0.71 if column.lower_is_better else 0.63 for column in realworld.COLUMNS.values()]
     ends = list(itertools.accumulate(widths, initial=WIDTH - sum(widths)))
     return [(left + right) / 2 for left, right in itertools.pairwise(ends)]
-
-
-def _heading(axis: Axes, x: float, column: realworld.Column) -> None:
-    text = "\n".join(
-        [
-            *column.title.replace("no edge features", "no edges").replace("edge features", "edges").split(", "),
-            column.metric.replace("accuracy", "acc."),
-        ]
-    )
-    axis.text(x, -1.05, text, ha="center", va="center", weight="bold", fontsize=SMALL)
 
 
 def _lacking(ours: dict[tuple[str, str], Score]) -> list[str]:
