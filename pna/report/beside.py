@@ -8,7 +8,7 @@ from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.report import depth
 from pna.report.comparisons import SHOWN, against_published, extrapolation_against_published
-from pna.report.figure6 import CAPTION, Row, compared, costs_text, rows_of
+from pna.report.figure6 import CAPTION, COSTS, Row, compared, complete, costs_text, rows_of
 from pna.report.markup import Raw, estimate, soft, table
 from pna.report.realworld import COLUMNS, Score, budgets, published_score, scores
 from pna.report.runs import Runs
@@ -158,8 +158,9 @@ def _welch(ours: dict[tuple[str, str], Score]) -> str:
     """Every cell: the published number, ours, their difference with its interval, and the verdict."""
     rows = rows_of(ours)
     header = ("data and model", "published", "ours", "difference", "seeds", "p", "ours is", "paper's budget")
-    shown = table((*header, "s/epoch", "hours to the end"), map(_compared, rows), CAPTION.format(compared(rows)))
-    return shown + (soft(costs_text(rows)) if not all(row.ours and row.ours.full for row in rows) else "")
+    header = header if complete(rows) else (*header, *COSTS)
+    shown = table(header, [_compared(row)[: len(header)] for row in rows], CAPTION.format(compared(rows)))
+    return shown if complete(rows) else shown + soft(costs_text(rows))
 
 
 def _compared(row: Row) -> tuple[object, ...]:

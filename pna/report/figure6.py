@@ -24,7 +24,7 @@ from pna.report.runs import RECORDED
 from pna.report.statistics import LEVEL, Estimate, holm
 from pna.report.verdicts import number
 
-__all__ = ["CAPTION", "Cost", "Row", "compared", "costs_text", "main", "rows_of", "text"]
+__all__ = ["CAPTION", "COSTS", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of", "text"]
 
 CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
@@ -120,6 +120,13 @@ def compared(rows: Iterable[Row]) -> int:
 
 # ---- what is not run ----
 
+COSTS = ("s/epoch", "hours to the end")  # the last columns, where a cell is not run to its end
+
+
+def complete(rows: Iterable[Row]) -> bool:
+    """Whether every cell is run at the paper's budget, so that there is nothing to say of what is left."""
+    return all(row.ours and row.ours.full for row in rows)
+
 
 def _measured() -> dict[str, tuple[dict, str]]:
     """By cell what was measured last, and the machine."""
@@ -173,8 +180,7 @@ _HEADER = (
     "seeds",
     "epochs",
     "budget",
-    "s/epoch",
-    "hours to the end",
+    *COSTS,
 )
 
 
@@ -183,8 +189,10 @@ def text(ours: dict[tuple[str, str], Score]) -> str:
     rows = rows_of(ours)
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     notes = [f"{CAPTION.format(compared(rows))}.", f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
-    notes += [costs_text(rows)] * any(not (row.ours and row.ours.full) for row in rows)
-    return "\n".join([table(_HEADER, map(_line, rows)), "", *notes, *budgets(ours)])
+    notes += [] if complete(rows) else [costs_text(rows)]
+    header = _HEADER[: -len(COSTS)] if complete(rows) else _HEADER
+    shown = table(header, (_line(row)[: len(header)] for row in rows))
+    return "\n".join([shown, "", *notes, *budgets(ours)])
 
 
 def _line(row: Row) -> tuple[str, ...]:

@@ -34,11 +34,10 @@ def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
-    """A call with --eager, which leaves out what is compiled, is about the layer called one by one."""
-    whole = "ours, compiled" in facts["ms"]
-    ours, times = ("ours, recorded", "times_ours_recorded") if whole else ("ours", "times_ours")
-    what = f"one PNA layer on a batch like {facts['batch']}'s, {'recorded' if whole else 'called one by one'}"
-    yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
+    ways = {"recorded": ("ours, recorded", "times_ours_recorded"), "called one by one": ("ours", "times_ours")}
+    for way, (ours, times) in ways.items():
+        what = f"one PNA layer on a batch like {facts['batch']}'s, {way}"
+        yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
 
 
 def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
@@ -66,15 +65,9 @@ _READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
 
 
 def rows() -> list[Row]:
-    """What is measured, with the machine; empty where benchmarks/ is not there. A line that is older than what it
-    measures says so itself (`measured`), until another takes its place.
-    """
-    found = []
-    for facts in _lines():
-        when = f"; {facts['measured']}" if "measured" in facts else ""
-        read = _READ.get(facts["benchmark"], _nothing)(facts)
-        found += [(what + when, *others, _machine(facts)) for what, *others in read]
-    return found
+    """What is measured, with the machine; empty where benchmarks/ is not there."""
+    read = ((facts, _READ.get(facts["benchmark"], _nothing)(facts)) for facts in _lines())
+    return [(*row, _machine(facts)) for facts, found in read for row in found]
 
 
 def pace() -> dict[Cell, float]:

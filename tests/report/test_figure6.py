@@ -123,6 +123,22 @@ def test_what_is_not_run_says_what_it_would_take(results, tmp_path, monkeypatch,
     assert "These 2 cells together: 0.8 hours" in beside("figure6", [], RECORDED)
 
 
+def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
+    *cells, last = EXPERIMENTS["figure6"].cells("released")
+    for cell in cells:
+        write_real(str(cell), "paper", (0.20, 0.21, 0.20, 0.21))
+    assert main(["figure6"]) == 0
+    assert "hours to the end" in capsys.readouterr().out
+    assert "hours to the end" in beside("figure6", [], RECORDED)
+    write_real(str(last), "paper", (0.20, 0.21, 0.20, 0.21))
+    assert main(["figure6"]) == 0
+    out, page = capsys.readouterr().out, beside("figure6", [], RECORDED)
+    assert "paper&#x27;s budget" in page
+    for said in (out, page):
+        assert "57 rows" in said
+        assert not any(words in said for words in ("hours", "s/epoch", "not run", "not measured"))
+
+
 def test_the_epochs_are_those_of_zinc(results, tmp_path, monkeypatch):
     measured(tmp_path, monkeypatch, "cifar10/released/gin/no-edges")
     zinc = Score(0.4, 0.1, 4, "paper", load(write_real("zinc/released/gin/no-edges", "paper", (0.4,) * 4, epochs=80)))
