@@ -1,6 +1,8 @@
 """Figure 6 as a picture: how far ours are from the published numbers, model by model and column by column."""
 
+from collections import Counter
 from collections.abc import Sequence
+from math import isnan
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -70,14 +72,19 @@ def _words(rows: Sequence[Row]) -> str:
     if not number:
         return "NOT RUN: no real-world result with several seeds is recorded."
     other = sum(row.verdict in ("better", "worse") for row in rows)
+    missing = Counter(row.verdict for row in rows if isnan(row.p))
     lines = [
         "Ours minus published, with its 95 % interval (Welch); right of zero ours is better.",
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
-        f"{' (in colour)' if other else ''}; {len(rows) - number} cells are not run, not published or have one seed.",
+        f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
     ]
     redrawn = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
     lines += [f"{data}: the training set is not the official one." for data in sorted(redrawn)]
     return "\n".join(lines)
+
+
+def _counted(missing: Counter[str]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in missing.items()) or "none"
 
 
 def _numbers(row: Row) -> dict:
