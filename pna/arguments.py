@@ -1,6 +1,7 @@
 """What the layers accept, and the words for what they do not: the argument, what came, what is allowed."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from numbers import Integral
 
 import torch
@@ -39,9 +40,11 @@ def divisible(name: str, value: int, towers: int) -> int:
 
 
 def choice(name: str, value: str, allowed: Sequence[str]) -> str:
-    """One of the words allowed."""
+    """One of the words allowed; the message names the nearest one, if any is near."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        near = get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
+        meant = "".join(f"; did you mean {word}?" for word in near)
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}{meant}")
     return value
 
 

@@ -98,7 +98,8 @@ def _of_the_output(error: BaseException) -> bool:
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM, asked for after every step; before the first step, and the second time, they end it at once.
+    """Ctrl-C and SIGTERM, asked for after every step; before the first, after the last, and the second time, they end
+    it at once.
 
     A terminal and the program that was started from it may both send one: what comes within a second is the same.
     """
@@ -120,6 +121,12 @@ class Interrupts:
         """Whether one came."""
         self._asked = True
         return self.signal > 0
+
+    def no_more_steps(self) -> None:
+        """The last step is over; one that came during it ends it here."""
+        self._asked = False
+        if self.signal:
+            raise KeyboardInterrupt(self.signal)
 
     def _came(self, number: int, _: FrameType | None) -> None:
         if not self._asked or time.monotonic() > self._when + SAME:

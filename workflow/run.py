@@ -18,6 +18,7 @@ from pna.training.run import Run
 
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
+PATIENCE = 20  # seconds for Snakemake and its jobs to end after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -128,17 +129,31 @@ def _environment(plan: Plan) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen) -> int:
-    """Its exit code: 0, 1, or 130 if it was interrupted; the interrupt goes on to Snakemake, which ends its jobs."""
-    interrupted = False
+    """Its exit code: 0, 1, or 130 if it was interrupted.
+
+    Ctrl-C on a terminal reaches Snakemake and its jobs by itself, and a second interrupt, sent while it ends them,
+    would make it fall with tracebacks. So it is sent on at once only where there is no terminal, else after a while.
+    """
+    interrupted, patience = False, None
     while True:
         try:
-            code = process.wait()
+            code = process.wait(patience)
             break
         except KeyboardInterrupt:
-            interrupted = True
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
+            interrupted, patience = True, PATIENCE if _in_front() else 0
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+            patience = None
     return 130 if interrupted else min(1, abs(code))
+
+
+def _in_front() -> bool:
+    """Whether Ctrl-C on the terminal is meant for this process and all that it started."""
+    try:
+        with open("/dev/tty") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:  # there is none
+        return False
 
 
 def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:

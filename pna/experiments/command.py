@@ -184,6 +184,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
         with Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
         if finished:
+            interrupts.no_more_steps()  # the checkpoint has all of it, so that going on means to test and to record
             print(f"{run.record()} written")
             _SHOW[type(run)](load(run.result))
             return 0

@@ -195,6 +195,27 @@ def test_a_signal_before_the_first_step_ends_it_at_once(run, monkeypatch, capsys
     assert train(again.split()[4:]) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("owner", "function", "at"), [(MultiTaskTrainer, "_validate", 3), (MultiTaskRun, "test", 1)])
+def test_a_signal_after_the_last_step_ends_it_before_it_is_recorded(
+    run, monkeypatch, capsys, number, owner, function, at
+):
+    """In the last epoch or while it is tested: nobody waits for what the checkpoint can be tested for later."""
+    assert train(SMOKE) == 0
+    expected = replicas(run)
+    result(run).unlink()
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, function, sending(number, getattr(owner, function), at=at))
+        assert train(SMOKE) == 128 + number
+    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    assert capsys.readouterr().err == f"pna train: stopped; go on with: {again}\n"
+    assert not result(run).exists()
+    assert train(again.split()[4:]) == 0
+    assert replicas(run) == expected
+    assert not run.checkpoint.exists()
+
+
 @pytest.mark.parametrize("same", [False, True])
 def test_a_second_signal_ends_it_at_once_unless_it_is_the_first_once_more(run, monkeypatch, capsys, same):
     with monkeypatch.context() as patch:

@@ -71,6 +71,9 @@ def test_every_cell_of_figure_6_is_there():
             "model in .* must be one of gcn, gin, pna, pna-no-scalers, got 'mpnn-sum'",
         ),
         ("molhiv/released/pna/edges", "edges in .* must be one of no-edges, got 'edges'"),
+        ("cifar/released/pna/edges", r"got 'cifar'; did you mean cifar10\?$"),
+        ("mnist/released/gatedgn/edges", r"got 'gatedgn'; did you mean gatedgcn\?$"),
+        ("mnist/released/resnet/edges", "got 'resnet'$"),
     ],
 )
 def test_other_cells_are_refused(name, message):

@@ -5,12 +5,14 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.error import URLError
 
 import numpy as np
 import pytest
 import torch
 import torch_geometric.datasets
 
+from pna.__main__ import main
 from pna.files import read_facts
 from pna.realworld.data import parallel, storage, superpixels
 from pna.realworld.data.datasets import DATASETS, SPLITS
@@ -280,6 +282,18 @@ def test_torch_geometrics_data_sets(place, monkeypatch, name):
     order = [2, 0, 1, 4, 3]
     assert one.edge[:, 0].tolist() == graphs[1].edge_attr[order].numpy().astype(one.edge.dtype).tolist()
     assert one.x.shape[1] == (data.node_numbers or 1)
+
+
+def test_without_a_network_the_words_say_what_else_there_is(place, monkeypatch, capsys):
+    def unreachable(*arguments, **options):
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(torch_geometric.datasets, "ZINC", unreachable)
+    assert main(["realworld", "prepare", "zinc", "--download"]) == 1
+    said = capsys.readouterr().err
+    assert "the public files of ZINC cannot be fetched (Name or service not known)" in said
+    assert "--source FOLDER" in said
+    assert not archive_path("zinc").exists()
 
 
 def test_ogbs_raw_files(place, monkeypatch):

@@ -1,6 +1,7 @@
 """On a machine with a GPU the missing cells are trained side by side before Snakemake looks for them."""
 
 import importlib.util
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -28,10 +29,10 @@ def run(monkeypatch, tmp_path):
 
     def start(command, **_):
         run.commands.append(command)
-        return SimpleNamespace(wait=lambda: run.codes.pop(0) if run.codes else 0)
+        return SimpleNamespace(wait=lambda patience: run.codes.pop(0) if run.codes else 0)
 
     monkeypatch.setattr(run, "_gpus", lambda: 1)
-    monkeypatch.setattr(run, "subprocess", SimpleNamespace(Popen=start))
+    monkeypatch.setattr(run, "subprocess", SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired))
     monkeypatch.setattr(run, "_last_words", lambda plan, options, code: code)
     return run
 
@@ -59,7 +60,7 @@ def test_a_cell_that_failed_is_left_to_snakemake_and_an_interrupt_ends_it_all(ru
         raise KeyboardInterrupt
 
     waits = [interrupted, lambda: 130]
-    process = SimpleNamespace(wait=lambda: waits.pop(0)(), poll=lambda: 130)
+    process = SimpleNamespace(wait=lambda patience: waits.pop(0)())
     run.subprocess.Popen = lambda command, **_: run.commands.append(command) or process
     assert run.main([]) == 130
     assert programs(run) == ["pna"]

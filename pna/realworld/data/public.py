@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,15 @@ __all__ = ["download"]
 def download(data: Dataset) -> tuple[dict[str, NDArray], dict]:
     """The arrays of all splits, by "split/name", and where they come from; the raw files are not kept."""
     with tempfile.TemporaryDirectory() as folder:
-        read = _molhiv if data.name == "molhiv" else _torch_geometric
-        arrays = {}
-        for split, graphs in read(data, folder).items():
+        read, arrays = _molhiv if data.name == "molhiv" else _torch_geometric, {}
+        try:
+            sets = read(data, folder)
+        except URLError as error:
+            raise ConnectionError(
+                f"the public files of {data.title} cannot be fetched ({error.reason}); files that are already at hand "
+                "are read with --source FOLDER"
+            ) from error
+        for split, graphs in sets.items():
             arrays |= {f"{split}/{name}": array for name, array in Graphs.of(graphs).arrays().items()}
     return arrays, {"origin": "public download", "train": "official"}
 
