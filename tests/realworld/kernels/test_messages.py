@@ -8,21 +8,21 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from pna.neighbourhoods import Joined
-from pna.realworld.activation_kernel import activated
-from pna.realworld.attention_kernel import attention
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.edge_kernel import embedded
-from pna.realworld.gated_kernel import gated
-from pna.realworld.gated_step_kernel import layer
+from pna.realworld.kernels.activation import activated
+from pna.realworld.kernels.attention import attention
+from pna.realworld.kernels.edge import embedded
+from pna.realworld.kernels.gated import gated
+from pna.realworld.kernels.gated_step import layer
+from pna.realworld.kernels.message import NODES, WIDTH, received
+from pna.realworld.kernels.monet import gaussian_sum
+from pna.realworld.kernels.neighbour import neighbours
+from pna.realworld.kernels.norm import Then, normalise
+from pna.realworld.kernels.readout import BLOCK, readout
+from pna.realworld.kernels.tower import towers
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
-from pna.realworld.message_kernel import NODES, WIDTH, received
-from pna.realworld.monet_kernel import gaussian_sum
-from pna.realworld.neighbour_kernel import neighbours
-from pna.realworld.norm_kernel import Then, normalise
 from pna.realworld.quoted import OGB, QUOTED, Gated
-from pna.realworld.readout_kernel import BLOCK, readout
-from pna.realworld.tower_kernel import towers
 from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
