@@ -171,8 +171,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
             whose = f"another process was training {run.cell}"
             raise OutOfTime(f"{whose} to the end of the time budget; go on with: {again}")
 
-    waiting = wait if options.wait else None
-    lock = locked(run.checkpoint, f"training {run.cell}", waiting)
+    lock = locked(run.checkpoint, f"training {run.cell}", wait if options.wait else None)
     with Interrupts() as interrupts, lock, _full(f"{run.cell} goes on from its last checkpoint with: {again}"):
         if run.result.exists() and (code := _already(run)) is not None:
             return code

@@ -294,11 +294,12 @@ class OGBGCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch):
-            x = linear(x, self.linear.weight, None)
-            y = kernels.received(x, self.bonds.weight, self.root.squeeze(0), self.linear.bias, batch)
+        graph, bonds = batch.neighbourhoods, self.bonds.weight
+        if kernels := serving("pna.realworld.kernels.message", x, bonds, graph):
+            x, own = linear(x, self.linear.weight, None), self.root.squeeze(0)
+            y = kernels.received(x, bonds, own, self.linear.bias, batch.edge, batch.count, graph)
         else:
-            graph, x = batch.neighbourhoods, self.linear(x)
+            x = self.linear(x)
             d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
             received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
             y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
@@ -317,10 +318,11 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch):
-            y = kernels.received(x, self.bonds.weight, self.eps, None, batch)
+        graph, bonds = batch.neighbourhoods, self.bonds.weight
+        if kernels := serving("pna.realworld.kernels.message", x, bonds, graph):
+            y = kernels.received(x, bonds, self.eps, None, batch.edge, batch.count, graph)
         else:
-            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+            received = _relu_sum(x, self.bonds(batch.edge), batch.real, graph)  # where s_j is 1
             y = (1 + self.eps) * x + received
         y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)

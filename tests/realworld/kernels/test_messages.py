@@ -85,6 +85,10 @@ def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, de
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
 
 
+def bonds(batch):
+    return batch.edge, batch.count, batch.neighbourhoods
+
+
 # Of each function with kernels: how it is called, and the shapes of what has a gradient; V nodes, E messages.
 V, E = 11, 12
 DOORS = {
@@ -104,8 +108,8 @@ DOORS = {
         lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
         [(V, 3 * F), (2, 2), (2,), (3, 2), (3, 2)],
     ),
-    "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, batch), [(V, F), (F, 4), (1,)]),
-    "ogb-gcn": (lambda batch, x, B, root, bias: received(x, B, root, bias, batch), [(V, F), (F, 4), (F,), (F,)]),
+    "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, *bonds(batch)), [(V, F), (F, 4), (1,)]),
+    "ogb-gcn": (lambda batch, x, B, root, b: received(x, B, root, b, *bonds(batch)), [(V, F), (F, 4), (F,), (F,)]),
     "readout": (lambda batch, x: readout(x, batch.joined, 3, True), [(V, F)]),
     "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
     "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),
