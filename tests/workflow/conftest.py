@@ -49,7 +49,7 @@ class Snakemake:
         os.environ.update(env)
         return main(words)
 
-    def wait(self):
+    def wait(self, patience):
         return ended(self.pid)
 
 
@@ -86,7 +86,7 @@ class Workflow:
         self._enter()
         import run
 
-        run.subprocess = SimpleNamespace(Popen=Snakemake)
+        run.subprocess = SimpleNamespace(Popen=Snakemake, TimeoutExpired=subprocess.TimeoutExpired)
         return run.main(words)
 
     def train(self, *words):
