@@ -69,7 +69,7 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        if kernels := serving("pna.realworld.kernels.readout", x, batch.joined):
+        if kernels := serving("pna.realworld.readout_kernel", x, batch.joined):
             return kernels.readout(x, batch.joined, len(batch.valid), self.mean)
         x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x

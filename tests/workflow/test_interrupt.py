@@ -14,6 +14,7 @@ COUNTS = """
 import signal, sys, time
 found = []
 signal.signal(signal.SIGINT, lambda *_: found.append(1))
+time.sleep(0.5)  # until the one that started this waits for it
 print("ready", flush=True)
 while not found:
     time.sleep(0.01)

@@ -16,7 +16,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
-from pna.realworld.kernels.norm_tile import (
+from pna.realworld.norm_tile_kernel import (
     BLOCK,
     EPS,
     activated,

@@ -17,8 +17,8 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
-from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
+from pna.realworld.batches import PaddedBatch
 
 __all__ = ["received", "takes"]
 
@@ -27,21 +27,16 @@ WIDTH = 64  # features of a program, which is one warp: all of B for a feature i
 MOST = 16  # numbers of a bond, for which it has enough of them
 
 
-def takes(x: Tensor, bonds: Tensor, graph: Neighbourhoods) -> bool:
+def takes(x: Tensor, bonds: Tensor, batch: PaddedBatch) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined, and bonds have few numbers."""
-    return graph.joined is not None and bonds.shape[-1] <= MOST
+    return batch.neighbourhoods.joined is not None and bonds.shape[-1] <= MOST
 
 
 @on_its_device
-def received(
-    x: Tensor, bonds: Tensor, own: Tensor, bias: Tensor | None, edge: Tensor, count: Tensor, graph: Neighbourhoods
-) -> Tensor:
-    """x [V, F], edge [E, K], bonds, B, [F, K] -> [V, F]; of the nodes, `count` are no padding.
-
-    GIN's has ε, [1], as its own, and no bias; GCN's r and b, [F] each.
-    """
-    ptr, _, source, transpose = graph.joined
-    given = (x, bonds.mT.contiguous(), own, bias, edge, count)
+def received(x: Tensor, bonds: Tensor, own: Tensor, bias: Tensor | None, batch: PaddedBatch) -> Tensor:
+    """x [V, F] and bonds, B, [F, K] -> [V, F]; GIN's has ε, [1], as its own, and no bias; GCN's r and b, [F] each."""
+    ptr, _, source, transpose = batch.neighbourhoods.joined
+    given = (x, bonds.mT.contiguous(), own, bias, batch.edge, batch.count)
     given = (None if t is None else t.unsqueeze(0) for t in given)
     return _Received.apply(*given, ptr, source, *transpose).squeeze(0)
 

@@ -26,8 +26,8 @@ from pna.kernels.priority import Beside
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 from pna.products import in_parts
-from pna.realworld.kernels.edge import embedded
-from pna.realworld.kernels.tower_weights import pack, padded, unpack
+from pna.realworld.edge_kernel import embedded
+from pna.realworld.tower_weights_kernel import pack, padded, unpack
 from pna.towers import product
 
 __all__ = ["takes", "towers"]

@@ -13,7 +13,7 @@ from torch.autograd.function import FunctionCtx
 
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.kernels.tower_weights import padded
+from pna.realworld.tower_weights_kernel import padded
 
 __all__ = ["embedded"]
 

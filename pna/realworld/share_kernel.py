@@ -3,7 +3,7 @@
 A node v is mapped to z_v = W x_v + b, C = places · k numbers; t_v = z_v / |z_v|; u_v = ReLU(t_v) is normalised over the
 nodes; the softmax is over the k numbers of its graph's place. All others matter as well, but only for |z_v| and for the
 mean and variance of each column. So z, up to a hundred times as large as x, is never in memory: it is multiplied anew
-where it is wanted, for the lengths, for the statistics, and twice on the way back (share_gradients.py). What is
+where it is wanted, for the lengths, for the statistics, and twice on the way back (share_gradients_kernel.py). What is
 of a graph's own place, a program for each place does.
 
 The plain-torch twin is in diffpool.py; here S of the padding is zero.
@@ -21,9 +21,9 @@ from pna import segments
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
-from pna.realworld.kernels.norm_tile import EPS, move_on
-from pna.realworld.kernels.share_gradients import gradients
-from pna.realworld.kernels.share_tile import PARTS, blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
+from pna.realworld.norm_tile_kernel import EPS, move_on
+from pna.realworld.share_gradients_kernel import gradients
+from pna.realworld.share_tile_kernel import PARTS, blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
 
 __all__ = ["shares", "takes"]
 

@@ -16,7 +16,7 @@ from torch.autograd.function import FunctionCtx
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
-from pna.realworld.kernels.weighted import weighted_gradients, weighted_sum
+from pna.realworld.weighted_kernel import weighted_gradients, weighted_sum
 
 __all__ = ["gaussian_sum", "takes"]
 

@@ -1,4 +1,4 @@
-"""The gradients of a layer of GatedGCN: gated_step.py has the names.
+"""The gradients of a layer of GatedGCN: gated_step_kernel.py has the names.
 
 With g_i the gradient of q_i over its denominator, that of m_ij is g_i (B x_j - q_i) σ (1 - σ), and what comes back by
 the normalisation; times C it is that of e_ij, to which that of the residual is added. The normalisation wants two sums
@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.realworld.kernels.gated_tile import of_features, part, per_node, put, sizes, times
-from pna.realworld.kernels.norm import sums
-from pna.realworld.kernels.norm_tile import EPS
+from pna.realworld.gated_tile_kernel import of_features, part, per_node, put, sizes, times
+from pna.realworld.norm_kernel import sums
+from pna.realworld.norm_tile_kernel import EPS
 
 __all__ = ["gradients"]
 

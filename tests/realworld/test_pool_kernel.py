@@ -6,8 +6,8 @@ from torch.func import vmap
 
 from pna import segments
 from pna.neighbourhoods import Joined
-from pna.realworld.kernels import pool
-from pna.realworld.kernels.pool import BLOCK, pooled
+from pna.realworld import pool_kernel
+from pna.realworld.pool_kernel import BLOCK, pooled
 
 SIZES = [[3, 0, 2 * BLOCK + 5, 1], [BLOCK, 4, 4, 7], [0, 0, 0, 0]]  # nodes of the graphs of each replica
 V = 80
@@ -73,5 +73,5 @@ def test_a_graph_of_two_nodes_by_hand(device):
 def test_what_the_kernels_have_no_room_for_is_left_to_the_plain_one(k, H, joined):
     ptr = torch.tensor([0, 1, 2])
     graphs = Joined(ptr, ptr)
-    assert pool.takes(torch.zeros(2, 2), torch.zeros(2, 4), graphs)
-    assert not pool.takes(torch.zeros(2, k), torch.zeros(2, H), graphs if joined else None)
+    assert pool_kernel.takes(torch.zeros(2, 2), torch.zeros(2, 4), graphs)
+    assert not pool_kernel.takes(torch.zeros(2, k), torch.zeros(2, H), graphs if joined else None)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from pna.neighbourhoods import Joined, Neighbourhoods
+from pna.realworld import gated_step_kernel, gated_tile_kernel
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.kernels import gated_step, gated_tile
 from pna.realworld.quoted import GatedGCNLayer
 from pna.training.replicas import Lifted
 
@@ -89,7 +89,7 @@ def test_layers_after_one_another_are_the_plain_ones(toys, last, device, kernels
 
 
 def test_more_blocks_of_messages_than_parts(toys, device, kernels, monkeypatch):
-    monkeypatch.setattr(gated_tile, "PARTS", 2)
+    monkeypatch.setattr(gated_tile_kernel, "PARTS", 2)
     compare(toys, kernels, device, 6)
 
 
@@ -120,8 +120,8 @@ def test_what_the_kernels_have_no_room_for_is_left_to_others():
     ptr = torch.tensor([0, 1, 2])
     graph = Neighbourhoods(ptr, ptr[:2], None, joined=Joined(ptr, ptr))
     x, wide, few, many = (torch.zeros(2, width) for width in (80, 81, 15, 16))
-    assert gated_step.takes(x, x, graph, first=False)
-    assert gated_step.takes(x, few, graph, first=True)
-    assert not gated_step.takes(wide, wide, graph, first=False)
-    assert not gated_step.takes(x, many, graph, first=True)
-    assert not gated_step.takes(x, x, graph._replace(joined=None), first=False)
+    assert gated_step_kernel.takes(x, x, graph, first=False)
+    assert gated_step_kernel.takes(x, few, graph, first=True)
+    assert not gated_step_kernel.takes(wide, wide, graph, first=False)
+    assert not gated_step_kernel.takes(x, many, graph, first=True)
+    assert not gated_step_kernel.takes(x, x, graph._replace(joined=None), first=False)

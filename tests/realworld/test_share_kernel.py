@@ -8,10 +8,10 @@ from torch.func import functional_call, vmap
 
 from pna import segments
 from pna.neighbourhoods import Joined
+from pna.realworld import share_kernel, share_tile_kernel
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.diffpool import DiffPool
-from pna.realworld.kernels import share, share_tile
 from pna.training.replicas import Lifted
 
 SIZES = ([3, 0, 5, 1], [4, 4, 4, 70], [0, 0, 9, 0])  # nodes of the graphs of each replica
@@ -80,7 +80,7 @@ def test_it_is_the_plain_one(nodes, k, places, V, training, device, kernels):
 
 
 def test_more_blocks_of_rows_than_parts(device, kernels, monkeypatch):
-    monkeypatch.setattr(share_tile, "PARTS", 2)
+    monkeypatch.setattr(share_tile_kernel, "PARTS", 2)
     sizes = [[90, 30, 99, 5], [250, 1, 1, 1], [10, 200, 0, 89]]
     compare(kernels, device, pooling(4, 3, 4), *given(4, 3, 300), sizes=sizes)
 
@@ -149,8 +149,8 @@ def test_graphs_without_messages_or_nodes_and_fewer_graphs_than_places(toys, tra
         assert (a - b).norm() <= 1e-4 * a.norm()
 
 
-@pytest.mark.parametrize(("width", "k", "joined"), [(share.WIDEST + 1, 2, True), (4, 65, True), (4, 2, False)])
+@pytest.mark.parametrize(("width", "k", "joined"), [(share_kernel.WIDEST + 1, 2, True), (4, 65, True), (4, 2, False)])
 def test_what_the_kernels_have_no_room_for_is_left_to_the_plain_one(width, k, joined):
     ptr = torch.tensor([0, 1, 2])
-    assert share.takes(torch.zeros(2, 4), 2, Joined(ptr, ptr))
-    assert not share.takes(torch.zeros(2, width), k, Joined(ptr, ptr) if joined else None)
+    assert share_kernel.takes(torch.zeros(2, 4), 2, Joined(ptr, ptr))
+    assert not share_kernel.takes(torch.zeros(2, width), k, Joined(ptr, ptr) if joined else None)

@@ -17,7 +17,7 @@ from pna import segments
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.kernels.share_tile import rows_of, times
+from pna.realworld.share_tile_kernel import rows_of, times
 
 __all__ = ["pooled", "takes"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import vmap
 
-from pna.realworld.kernels.edge import embedded
+from pna.realworld.edge_kernel import embedded
 
 
 @pytest.mark.parametrize(("F", "Q", "D", "biased"), [(15, 50, 1, True), (4, 20, 4, False), (5, 3, 2, True)])

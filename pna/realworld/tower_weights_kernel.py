@@ -1,4 +1,4 @@
-"""The weights of M and U as the products of tower.py take them, in one kernel, and their gradients, in another.
+"""The weights of M and U as the products of tower_kernel.py take them, in one kernel, and their gradients, in another.
 
 The first product gives three parts of x: U's own, and M's for the receiver and for the sender, P = Hp + 2Fp rows;
 biases are a column more, to which x has ones, so that their gradients come with those of the weights. The second one is

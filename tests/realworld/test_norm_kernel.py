@@ -7,10 +7,10 @@ import torch
 from torch.func import functional_call, vmap
 
 from pna.kernels import choice
-from pna.realworld.kernels import norm_tile
-from pna.realworld.kernels.norm import Then, normalise
-from pna.realworld.kernels.norm_tile import BLOCK, WIDE, WIDEST
+from pna.realworld import norm_tile_kernel
 from pna.realworld.layers import BatchNorm
+from pna.realworld.norm_kernel import Then, normalise
+from pna.realworld.norm_tile_kernel import BLOCK, WIDE, WIDEST
 
 R = 3
 
@@ -68,7 +68,7 @@ def test_it_is_the_plain_one(V, F, counts, device, monkeypatch):
 @pytest.mark.parametrize("F", [WIDEST + 1, WIDE])
 def test_more_blocks_of_rows_than_programs(F, device, monkeypatch):
     for name, most in (("PROGRAMS", 2), ("SPREAD", 3), ("WIDE_PROGRAMS", 2)):
-        monkeypatch.setattr(norm_tile, name, most)
+        monkeypatch.setattr(norm_tile_kernel, name, most)
     test_it_is_the_plain_one(5 * BLOCK + 1, F, (5 * BLOCK + 1, 4 * BLOCK, 7), device, monkeypatch)
 
 

@@ -8,21 +8,21 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from pna.neighbourhoods import Joined
+from pna.realworld.activation_kernel import activated
+from pna.realworld.attention_kernel import attention
 from pna.realworld.batches import Resident, Shape
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.kernels.activation import activated
-from pna.realworld.kernels.attention import attention
-from pna.realworld.kernels.edge import embedded
-from pna.realworld.kernels.gated import gated
-from pna.realworld.kernels.gated_step import layer
-from pna.realworld.kernels.message import NODES, WIDTH, received
-from pna.realworld.kernels.monet import gaussian_sum
-from pna.realworld.kernels.neighbour import neighbours
-from pna.realworld.kernels.norm import Then, normalise
-from pna.realworld.kernels.readout import BLOCK, readout
-from pna.realworld.kernels.tower import towers
+from pna.realworld.edge_kernel import embedded
+from pna.realworld.gated_kernel import gated
+from pna.realworld.gated_step_kernel import layer
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
+from pna.realworld.message_kernel import NODES, WIDTH, received
+from pna.realworld.monet_kernel import gaussian_sum
+from pna.realworld.neighbour_kernel import neighbours
+from pna.realworld.norm_kernel import Then, normalise
 from pna.realworld.quoted import OGB, QUOTED, Gated
+from pna.realworld.readout_kernel import BLOCK, readout
+from pna.realworld.tower_kernel import towers
 from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
@@ -85,10 +85,6 @@ def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, de
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
 
 
-def bonds(batch):
-    return batch.edge, batch.count, batch.neighbourhoods
-
-
 # Of each function with kernels: how it is called, and the shapes of what has a gradient; V nodes, E messages.
 V, E = 11, 12
 DOORS = {
@@ -108,8 +104,8 @@ DOORS = {
         lambda batch, z, W, b, mu, inverse: gaussian_sum(z, (W, b), mu, inverse, batch.neighbourhoods),
         [(V, 3 * F), (2, 2), (2,), (3, 2), (3, 2)],
     ),
-    "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, *bonds(batch)), [(V, F), (F, 4), (1,)]),
-    "ogb-gcn": (lambda batch, x, B, root, b: received(x, B, root, b, *bonds(batch)), [(V, F), (F, 4), (F,), (F,)]),
+    "ogb-gin": (lambda batch, x, B, eps: received(x, B, eps, None, batch), [(V, F), (F, 4), (1,)]),
+    "ogb-gcn": (lambda batch, x, B, root, bias: received(x, B, root, bias, batch), [(V, F), (F, 4), (F,), (F,)]),
     "readout": (lambda batch, x: readout(x, batch.joined, 3, True), [(V, F)]),
     "leaky": (lambda batch, z, bias, x: activated(z, bias, "leaky", x), [(V, F), (F,), (V, F)]),
     "unit": (lambda batch, z, bias: activated(z, bias, "unit"), [(V, F), (F,)]),

@@ -1,4 +1,4 @@
-"""The gradients of DiffPool's assignment: share.py has the names.
+"""The gradients of DiffPool's assignment: share_kernel.py has the names.
 
 Of n nodes, let g be the gradient of the normalised numbers. It is zero but at a node's own place, so that Σ_v g_vc and
 Σ_v g_vc (u_vc - mean_c), which batch normalisation hands back to every node, come from one graph each. With slope_c the
@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.realworld.kernels.norm_tile import EPS
-from pna.realworld.kernels.share_tile import blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
+from pna.realworld.norm_tile_kernel import EPS
+from pna.realworld.share_tile_kernel import blocks, inverse_length, of_clusters, relu, rows_of, sizes, times
 
 __all__ = ["gradients"]
 
@@ -136,7 +136,7 @@ def share_columns_back(x, weight, bias, count, length, offset, rate, along, grad
 
 
 def gradients(grad: Tensor, B: int, ptr: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
-    """Of x, W, b, and of the normalisation's scale and shift, from that of S, [R, V, k]; all as in share.py."""
+    """Of x, W, b, and of the normalisation's scale and shift, from that of S, [R, V, k]; all as in share_kernel.py."""
     x, weight, bias, scale, _, count, share, length, mean, var = saved
     (R, V, D), (_, places, K, _), C = x.shape, weight.shape, bias.shape[1]
     parts, told = sizes(x)

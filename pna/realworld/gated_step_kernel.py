@@ -5,8 +5,8 @@ becomes e_ij + ReLU(m_ij normalised over all messages). There are eight times as
 is how often they are read and written. The first kernel multiplies, adds what comes from the nodes, and has the mean
 and variance of what it writes; in the last one, a program is a node, and goes through the messages that it receives.
 The first layer starts from a few numbers s_ij of each edge, e_ij = W s_ij: there C W is multiplied by s_ij, and e_ij is
-never in memory. The way back is in gated_gradients.py, the plain-torch twin in quoted.py; in evaluation,
-gated.py serves.
+never in memory. The way back is in gated_gradients_kernel.py, the plain-torch twin in quoted.py; in evaluation,
+gated_kernel.py serves.
 """
 
 from typing import Any
@@ -21,9 +21,9 @@ from torch.autograd.function import FunctionCtx
 from pna.kernels.choice import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, replicated, rows_of_replicas
-from pna.realworld.kernels.gated_gradients import gradients
-from pna.realworld.kernels.gated_tile import PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
-from pna.realworld.kernels.norm_tile import EPS, move_on
+from pna.realworld.gated_gradients_kernel import gradients
+from pna.realworld.gated_tile_kernel import PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
+from pna.realworld.norm_tile_kernel import EPS, move_on
 
 __all__ = ["layer", "takes"]
 
