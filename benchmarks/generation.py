@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.machine import describe
 from pna.multitask import DESCRIBED, RELEASED, Spec, Split, make_split
-from pna.multitask.card import table
+from pna.text import table
 
 RELEASED_CODE = 34  # graphs per second
 TRAINING_SIZES = tuple(range(15, 25))

@@ -31,7 +31,7 @@ from pna.command_line import seconds
 from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, all_cells, run_of
 from pna.experiments.command import ON_A_GPU
 from pna.experiments.mps import mps
-from pna.published import RELEASED_SECONDS
+from pna.figures.published import RELEASED_SECONDS
 from pna.training.store import load
 
 FIGURES = ("figure4", "figure5", "moments", "graph-types", "standard", "single-task", "parameters")

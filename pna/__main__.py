@@ -4,9 +4,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 
 import pna
-from pna.command_line import quietly, told
+from pna.command_line import quietly, run_command
+from pna.errors import MissingData
+from pna.places import repository
 
 __all__ = ["COMMANDS", "Command", "main", "program"]
 
@@ -24,16 +27,16 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("multitask", "pna.multitask.command", "main", "the multi-task graph benchmark: make, show, baseline"),
     Command("realworld", "pna.realworld.command", "main", "the data sets of figure 6: prepare, show, models"),
-    Command("figure6", "pna.report.figure6", "main", "the table of figure 6: published, ours, difference, verdict"),
+    Command("figure6", "pna.figures.figure6", "main", "the table of figure 6: published, ours, difference, verdict"),
     Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
     Command("predict", "pna.pretrained.command", "predict", "what a trained network predicts for a graph in a file"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
-    Command("claims", "pna.report.command", "claims", "every claim of the paper with its test and its verdict"),
-    Command("coverage", "pna.report.command", "coverage", "simulates how often the report's intervals hold the truth"),
-    Command("cards", "pna.report.command", "cards", "a model card for each experiment, from what is recorded"),
-    Command("report", "pna.report.command", "report", "all figures beside the published ones, as one HTML page"),
+    Command("claims", "report.command", "claims", "every claim of the paper with its test and its verdict"),
+    Command("coverage", "report.command", "coverage", "simulates how often the report's intervals hold the truth"),
+    Command("cards", "report.command", "cards", "a model card for each experiment, from what is recorded"),
+    Command("report", "report.command", "report", "all figures beside the published ones, as one HTML page"),
 )
 
 
@@ -43,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name == "--version":
         print(f"pna {pna.__version__}")
         return 0
-    if found := next((command for command in COMMANDS if command.name == name), None):
-        return told(name, lambda: getattr(import_module(found.module), found.function)(rest))
+    if command := next((command for command in COMMANDS if command.name == name), None):
+        return run_command(name, lambda: getattr(_module_of(command), command.function)(rest))
     asked_for_help = name in ("-h", "--help")
     stream = sys.stdout if asked_for_help else sys.stderr
     if name and not asked_for_help:
@@ -54,6 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in COMMANDS:
         print(f"  {command.name:<{width}}  {command.summary}", file=stream)
     return 0 if asked_for_help else 2
+
+
+def _module_of(command: Command) -> ModuleType:
+    """Import a command's module; report/ is not in the wheel, and is found in the clone that holds this package."""
+    if command.module.startswith("report."):
+        root = repository()
+        if not (root / "report" / "command.py").exists():
+            raise MissingData(
+                f"`pna {command.name}` judges this paper's claims, which are not part of the installed package: "
+                "run it in a clone of the repository"
+            )
+        if str(root) not in sys.path:
+            sys.path.insert(0, str(root))
+    return import_module(command.module)
 
 
 def program() -> int:

@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["BAD_VALUE", "FAILED", "GPU_FULL", "MISSING_DATA", "UNFINISHED", "GPUFull", "Interrupts", "MissingData"]
-__all__ += ["OutOfTime", "device", "positive", "quietly", "say_if_empty", "seconds", "told"]
+from pna.errors import GPUFull, MissingData, OutOfTime
+
+__all__ = ["BAD_VALUE", "FAILED", "GPU_FULL", "MISSING_DATA", "UNFINISHED", "Interrupts"]
+__all__ += ["device", "positive", "quietly", "run_command", "say_if_empty", "seconds"]
 
 FAILED = 1
 BAD_VALUE = 2
@@ -26,18 +28,6 @@ GPU_FULL = 5
 SAME = 1.0  # seconds
 
 
-class MissingData(ValueError):  # noqa: N818 (it reads as what it is)
-    """A data set that is not there: nothing is wrong with the program."""
-
-
-class OutOfTime(Exception):  # noqa: N818
-    """The time budget is over, and the next call goes on."""
-
-
-class GPUFull(Exception):  # noqa: N818
-    """Its memory does not suffice for this training beside what else is there."""
-
-
 def say_if_empty(results: Path) -> None:
     """Words on stderr where nothing is recorded, as after an installation without the repository."""
     if not any(results.glob("*/*/*/*.json")):
@@ -45,7 +35,7 @@ def say_if_empty(results: Path) -> None:
         print(words, file=sys.stderr)
 
 
-def told(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
+def run_command(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
     """Runs a command; an error becomes words on stderr and an exit code instead of a traceback, and so does Ctrl-C."""
     try:
         return run() or 0

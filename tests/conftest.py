@@ -20,8 +20,8 @@ if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
 
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
-    "report/test_collisions.py": "jupyter_client",
-    "report/test_notebooks.py": "jupytext",
+    "figures/test_collisions.py": "jupyter_client",
+    "figures/test_notebooks.py": "jupytext",
     "test_hosted.py": "flint",
     "test_package.py": "hatchling",
     "test_readme.py": "flint",

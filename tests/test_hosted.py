@@ -78,7 +78,7 @@ class Hidden:
             raise ImportError(f"the introduction must not import {name}")
 sys.meta_path.insert(0, Hidden())
 from pna import PNAConv
-from pna.report.introduction import fit, plot, toy_graphs
+from pna.figures.plots.introduction import fit, plot, toy_graphs
 print(len(toy_graphs(2)))
 """
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)

@@ -11,7 +11,7 @@ import pna
 
 ROOT = Path(pna.__file__).parent
 LOWER = ("kernels", "multitask", "networks", "training")  # they know nothing of what is built upon them
-UPPER = ("experiments", "pretrained", "realworld", "report")
+UPPER = ("experiments", "pretrained", "realworld", "figures")
 
 
 def modules():
@@ -23,8 +23,8 @@ def room(module):
     name = module.removesuffix(".__init__")
     parts = name.split(".")[1:]
     folders = [part for k, part in enumerate(parts) if (ROOT.joinpath(*parts[: k + 1])).is_dir()]
-    if folders[:1] == ["report"]:
-        return "report"  # its figures are drawn in its own style, and hang in no other room
+    if folders[:1] == ["figures"]:
+        return "figures"  # they are drawn in their own style, and hang in no other room
     return "/".join(folders) or (parts[0] if parts else "")
 
 
@@ -82,7 +82,7 @@ def test_no_arrow_points_up(arrows):
 
 def test_the_arrows_that_are_expected_are_seen(arrows):
     assert ("experiments", "training") in arrows
-    assert ("report", "experiments") in arrows
+    assert ("figures", "experiments") in arrows
     assert any(a == "networks" and b.startswith("networks/kernels") for a, b in arrows)
 
 

@@ -15,7 +15,7 @@ import pytest
 import pna
 from pna import command_line
 from pna.__main__ import COMMANDS, main
-from pna.command_line import told
+from pna.command_line import run_command
 
 
 def test_unknown_command_is_said_and_exits_2(capsys):
@@ -107,7 +107,7 @@ def test_errors_of_files_are_not_taken_for_errors_of_the_output(capsys):
     def fail():
         raise OSError(errno.ENOSPC, "No space left on device", "a.json")
 
-    assert told("train", fail) == 1
+    assert run_command("train", fail) == 1
     assert capsys.readouterr().err == "pna train: [Errno 28] No space left on device: 'a.json'\n"
 
 
@@ -115,7 +115,7 @@ def test_ctrl_c_is_130_without_a_traceback(capsys):
     def fail():
         raise KeyboardInterrupt
 
-    assert told("claims", fail) == 130
+    assert run_command("claims", fail) == 130
     assert capsys.readouterr().err == "pna claims: stopped\n"
 
 
@@ -145,7 +145,7 @@ def test_too_little_memory_is_told(capsys):
     def fail():
         raise MemoryError("Unable to allocate 3 TiB")
 
-    assert told("show", fail) == 1
+    assert run_command("show", fail) == 1
     assert capsys.readouterr().err == "pna show: Unable to allocate 3 TiB\n"
 
 

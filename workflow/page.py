@@ -67,7 +67,7 @@ def _source_hash(cells: list[dict]) -> str:
 def render(cells: list[dict]) -> str:
     """The whole page."""
     title = "".join(cells[0]["source"]).splitlines()[0]
-    style = (PACKAGE / "report" / "page.css").read_text(encoding="utf-8")
+    style = (PACKAGE.parent / "report" / "templates" / "page.css").read_text(encoding="utf-8")
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

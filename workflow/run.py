@@ -12,8 +12,8 @@ from pathlib import Path
 from pna.command_line import positive
 from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_of
 from pna.experiments.command import ON_A_GPU
-from pna.report.draw import NOTEBOOKS
-from pna.report.runs import RECORDED
+from pna.figures.catalogue import NOTEBOOKS
+from pna.figures.runs import RECORDED
 from pna.training.run import Run
 
 ROOT = Path(__file__).parents[1]

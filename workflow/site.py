@@ -11,7 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from pna.report.draw import FIGURES, NOTEBOOKS, TEACHING
+from pna.figures.catalogue import FIGURES, NOTEBOOKS, TEACHING
 from workflow.page import formula
 
 ROOT = Path(__file__).parents[1]

@@ -15,16 +15,14 @@ import torch
 from pna.command_line import (
     FAILED,
     UNFINISHED,
-    GPUFull,
     Interrupts,
-    MissingData,
-    OutOfTime,
     device,
     positive,
+    run_command,
     seconds,
-    told,
 )
 from pna.departures import SPECS
+from pna.errors import GPUFull, MissingData, OutOfTime
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
@@ -34,11 +32,11 @@ from pna.experiments.side_by_side import longest_first, train_side_by_side
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
 from pna.locks import locked
 from pna.multitask import TASKS
-from pna.multitask.card import table
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
+from pna.text import table
 from pna.training.run import Run
 from pna.training.store import Result, load
 
@@ -65,7 +63,7 @@ def train(arguments: Sequence[str]) -> int:
     resume = [] if several or options.resume else ["--resume"]
     again = shlex.join(["python", "-m", "pna", "train", *arguments, *resume])
     run = (lambda: _train_several(options)) if several else (lambda: _train(options, again))
-    return told("train", run, stopped=f"stopped; go on with: {again}")
+    return run_command("train", run, stopped=f"stopped; go on with: {again}")
 
 
 def _train_parser() -> argparse.ArgumentParser:
@@ -239,7 +237,7 @@ def results(arguments: Sequence[str]) -> int:
     parser.add_argument("--epochs", type=positive, help="of trainings with this number of epochs, not the profile's")
     parser.add_argument("--seeds", type=positive, help="of trainings with this number of seeds, not the profile's")
     options = parser.parse_args(arguments)
-    return told("results", lambda: _results(options))
+    return run_command("results", lambda: _results(options))
 
 
 def _results(options: argparse.Namespace) -> int:
@@ -308,7 +306,7 @@ def evaluate(arguments: Sequence[str]) -> int:
     parser.add_argument("--depth", metavar="RULE", help="layers: N/2, N, cap, diameter, convergence or a number")
     _budget(parser)
     options = parser.parse_args(arguments)
-    return told("evaluate", lambda: _evaluate(options))
+    return run_command("evaluate", lambda: _evaluate(options))
 
 
 def _evaluate(options: argparse.Namespace) -> int:
@@ -376,7 +374,7 @@ def _digits(value: float | None) -> str:
 def _print_table(rows: dict[str, list[float]], seeds: int | str) -> None:
     """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are.
 
-    As recorded, and as the network was trained; what is drawn is in the published units (pna/report/runs.py).
+    As recorded, and as the network was trained; what is drawn is in the published units (pna/figures/runs.py).
     """
     of = seeds if isinstance(seeds, str) else "five best" if seeds > 5 else {1: "one seed"}.get(seeds, f"{seeds} seeds")
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")

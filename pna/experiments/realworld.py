@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pna.combined import CombinedAggregation
-from pna.command_line import MissingData
+from pna.errors import MissingData
 from pna.experiments.cells import HALVES, Cell, Profile
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of

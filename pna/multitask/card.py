@@ -1,15 +1,14 @@
 """What a data set holds, as text: sizes, families, label statistics, how many graphs are connected."""
 
-from collections.abc import Iterable, Sequence
-
 import numpy as np
 
 from pna.multitask.dataset import MultiTask
 from pna.multitask.families import FAMILIES
 from pna.multitask.labels import GRAPH_TASKS, TASKS
 from pna.multitask.specification import RELEASED
+from pna.text import table
 
-__all__ = ["card", "table"]
+__all__ = ["card"]
 
 
 def card(data: MultiTask) -> str:
@@ -24,14 +23,6 @@ def card(data: MultiTask) -> str:
             "Labels of the training set, not yet divided by their maxima\n" + _labels(data),
         )
     )
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns under their headers, the first one to the left and the others to the right."""
-    cells = [list(map(str, row)) for row in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def _splits(data: MultiTask) -> str:

@@ -5,15 +5,16 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.command_line import told
+from pna.command_line import run_command
 from pna.departures import DEPARTURES
-from pna.multitask.card import card, table
+from pna.multitask.card import card
 from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
 from pna.multitask.gallery import draw_gallery
 from pna.multitask.labels import TASKS
 from pna.multitask.specification import RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached, path_of
+from pna.text import table
 
 __all__ = ["main"]
 
@@ -21,7 +22,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands make, show and baseline."""
     options = _parser().parse_args(arguments)
-    return told(f"multitask {options.command}", lambda: _run(options))
+    return run_command(f"multitask {options.command}", lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:

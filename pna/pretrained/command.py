@@ -9,7 +9,7 @@ from pathlib import Path
 
 import networkx as nx
 
-from pna.command_line import told
+from pna.command_line import run_command
 from pna.pretrained.graphs import FORMATS, read_graph
 from pna.pretrained.loading import load, names
 from pna.pretrained.multitask import MultiTaskNetwork
@@ -38,7 +38,7 @@ def predict(arguments: Sequence[str]) -> int:
         return 0
     if options.graph is None:
         parser.error("a FILE is needed")
-    return told("predict", lambda: _predict(options))
+    return run_command("predict", lambda: _predict(options))
 
 
 def _predict(options: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from pna.command_line import MissingData
+from pna.errors import MissingData
 from pna.experiments import Cell, Figure6Run, MultiTaskRun, Profile, budgets, run_of
 from pna.files import read_tensors
 from pna.networks import build

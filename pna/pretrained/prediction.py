@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.multitask.card import table
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS
+from pna.text import table
 from pna.training.store import finite
 
 __all__ = ["Prediction"]

@@ -159,7 +159,7 @@ class Resident:
 
         There are no hubs: a graph has at most 255 nodes, and the padding's messages are shared out among its nodes.
         """
-        from pna.realworld.batch_kernel import Sizes, drawn  # here, since it needs Triton
+        from pna.realworld.kernels.batch import Sizes, drawn  # here, since it needs Triton
 
         categories = self.data.node_categories, self.data.edge_categories
         widths = [sum(c) or t.shape[1] for c, t in zip(categories, (self.x, self.edge), strict=True)]

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pna.command_line import positive, told
-from pna.multitask.card import table
+from pna.command_line import positive, run_command
 from pna.networks import count_parameters
 from pna.realworld.data.card import card
 from pna.realworld.data.datasets import DATASETS
@@ -13,6 +12,7 @@ from pna.realworld.data.storage import load, prepare
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
 from pna.scalers import DegreeStatistics
+from pna.text import table
 
 __all__ = ["main"]
 
@@ -20,7 +20,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str]) -> int:
     """Run one of the commands."""
     options = _parser().parse_args(arguments)
-    return told(f"realworld {options.command}", lambda: options.run(options))
+    return run_command(f"realworld {options.command}", lambda: options.run(options))
 
 
 def _prepare(options: argparse.Namespace) -> None:

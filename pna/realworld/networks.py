@@ -17,11 +17,11 @@ from pna import segments
 from pna.kernels.choice import serving
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
+from pna.realworld.comparators import OGB, QUOTED, Gated
 from pna.realworld.data.datasets import Dataset
 from pna.realworld.diffpool import DiffPool, SageLayer, clusters, initialise
 from pna.realworld.hyperparameters import TOWERS, Hyperparameters
 from pna.realworld.layers import SimpleLayer, TowersLayer
-from pna.realworld.quoted import OGB, QUOTED, Gated
 from pna.scalers import DegreeStatistics
 
 __all__ = ["Network"]
@@ -69,7 +69,7 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        if kernels := serving("pna.realworld.readout_kernel", x, batch.joined):
+        if kernels := serving("pna.realworld.kernels.readout", x, batch.joined):
             return kernels.readout(x, batch.joined, len(batch.valid), self.mean)
         x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x

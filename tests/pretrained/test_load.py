@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import pna
-from pna.command_line import MissingData
+from pna.errors import MissingData
 from pna.experiments import Cell, profile_named, run_of
 from pna.experiments.multitask import task_errors
 from pna.multitask import make

@@ -12,12 +12,12 @@ import torch
 
 from benchmarks import realworld as benchmark
 from benchmarks.plain_realworld import PlainNetwork
-from pna import published
 from pna.__main__ import main
 from pna.command_line import MISSING_DATA
 from pna.experiments import Cell, Figure6Run
 from pna.experiments.figure6 import COLUMNS, TITLES
 from pna.experiments.realworld import PROFILES
+from pna.figures import published
 from pna.networks import count_parameters
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS

@@ -11,11 +11,11 @@ import pna
 from pna.experiments import Cell, Figure6Run, Profile
 from pna.experiments.command import evaluate, results, train
 from pna.experiments.realworld import PROFILES, summary
+from pna.figures.realworld import COLUMNS
 from pna.files import read_tensors, write_tensors
 from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
-from pna.report.realworld import COLUMNS
 from pna.training.store import load
 from tests.realworld.conftest import write_archive
 

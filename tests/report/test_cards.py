@@ -6,7 +6,7 @@ import pytest
 
 from pna.__main__ import main
 from pna.experiments import EXPERIMENTS
-from pna.report import cards
+from report import cards
 
 KEPT = Path(__file__).parents[2] / "docs" / "models"
 

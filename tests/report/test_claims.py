@@ -4,13 +4,13 @@ import pytest
 
 from pna.__main__ import main
 from pna.experiments import EXPERIMENTS
-from pna.report import comparisons, opening, structure
-from pna.report.claims import CLAIMS, findings_of, judge
-from pna.report.draw import FIGURES
-from pna.report.runs import runs_of
-from pna.report.theory import outcomes
-from pna.report.verdicts import NOT_RUN, WORDS, rule
-from tests.report.conftest import write_real, write_result
+from pna.figures.catalogue import FIGURES
+from pna.figures.runs import runs_of
+from pna.figures.theory import outcomes
+from pna.verdicts.rules import NOT_RUN, WORDS, rule
+from report import comparisons, structure, summary
+from report.claims import CLAIMS, findings_of, judge
+from tests.figures.conftest import write_real, write_result
 
 
 def test_every_claim_has_one_test_and_a_name_of_its_own():
@@ -179,7 +179,7 @@ def test_the_published_baseline_is_a_draw_of_our_data():
 
 
 def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("pna.report.command.judge", lambda profile: judge_only(["best", "width", "zinc"]))
+    monkeypatch.setattr("report.command.judge", lambda profile: judge_only(["best", "width", "zinc"]))
     assert main(["claims", "--json", str(tmp_path / "claims.json")]) == 0
     printed = capsys.readouterr().out
     assert "PNA consistently outperforms" in printed
@@ -215,7 +215,7 @@ def test_all_claims_are_judged_without_any_result(results):
 
 def test_the_first_screen_says_what_became_of_zinc(results):
     def said():
-        return list(opening._zinc({("zinc", ""): judge_recorded("zinc")[0]}, "recorded"))
+        return list(summary._zinc({("zinc", ""): judge_recorded("zinc")[0]}, "recorded"))
 
     write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="redrawn: 3 of 20 rows")
     assert said() == []  # one column of two
@@ -228,10 +228,10 @@ def test_the_first_screen_says_what_became_of_zinc(results):
 
 def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
     write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
-    assert list(opening._real("recorded")) == []  # no percentage
+    assert list(summary._real("recorded")) == []  # no percentage
     write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
     write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
-    (sentence,) = opening._real("recorded")
+    (sentence,) = summary._real("recorded")
     assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
     assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
 
@@ -279,9 +279,9 @@ def test_the_first_screen_names_the_models_that_are_better_in_the_standard_archi
     for cell in EXPERIMENTS["standard"].cells("described"):
         turned = cell.model == "gin" and cell.training == "multitask"
         write_result(cell, level=-2.0 if turned or cell.training == "standard" else -3.0, noise=0.01)
-    assert list(opening._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})) == []
+    assert list(summary._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})) == []
     for cell in EXPERIMENTS["standard"].cells("described"):
         if cell.model == "gin":
             write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
-    (sentence,) = opening._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
+    (sentence,) = summary._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
     assert sentence.endswith("in the standard one, as described, GIN is better by 1.00.")

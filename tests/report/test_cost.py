@@ -6,8 +6,8 @@ import pytest
 
 from pna.experiments import Cell
 from pna.places import repository
-from pna.report.cost import campaign, cost
-from tests.report.conftest import write_real, write_result
+from report.cost import campaign, cost
+from tests.figures.conftest import write_real, write_result
 
 
 def rows_of(html):
@@ -21,7 +21,7 @@ def paces(monkeypatch):
     """Hours of an epoch as they might have been measured; a departure takes what its model takes as described."""
     measured = {"multitask/released/pna/16": 2e-7, "standard/released/gin/16": 3e-7, "multitask/described/pna/16": 2e-7}
     measured |= {"multitask/released/pna-soft/16": 4e-7}
-    monkeypatch.setattr("pna.report.cost.pace", lambda: {Cell.parse(name): hours for name, hours in measured.items()})
+    monkeypatch.setattr("report.cost.pace", lambda: {Cell.parse(name): hours for name, hours in measured.items()})
 
 
 @pytest.mark.usefixtures("paces")

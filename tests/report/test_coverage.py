@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from pna.report import coverage
-from pna.report.statistics import five_best
-from tests.report.conftest import write_result
+from pna.verdicts.statistics import five_best
+from report import coverage
+from tests.figures.conftest import write_result
 
 
 def pairs(correlation, seed=0):

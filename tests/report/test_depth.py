@@ -8,15 +8,16 @@ import pytest
 import torch
 
 from pna import DegreeStatistics
+from pna.figures import growth
+from pna.figures.catalogue import files_of
+from pna.figures.depth import FIVE, SIX, gain, has_rule, leads, scores_by_rule, trained_gain
+from pna.figures.plots import depth
+from pna.figures.runs import runs_of
 from pna.multitask import DESCRIBED
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks import build
-from pna.report import growth
-from pna.report.depth import FIVE, SIX, gain, has_rule, leads, scores_by_rule, section, trained_gain
-from pna.report.draw import files_of
-from pna.report.figures import depth
-from pna.report.runs import runs_of
-from tests.report.conftest import SIZES, write_result
+from report.depth import section
+from tests.figures.conftest import SIZES, write_result
 
 
 def levels(rule, value):
@@ -112,7 +113,7 @@ def test_a_smaller_budget_has_its_own_depth_alone(results):
 
 
 def test_growth_is_drawn_without_any_network(monkeypatch):
-    monkeypatch.setattr("pna.report.figures.depth.growths", dict)
+    monkeypatch.setattr("pna.figures.plots.depth.growths", dict)
     assert depth.growth()[1] == {"90 % of the graphs are below": {}}
 
 

@@ -57,7 +57,7 @@ class Workflow:
     """run.py with its own folders, and with cells that are recorded already."""
 
     def __init__(self, folder):
-        for module in ("pna.report.draw", "snakemake.cli"):  # once, here, and not in every copy of this process
+        for module in ("pna.figures.catalogue", "snakemake.cli"):  # once, here, and not in every copy of this process
             import_module(module)
         self.folder = folder
         self.environment = os.environ | {
@@ -124,7 +124,7 @@ def workflow(tmp_path):
 @pytest.fixture(scope="session")
 def two_missing(tmp_path_factory):
     """Toy smoke results for figure graph-types, but for two cells, which train without importing PyTorch Geometric."""
-    from tests.report.conftest import write_result
+    from tests.figures.conftest import write_result
 
     folder = tmp_path_factory.mktemp("recorded")
     missing = [Cell.parse(f"multitask/described/{model}/16") for model in ("gcn", "gin")]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from pna.report.draw import FIGURES, NOTEBOOKS, Drawing, files_of
+from pna.figures.catalogue import FIGURES, NOTEBOOKS, Drawing, files_of
 from tests.workflow.conftest import ROOT
 from workflow.page import main, marked, render
 

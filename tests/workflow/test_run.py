@@ -22,7 +22,7 @@ def test_only_does_what_it_must(workflow):
     assert code == 0, output
     assert "3 steps: 2 x train, 1 x notebook" in output
     assert "would run notebook figure4" in output
-    assert "report" not in output.split("steps:")[1].replace("/pna/report", "")
+    assert "report" not in output.split("steps:")[1].replace("report/", "")
     code, output = workflow.run("--profile", "smoke", "--only", "figure2", "--only", "figure3,figure1", "--dry-run")
     assert code == 0, output
     assert "3 steps: 3 x notebook" in output

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from pna.report.draw import NOTEBOOKS
+from pna.figures.catalogue import NOTEBOOKS
 from tests.report import chromium
 from tests.workflow.conftest import ROOT
 

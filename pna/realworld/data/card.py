@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pna.multitask.card import table
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.storage import Splits
+from pna.text import table
 
 __all__ = ["card"]
 

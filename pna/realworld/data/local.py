@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.command_line import MissingData
+from pna.errors import MissingData
 from pna.realworld.data.datasets import SPLITS, Dataset
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.molecules import molhiv_graph, zinc_graph

@@ -1,0 +1,134 @@
+"""A reader's own comparison, as the figure notebooks offer it: some models, one task and test set, or one data set."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pna.experiments import Cell
+from pna.figures import published
+from pna.figures.realworld import COLUMNS, Score, published_score, scores
+from pna.figures.runs import RECORDED, Run, Runs, runs_of, specs_of
+from pna.figures.scores import SPLIT, score
+from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, STYLE, WARN, WIDTH, budget_text
+from pna.multitask import TASKS
+from pna.networks import MODELS
+
+__all__ = ["compare", "compare_realworld"]
+
+_TASKS = {"average": None} | {task.name: place for place, task in enumerate(TASKS)}
+
+
+def compare(
+    experiment: str,
+    models: Sequence[str] | None = None,
+    task: str = "average",
+    tested_on: str = SPLIT,
+    spec: str = "both",
+    profile: str = RECORDED,
+) -> Figure:
+    """log10 MSE of these models on one task and test set with its 95 % interval, best first; no file is written.
+
+    models: names of `python -m pna models`, by default all of the experiment; task: average or one of the six;
+    tested_on: a test set of the recorded runs, as multitask/test, families/line or extrapolation/test_95_100.
+    """
+    import matplotlib.pyplot as plt  # which tells a notebook how to show figures
+
+    if task not in _TASKS:
+        raise ValueError(f"task must be one of {', '.join(_TASKS)}; got {task!r}")
+    sides = [runs_of(experiment, one, profile) for one in specs_of(spec)]
+    with plt.rc_context(STYLE):
+        rows = [_chosen(runs, models) for runs in sides]
+        height = sum(0.7 + 0.22 * len(chosen) for chosen in rows)
+        figure, axes = plt.subplots(len(sides), 1, figsize=(WIDTH, height), layout="constrained", squeeze=False)
+        plt.close(figure)
+        for axis, runs, chosen in zip(axes[:, 0], sides, rows, strict=True):
+            _draw(axis, runs, chosen, task, tested_on)
+    return figure
+
+
+def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, Run]:
+    known = {cell.model for cell in [*runs.found, *runs.missing]}
+    if unknown := set(models or ()) - known:
+        raise ValueError(
+            f"models must be among {', '.join(sorted(known))}; got {', '.join(map(repr, sorted(unknown)))}"
+        )
+    return {cell: run for cell, run in runs.found.items() if models is None or cell.model in models}
+
+
+def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, Run], task: str, tested_on: str) -> None:
+    """The rows of one specification, with their distance from the best."""
+    found = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
+    order = sorted(found, key=lambda cell: found[cell].value)
+    for y, cell in enumerate(order):
+        one = found[cell]
+        reach = one.interval[1] - one.value if one.known else None
+        axis.errorbar(one.value, y, xerr=reach, fmt=MARKERS[cell.model], ms=5, color=MODEL_COLOURS[cell.model])
+        gap = f"{one.value:.2f}" if not y else f"{one.value:.2f} ({one.value - found[order[0]].value:+.2f})"
+        axis.text(1.02, y, gap.replace("-", "−"), transform=axis.get_yaxis_transform(), va="center", color=GREY)
+    axis.set_yticks(range(len(order)), [_title(cell) for cell in order])
+    axis.set_ylim(max(len(order), 1) - 0.5, -0.5)
+    axis.set_xlabel(f"log₁₀ MSE: {task} on {tested_on}")
+    axis.grid(axis="x")
+    missing = f"; {len(runs.missing)} cells of the figure are not recorded" if runs.missing else ""
+    axis.set_title(budget_text(runs) + missing, color=GREY if runs.full else WARN, fontsize=SMALL)
+
+
+def _split(run: Run, tested_on: str) -> str:
+    if tested_on not in run.splits:
+        raise ValueError(f"tested_on must be one of {', '.join(run.splits)}; got {tested_on!r}")
+    return tested_on
+
+
+def _title(cell: Cell) -> str:
+    """The model, and what sets this cell apart from the other cells of its model."""
+    more = [cell.training] if cell.training != "multitask" else []
+    more += [f"{cell.hidden} features"] if cell.hidden != 16 else []
+    return MODELS[cell.model].title + (f", {', '.join(more)}" if more else "")
+
+
+# ---- figure 6 ----
+
+_COLUMNS = {column.title: name for name, column in COLUMNS.items()}
+
+
+def compare_realworld(data: str, models: Sequence[str] | None = None, profile: str = RECORDED) -> Figure:
+    """Published and ours on one column of figure 6, mean and deviation over seeds, the best first; no file is written.
+
+    data: the column, as "ZINC, edge features"; models: titles of its rows, by default all that have a number.
+    """
+    import matplotlib.pyplot as plt
+
+    if data not in _COLUMNS:
+        raise ValueError(f"data must be one of {'; '.join(_COLUMNS)}; got {data!r}")
+    rows = _rows(_COLUMNS[data], models, profile)
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(WIDTH, 1.0 + 0.3 * len(rows)), layout="constrained")
+        plt.close(figure)
+        _points(axis, [theirs for theirs, _ in rows.values()], -0.12, color=GREY, mfc="white", label="published")
+        _points(axis, [ours for _, ours in rows.values()], 0.12, color=WARN, label="ours")
+        axis.set_yticks(range(len(rows)), list(rows))
+        axis.set_ylim(len(rows) - 0.5, -0.5)
+        column = COLUMNS[_COLUMNS[data]]
+        axis.set_xlabel(f"{data}: {column.metric}, {'lower' if column.lower_is_better else 'higher'} is better")
+        axis.grid(axis="x")
+        figure.legend(loc="outside upper right", ncols=2)
+    return figure
+
+
+def _rows(name: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Score | None, Score | None]]:
+    """Published and ours, by the model's title, in the order of the published numbers."""
+    ours, sign = scores(profile), 1 if COLUMNS[name].lower_is_better else -1
+    pairs = {title: (published_score(title, name), ours.get((title, name))) for title in published.realworld()}
+    known = {title: pair for title, pair in pairs.items() if any(pair)}
+    if unknown := set(models or ()) - known.keys():
+        raise ValueError(f"models must be among {', '.join(known)}; got {', '.join(map(repr, sorted(unknown)))}")
+    chosen = sorted(models or known, key=lambda title: sign * next(filter(None, known[title])).mean)
+    return {title: known[title] for title in chosen}
+
+
+def _points(axis: Axes, found: Sequence[Score | None], shift: float, **style: str) -> None:
+    there = [(y + shift, one.mean, one.deviation) for y, one in enumerate(found) if one]
+    if there:
+        places, means, deviations = zip(*there, strict=True)
+        axis.errorbar(means, places, xerr=deviations, fmt="o", ms=4, **style)

@@ -1,0 +1,90 @@
+"""Beyond the paper: what the rule for the number of layers does to the error on larger graphs.
+
+Section 3 leaves the number of layers to future work: by the diameter or by convergence, instead of ⌊N/2⌋. Networks that
+were trained with ⌊N/2⌋ are tested with other rules, and others are trained with them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pna.figures.runs import Run
+from pna.figures.scores import by_seed, mean_score, score, sizes_of
+from pna.multitask import TASKS
+from pna.verdicts.statistics import Estimate
+
+__all__ = ["FIVE", "RULES", "SIX", "TRAINED", "baseline", "gain", "has_rule", "leads", "scores_by_rule", "trained_gain"]
+
+RULES: dict[str, str] = {
+    "": "⌊N/2⌋, the paper's",
+    "cap": "⌊N/2⌋, at most 12",
+    "diameter": "diameter",
+    "convergence": "convergence",
+    "N": "N",
+}
+"""The rules that are shown: the test sets are extrapolation@RULE. Always 12 is the cap from 24 nodes on."""
+
+TRAINED: dict[str, str] = {
+    "extrapolation": "⌊N/2⌋",
+    "depth-varied": "⌊N/2⌋ ± ⌊N/4⌋ at random",
+    "depth-diameter": "diameter",
+    "depth-convergence": "convergence",
+}
+"""How networks are trained, and how their depth is then chosen, at most as deep as in training."""
+
+SIX = range(len(TASKS))
+FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
+
+
+def has_rule(run: Run, name: str) -> bool:
+    """Whether a network has been tested with a rule."""
+    return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
+
+
+def _collection(name: str) -> str:
+    return f"extrapolation@{name}" if name else "extrapolation"
+
+
+def _split(name: str, split: str) -> str:
+    """A test set of another depth, by the name that it has with the network's own."""
+    return split.replace("extrapolation/", f"{_collection(name)}/")
+
+
+def scores_by_rule(run: Run) -> dict[str, dict[str, Estimate]]:
+    """Mean log10 MSE over the six tasks, five best seeds, for each rule by the graphs' sizes."""
+    found = sizes_of(run)
+    return {
+        name: {size: score(run, _split(name, split)) for size, split in found.items()}
+        for name in RULES
+        if has_rule(run, name)
+    }
+
+
+def baseline(run: Run) -> list[float]:
+    """Mean log10 MSE over the tasks of predicting the training mean, size by size."""
+    return [float(np.log10(run.baseline(split)).mean()) for split in sizes_of(run).values()]
+
+
+def gain(run: Run) -> Estimate:
+    """The cap minus ⌊N/2⌋, seed by seed, averaged over all sizes beyond 30 nodes: below zero the cap is better."""
+    splits = list(sizes_of(run).values())[2:]
+    differences = [by_seed(run, _split("cap", split)) - by_seed(run, split) for split in splits]
+    return mean_score(run, np.mean(differences, axis=0))
+
+
+def trained_gain(run: Run, half: Run, tasks: Sequence[int]) -> list[Estimate]:
+    """A network minus the one that was trained with ⌊N/2⌋, both at most as deep as in training: size by size."""
+    return [
+        mean_score(run, by_seed(run, split)[:, tasks]) - mean_score(half, by_seed(half, split)[:, tasks])
+        for split in (_split("cap", split) for split in sizes_of(run).values())
+    ]
+
+
+def leads(found: dict[str, Run], name: str) -> list[tuple[str, str, Estimate]]:
+    """PNA minus the best other model under a rule: size, that model, difference."""
+    rows = []
+    for size, split in sizes_of(found["pna"]).items():
+        scores = {model: score(run, _split(name, split)) for model, run in found.items() if has_rule(run, name)}
+        other = min((model for model in scores if model != "pna"), key=lambda model: scores[model].value)
+        rows.append((size, other, scores["pna"] - scores[other]))
+    return rows

@@ -1,0 +1,90 @@
+"""Figure 6 as a picture: how far ours are from the published numbers, model by model and column by column."""
+
+from collections import Counter
+from collections.abc import Sequence
+from math import isnan
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pna.figures import published, realworld
+from pna.figures.figure6 import Row, compared, rows_of
+from pna.figures.style import GREY, SMALL, WARN, WIDTH
+
+__all__ = ["differences"]
+
+_ROOM = 1.1  # beyond the last that is shown
+_WIDEST = 3  # times the middle interval's end: a wider one is cut off
+
+
+def differences(profile: str) -> tuple[Figure, dict]:
+    """Ours minus published with Welch's 95 % interval, a panel for each column; on the right of zero ours is better."""
+    titles, rows = list(published.realworld()), rows_of(realworld.scores(profile))
+    figure = Figure(figsize=(WIDTH, 0.2 * len(titles) + 1.3), layout="constrained")
+    panels = figure.subplots(1, len(realworld.COLUMNS), sharey=True)
+    for axis, column in zip(panels, realworld.COLUMNS.values(), strict=True):
+        found = [row for row in rows if row.column == column and row.difference and row.difference.known]
+        _panel(axis, column, found, titles)
+    panels[0].set_yticks(range(len(titles)), titles, fontsize=SMALL)
+    panels[0].set_ylim(len(titles) - 0.5, -0.5)
+    figure.supxlabel(_words(rows), fontsize=SMALL, color=GREY)
+    return figure, {f"{row.title}, {row.column.title}": _numbers(row) for row in rows if row.difference}
+
+
+def _panel(axis: Axes, column: realworld.Column, rows: Sequence[Row], titles: Sequence[str]) -> None:
+    """A dot and its interval for each model; an arrow where the interval goes on."""
+    axis.set_title(column.heading, fontsize=SMALL)
+    axis.axvline(0, color=GREY, lw=0.8)
+    axis.grid(axis="y")
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    end = _reach(rows)
+    for row in rows:
+        _mark(axis, row, titles.index(row.title), end)
+    tick = float(f"{0.7 * end:.1g}")
+    axis.set_xticks([-tick, tick], [f"−{tick:g}", f"+{tick:g}"], fontsize=SMALL)
+    axis.set_xlim((end, -end) if column.lower_is_better else (-end, end))
+
+
+def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
+    colour = "black" if row.verdict == "no difference found" else WARN
+    low, high = row.difference.interval
+    axis.plot([max(low, -end), min(high, end)], [y, y], color=colour, lw=1.2)
+    axis.plot(row.difference.value, y, "o", color=colour, ms=3.5)
+    for beyond, x, marker in ((low < -end, -end, "<"), (high > end, end, ">")):
+        if beyond:
+            turned = {"<": ">", ">": "<"}[marker] if row.column.lower_is_better else marker
+            axis.plot(x, y, turned, color=colour, ms=4, clip_on=False)
+
+
+def _reach(rows: Sequence[Row]) -> float:
+    """The end of a panel: every difference is inside, and every interval that is not far wider than most."""
+    if not rows:
+        return 1.0
+    ends = sorted(max(map(abs, row.difference.interval)) for row in rows)
+    widest = min(ends[-1], _WIDEST * ends[len(ends) // 2])
+    return _ROOM * max(widest, *(abs(row.difference.value) for row in rows))
+
+
+def _words(rows: Sequence[Row]) -> str:
+    number = compared(rows)
+    if not number:
+        return "NOT RUN: no real-world result with several seeds is recorded."
+    other = sum(row.verdict in ("better", "worse") for row in rows)
+    missing = Counter(row.verdict for row in rows if isnan(row.p))
+    lines = [
+        "Ours minus published, with its 95 % interval (Welch); right of zero ours is better.",
+        f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
+        f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
+    ]
+    redrawn = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
+    lines += [f"{data}: the training set is not the official one." for data in sorted(redrawn)]
+    return "\n".join(lines)
+
+
+def _counted(missing: Counter[str]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in missing.items()) or "none"
+
+
+def _numbers(row: Row) -> dict:
+    return {"difference": row.difference.value, "interval": list(row.difference.interval), "p": row.p}

@@ -1,0 +1,341 @@
+"""The layers of the models that figure 6 only quotes, as the benchmark has them that their numbers come from.
+
+That is the first version of "Benchmarking Graph Neural Networks" (Dwivedi et al., March 2020), in its setting of four
+layers and about 100,000 parameters. In all but the MLPs, what the neighbours send is multiplied by 1/√n of the graph,
+normalised over the batch and activated, and the input is added. A node that receives nothing adds up to zero.
+The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds;
+there is one difference: they too go without the 16 molecules that PNA's released code leaves out.
+
+DiffPool, which is more than layers, is in diffpool.py.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pna import segments
+from pna.gather import aggregate
+from pna.kernels.choice import serving
+from pna.neighbourhoods import Neighbourhoods
+from pna.products import Linear, linear
+from pna.realworld.batches import PaddedBatch
+from pna.realworld.layers import BatchNorm, activated
+from pna.segments import sent
+
+__all__ = [
+    "OGB",
+    "QUOTED",
+    "GATLayer",
+    "GCNLayer",
+    "GINLayer",
+    "GatedGCNLayer",
+    "GatedMLPLayer",
+    "GraphSageLayer",
+    "MLPLayer",
+    "MoNetLayer",
+    "beside_mean",
+]
+
+HEADS = 8  # of GAT; its last layer has one
+KERNELS = 3  # of MoNet
+
+
+class MLPLayer(nn.Module):
+    """A layer of each node alone."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear = Linear(*sizes)
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]; like the others here, without dropout."""
+        return activated(x, self.linear, "relu")
+
+
+class GatedMLPLayer(MLPLayer):
+    """The same; after the last layer a gate from 0 to 1 on every feature."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__(sizes)
+        self.gate = Linear(sizes[1], sizes[1]) if last else None
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, in] -> [V, out]."""
+        x = super().forward(x, batch, embedding, noise)
+        return x if self.gate is None else torch.sigmoid(self.gate(x)) * x
+
+
+class GCNLayer(nn.Module):
+    """Kipf and Welling's convolution as the benchmark has it: a linear map of the neighbours' mean."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = Linear(*sizes), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+            mean, x = kernels.neighbours(x, graph, "mean")
+        else:
+            mean = aggregate(graph, ("mean",), source=x).squeeze(-2)
+        return _finish(x, self.linear(mean), self.norm, batch)
+
+
+class GraphSageLayer(nn.Module):
+    """Hamilton et al.: a linear map of x_i and the neighbours' mean, made to have length 1; ReLU is before the norm."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.linear, self.norm = Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        both, x = beside_mean(x, batch.neighbourhoods)
+        return self.norm(activated(both, self.linear, "unit"), batch, batch.norm, residual=x)
+
+
+def beside_mean(x: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
+    """x_i beside the mean of the neighbours' x_j, [V, F] -> [V, 2 F]; and x, for who adds it in the end."""
+    if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+        return kernels.neighbours(x, graph, "beside")
+    return torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1), x
+
+
+class GINLayer(nn.Module):
+    """Xu et al.: a network of two layers of (1 + ε) x_i + Σ_j x_j, ε being learned from 0."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.first, self.second = Linear(*sizes), Linear(sizes[1], sizes[1])
+        self.inner, self.norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+            y, x = kernels.neighbours(x, graph, "sum", self.eps)
+        else:
+            y = (1 + self.eps) * x + aggregate(graph, ("sum",), source=x).squeeze(-2)
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
+        return _finish(x, y, self.norm, batch)
+
+
+class GATLayer(nn.Module):
+    """Veličković et al.: attention over the neighbours j of i, softmax of LeakyReLU(a · [W x_j, W x_i]); then ELU.
+
+    It differs from PyTorch Geometric's: LeakyReLU has torch's slope, 0.01, and there are no self-loops and no bias.
+    """
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.heads = 1 if last else HEADS
+        self.linear, self.norm = Linear(*sizes, bias=False), BatchNorm(sizes[1])
+        width = sizes[1] // self.heads
+        self.a = nn.Parameter(torch.empty(2, self.heads, width))  # for the sender and for the receiver
+        nn.init.uniform_(self.a, -1 / math.sqrt(2 * width), 1 / math.sqrt(2 * width))
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph = batch.neighbourhoods
+        if kernels := serving("pna.realworld.kernels.attention", x, graph):
+            weight = self.linear.weight  # [F, in]
+            logits = (self.a.unsqueeze(-1) * weight.unflatten(0, (self.heads, -1))).sum(2)  # [2, H, in]
+            nodes = linear(x, torch.cat([weight, logits.flatten(0, 1)]), None)  # [V, F + 2 H]
+            y = kernels.attention(nodes, self.heads, graph)
+        else:
+            y = self._received(self.linear(x).unflatten(1, (self.heads, -1)), graph).flatten(1)
+        return self.norm(y, batch, batch.norm, activation="elu", residual=x)
+
+    def _received(self, z: Tensor, graph: Neighbourhoods) -> Tensor:
+        """[V, H, F / H] -> the same of what each node receives."""
+        E = graph.num_edges
+        sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
+        logit = sent(sender, graph) + segments.spread(receiver, graph.ptr, E, graph.joined)  # [E, H]
+        logit = functional.leaky_relu(logit)
+        top = segments.max(logit.detach(), graph.ptr, graph.joined)
+        weight = torch.exp(logit - segments.spread(top, graph.ptr, E, graph.joined))
+        total = segments.sum(weight, graph.ptr, graph.joined).clamp(min=1)  # the largest weight is 1
+        return segments.sum(weight.unsqueeze(-1) * sent(z, graph), graph.ptr, graph.joined) / total.unsqueeze(-1)
+
+
+class MoNetLayer(nn.Module):
+    """Monti et al.: Σ_j Σ_k w_k(u_ij) W_k x_j, with Gaussians w_k of u_ij, made from the degrees of the two nodes."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.pseudo = Linear(2, 2)
+        self.mu = nn.Parameter(torch.empty(KERNELS, 2).normal_(0, 0.1))
+        self.inverse_sigma = nn.Parameter(torch.ones(KERNELS, 2))
+        self.linear = Linear(sizes[0], KERNELS * sizes[1], bias=False)
+        nn.init.xavier_normal_(self.linear.weight, gain=math.sqrt(2))
+        self.bias, self.norm = nn.Parameter(torch.zeros(sizes[1])), BatchNorm(sizes[1])
+
+    def weights(self, graph: Neighbourhoods) -> Tensor:
+        """w_k(u_ij) of every message, [E, K]."""
+        r = torch.rsqrt(graph.degree.to(self.mu.dtype) + 1).unsqueeze(1)  # [V, 1]
+        pair = torch.cat([sent(r, graph), segments.spread(r, graph.ptr, graph.num_edges, graph.joined)], dim=1)
+        u = torch.tanh(self.pseudo(pair)).unsqueeze(1)  # [E, 1, 2]
+        return torch.exp(-0.5 * ((u - self.mu) * self.inverse_sigma).square().sum(-1))
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        graph, z = batch.neighbourhoods, self.linear(x)  # [V, K·F]
+        if kernels := serving("pna.realworld.kernels.monet", z, graph):
+            pseudo = self.pseudo.weight, self.pseudo.bias
+            y = kernels.gaussian_sum(z, pseudo, self.mu, self.inverse_sigma, graph)
+        else:
+            z = sent(z.unflatten(1, (KERNELS, -1)), graph)  # [E, K, F]
+            y = segments.sum((self.weights(graph).unsqueeze(-1) * z).sum(1), graph.ptr, graph.joined)
+        return _finish(x, y, self.norm, batch) + self.bias
+
+
+class Gated(NamedTuple):
+    """What a GatedGCN knows after a layer: of the nodes, and of the messages."""
+
+    x: Tensor  # [V, F]
+    e: Tensor  # [E, F]
+    norm: Tensor  # [E, 1] 1/√m in a graph with m messages, zero for padding
+    real: Tensor  # [E, 1] one, or zero for padding
+    count: Tensor  # [] real messages
+
+
+class GatedGCNLayer(nn.Module):
+    """Bresson and Laurent: A x_i + Σ_j σ(e_ij) B x_j / Σ_j σ(e_ij), edges moving on as e_ij = C e_ij + D x_j + E x_i.
+
+    Without edge features every edge starts as 1. A node that receives nothing keeps A x_i, as the equation says; in the
+    benchmark's code the function that adds it is not called for such a node (444 of CIFAR10's 5.3 million).
+    """
+
+    def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
+        super().__init__()
+        self.last, self.edges = last, edges
+        self.A, self.B, self.C, self.D, self.E = (Linear(*sizes) for _ in range(5))
+        self.norm, self.edge_norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
+
+    def forward(
+        self, state: Tensor | Gated, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None
+    ) -> Gated:
+        """[V, F], then what the layer before made; by the kernels, the last one leaves the messages as they are."""
+        first = not isinstance(state, Gated)
+        x, e, *rows = self._start(state, batch) if first else state
+        graph, norm = batch.neighbourhoods, self.edge_norm
+        if self.training and (kernels := serving("pna.realworld.kernels.gated_step", x, e, graph, first)):
+            of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+            e, *maps = self._mapped(e, embedding) if first else (e, self.C.weight, None)
+            y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), of_norm, graph, self.last)
+            return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
+        e = embedding(e) if first else e
+        if kernels := serving("pna.realworld.kernels.gated", x, e, graph):
+            y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
+        else:
+            y, moved = self._messages(x, e, graph)
+        return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, norm, Gated(x, e, *rows)), *rows)
+
+    def _of_nodes(self, x: Tensor) -> Tensor:
+        """A x, B x, D x, and E x with the bias of C: [V, F] -> [V, 4 F]."""
+        maps = (self.A, self.B, self.D, self.E)
+        *biases, shift = (layer.bias for layer in maps)
+        return linear(x, torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias]))
+
+    def _mapped(self, s: Tensor, embedding: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
+        """The numbers of edges, [E, D], C W and W, [F, D] each, W being the embedding; of its bias the number is 1."""
+        W = embedding.weight
+        if embedding.bias is not None:
+            s, W = torch.cat([s, torch.ones_like(s[:, :1])], dim=1), torch.cat([W, embedding.bias.unsqueeze(1)], dim=1)
+        return s, self.C.weight @ W, W
+
+    def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
+        """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
+        receivers = segments.spread(self.E(x), graph.ptr, graph.num_edges, graph.joined)
+        moved = self.C(e) + sent(self.D(x), graph) + receivers
+        gate = torch.sigmoid(moved)
+        total = segments.sum(gate, graph.ptr, graph.joined) + 1e-6
+        return self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total, moved
+
+    def _start(self, x: Tensor, batch: PaddedBatch) -> Gated:
+        """What the first layer starts from, with the numbers of edges as they are, yet to be embedded."""
+        graph = batch.neighbourhoods
+        ptr = graph.ptr[batch.graph_ptr]  # messages before each graph
+        inverse = torch.rsqrt(ptr.diff().clamp(min=1).to(x.dtype))
+        one = torch.ones_like(inverse)
+        is_graph = torch.arange(len(one), device=x.device) < len(one) - 1  # the last is padding
+        both = torch.stack([inverse, one], dim=1) * is_graph.unsqueeze(1)
+        of_nodes = segments.spread(both, batch.graph_ptr, len(x), batch.joined)
+        norm, real = segments.spread(of_nodes, graph.ptr, graph.num_edges, graph.joined).split(1, dim=1)
+        start = batch.edge if self.edges else torch.ones_like(real)
+        return Gated(x, start, norm, real, real.sum())
+
+
+QUOTED: dict[str, type[nn.Module]] = {
+    "mlp": MLPLayer,
+    "mlp-gated": GatedMLPLayer,
+    "gcn": GCNLayer,
+    "graphsage": GraphSageLayer,
+    "gin": GINLayer,
+    "gat": GATLayer,
+    "monet": MoNetLayer,
+    "gatedgcn": GatedGCNLayer,
+}
+
+
+class OGBGCNLayer(nn.Module):
+    """ogb's GCN: Σ_j ReLU(W x_j + e_ij) / √(d_i d_j) + ReLU(W x_i + r) / d_i, the degrees counting the node itself."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.linear, self.root = Linear(*sizes), nn.Parameter(torch.randn(1, sizes[1]))
+        self.norm = BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
+            x = linear(x, self.linear.weight, None)
+            own, bias = self.root.squeeze(0), self.linear.bias
+            y = kernels.received(x, self.bonds.weight, own, bias, batch.edge, batch.count, batch.neighbourhoods)
+        else:
+            graph, x = batch.neighbourhoods, self.linear(x)
+            d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]
+            received = _relu_sum(x, self.bonds(batch.edge), torch.rsqrt(d), graph)
+            y = received * torch.rsqrt(d) + functional.relu(x + self.root) / d
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
+
+
+class OGBGINLayer(nn.Module):
+    """ogb's GIN: a network of two layers, the first twice as wide, of (1 + ε) x_i + Σ_j ReLU(x_j + e_ij)."""
+
+    def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
+        super().__init__()
+        self.last, self.bonds, self.p = last, bonds, p
+        self.eps, wide = nn.Parameter(torch.zeros(1)), 2 * sizes[0]
+        self.first, self.second = Linear(sizes[0], wide), Linear(wide, sizes[1])
+        self.inner, self.norm = BatchNorm(wide), BatchNorm(sizes[1])
+
+    def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
+        """[V, F] -> [V, F]."""
+        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
+            graph = batch.neighbourhoods
+            y = kernels.received(x, self.bonds.weight, self.eps, None, batch.edge, batch.count, graph)
+        else:
+            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+            y = (1 + self.eps) * x + received
+        y = self.second(self.inner(self.first(y), batch, activation="relu"))
+        return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
+
+
+def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
+    """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
+    return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
+
+
+OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLayer}
+
+
+def _finish(x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch) -> Tensor:
+    """The end of most layers: times 1/√n, batch normalisation, ReLU, plus the input."""
+    return norm(y, batch, batch.norm, activation="relu", residual=x)

@@ -1,0 +1,217 @@
+"""Model cards: for each experiment, what its networks are, their data, budget, errors and limits, as Markdown.
+
+They are made from recorded numbers alone, and kept in docs/models/.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pna.experiments import EXPERIMENTS, Cell, Experiment, Figure6Run, MultiTaskRun, fullest
+from pna.experiments.figure6 import cell_text, epochs_text
+from pna.experiments.realworld import summary
+from pna.figures.runs import Run, recorded_run
+from pna.figures.scores import best, log_tasks, wider_split
+from pna.files import read_tensors, write_whole
+from pna.networks import MODELS
+from pna.places import repository
+from pna.realworld.data.datasets import DATASETS
+from pna.realworld.hyperparameters import HYPERPARAMETERS
+from pna.training.store import Result, load
+
+__all__ = ["cards", "write_cards"]
+
+_MULTITASK = """\
+The networks read an undirected graph whose nodes have two features, a mark on one source node and a random number from
+[0, 1), and predict six properties: for each node the length of the shortest path from the source, its eccentricity and
+the Laplacian of the random feature; for the graph whether it is connected, its diameter and its spectral radius."""
+
+_MULTITASK_DATA = """\
+Random graphs of ten families, 15 to 24 nodes, 5,120 for training (sections 4 and 5.1, appendix G), drawn by this
+package from a fixed seed. `described` follows the paper's text, `released` the authors' code, whose label *connected*
+is false for bipartite graphs too. They hold no data about people."""
+
+_MULTITASK_ERROR = """\
+Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
+of the sizes given: of the five seeds with the least validation error, as the paper reports it, and of the one network
+whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. A run has
+diverged if it ended early because its loss was no longer finite, in training or, without departure D13, in validation;
+it counts with its best weights until then."""
+
+_MULTITASK_LIMITS = """\
+- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted only there, on graphs such as
+  the ten families give.
+- On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
+  training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
+  `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
+  rule were measured by that one.
+- For all six properties there are algorithms that give the exact answer. The networks are there to measure what an
+  architecture can learn, not to replace them."""
+
+_REAL_WORLD = """\
+Networks for molecules (ZINC: constrained solubility; MolHIV: whether a molecule inhibits HIV) and for images as graphs
+of superpixels (MNIST, CIFAR10: the class)."""
+
+_REAL_WORLD_DATA = """\
+The public data sets with their published splits; where a training set was another one, the table below says so. They
+are not in the package: `python -m pna realworld prepare NAME --download` fetches them."""
+
+_REAL_WORLD_ERROR = """\
+On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
+error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
+reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept and, but for
+older results on ZINC, the last ones too where they are what is reported; `python -m pna evaluate` says which number
+they give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated
+was recorded with another configuration than the present one."""
+
+_REAL_WORLD_LIMITS = """\
+- No prediction here is fit for a decision about a substance, a drug or a person.
+- Molecules unlike those of the data set (other elements, far larger ones) lie outside the training.
+- ZINC's target is computed from the molecule by a formula, which gives it exactly."""
+
+
+def cards() -> dict[str, str]:
+    """The card of every experiment, by the experiment's name."""
+    return {name: _card(experiment) for name, experiment in EXPERIMENTS.items()}
+
+
+def write_cards(folder: Path | None = None) -> list[Path]:
+    """Writes all of them, by default to docs/models/."""
+    folder = folder or repository() / "docs" / "models"
+    paths = []
+    for name, text in cards().items():
+        paths.append(folder / f"{name}.md")
+        write_whole(paths[-1], lambda file, text=text: file.write(text.encode()))
+    return paths
+
+
+def _card(experiment: Experiment) -> str:
+    cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
+    real = cells[0].training in DATASETS  # whose older results are shown, and said to be
+    runs = ((cell, fullest(cell)) for cell in cells)
+    found = {cell: one[0] for cell, one in runs if one is not None and (one[1] or real)}
+    what, data, error, limits = (
+        (_REAL_WORLD, _REAL_WORLD_DATA, _REAL_WORLD_ERROR, _REAL_WORLD_LIMITS)
+        if real
+        else (_MULTITASK, _MULTITASK_DATA, _MULTITASK_ERROR, _MULTITASK_LIMITS)
+    )
+    rows = _realworld_rows(found) if real else _multitask_rows(found)
+    missing = [str(cell) for cell in cells if cell not in found]
+    parts = [
+        f"# Model card: {experiment.title} ({experiment.where})",
+        "Written by `python -m pna cards --write` from the recorded results; not to be edited by hand.",
+        f"## What\n\n{what}\n\nModels: {', '.join(_titles(cells))}.",
+        f"## Data\n\n{data}",
+        f"## Budget\n\n{_budgets(found)}",
+        f"## Error\n\n{error}\n\n{_markdown(rows)}",
+        *([f"Not recorded: {', '.join(f'`{name}`' for name in missing)}."] if missing else []),
+        f"## Limits\n\n{limits}",
+        *([] if real else _beyond(found)),
+        f"## Use\n\n{_use(found)}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _titles(cells: Iterable[Cell]) -> dict[str, None]:
+    """The models' names in the paper, each once."""
+    rows = (HYPERPARAMETERS.get((cell.training, cell.model, cell.variant)) or MODELS[cell.model] for cell in cells)
+    return dict.fromkeys(row.title for row in rows)
+
+
+def _budgets(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
+    """A line for each budget, with how many cells have it."""
+    names: dict[str, list[MultiTaskRun | Figure6Run]] = {}
+    for run in found.values():
+        names.setdefault(run.profile.name, []).append(run)
+    lines = (f"- `{name}`, {len(runs)} of {len(found)} networks: {_budget(runs)}" for name, runs in names.items())
+    return "\n".join(lines)
+
+
+def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
+    seeds, epochs = (
+        " or ".join(f"{number:,}" for number in sorted(numbers))
+        for numbers in ({len(run.seeds) for run in runs}, {run.profile.epochs or run.model.epochs for run in runs})
+    )
+    words = f"{seeds} seeds, at most {epochs} epochs"
+    profile = runs[0].profile
+    if profile.size_step * profile.divisor > 1 or profile.graphs:
+        words += ", on a small part of the training graphs: it shows that learning works, and compares nothing"
+    return words
+
+
+def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]]:
+    yield "network", "budget", "nodes", "five best seeds", "kept network", "its seed", "diverged"
+    for cell, run in found.items():
+        recorded = recorded_run(cell, run.profile)
+        split = wider_split(recorded)
+        split = split if split in recorded.splits else recorded.splits[0]
+        score = f"{log_tasks(best(recorded, split)).mean():.2f}"
+        seeds = _shipped_seeds(run)
+        own = _own(recorded, split) if seeds else "-"
+        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, own, seeds or "-", recorded.diverged or "0"
+
+
+def _nodes(run: MultiTaskRun, split: str) -> str:
+    """The sizes of the graphs of a test set."""
+    collection, name = split.split("/")
+    (sizes,) = (split.sizes for split in run.splits_of(collection) if split.name == name)
+    return ", ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]}-{sizes[-1]}"
+
+
+def _own(run: Run, split: str) -> str:
+    """The error of the network that is shipped: of each task, of the seed with the least validation error."""
+    rows = np.argmin(run.validation, axis=0)
+    return f"{np.log10(run.errors(split)[rows, np.arange(len(rows))]).mean():.2f}"
+
+
+def _shipped_seeds(run: MultiTaskRun | Figure6Run) -> str:
+    if not run.shipped.exists():
+        return ""
+    return ", ".join(map(str, dict.fromkeys(read_tensors(run.shipped)[1]["seeds"])))
+
+
+def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
+    header = ("network", "parameters", "budget", "epochs", "seeds", "best weights", "last epoch", "training set")
+    yield *header, "seed kept"
+    for cell, run in found.items():
+        result: Result = load(run.result)
+        best_weights, last = (cell_text(cell.training, *row) for row in summary(result).values())
+        facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, result.facts["data"]["train"])
+        budget = run.profile.name + ", outdated" * (result.hash != run.hash)
+        yield f"`{cell}`", f"{result.facts['parameters']:,}", budget, *facts, _shipped_seeds(run) or "-"
+
+
+def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
+    """The same error on ever larger graphs, of the networks that were tested on them."""
+    rows = []
+    for cell, run in found.items():
+        recorded = recorded_run(cell, run.profile)
+        splits = [split for split in recorded.splits if split.startswith("extrapolation/")]
+        if splits and run.profile.name == "paper":
+            header = ("network", *(_nodes(run, split) for split in splits))
+            rows.append((f"`{cell}`", *(f"{log_tasks(best(recorded, split)).mean():.2f}" for split in splits)))
+    if not rows:
+        return []
+    words = (
+        "The same error of the five best seeds on larger graphs, by number of nodes, as it is; in figures and\n"
+        "comparisons an error above ten times the baseline's counts as ten times:"
+    )
+    return [words, _markdown([header, *rows])]
+
+
+def _use(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
+    shipped = [cell for cell, run in found.items() if run.shipped.exists()]
+    if not shipped:
+        return "No weights of these networks are kept; `python -m pna train CELL` makes them."
+    return (
+        f'`pna.load("{shipped[0]}")` is the trained network,\nand its `predict(graph)` what it says of one graph. '
+        "Weights of a `paper` budget are in the installed package too,\nas safetensors with a checksum, under its "
+        "licence (MIT)."
+    )
+
+
+def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    header, *rest = rows
+    lines = [header, ["---"] * len(header), *rest]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

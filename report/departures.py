@@ -1,0 +1,91 @@
+"""What each departure of the released code does alone: a model with it minus the same model without."""
+
+from dataclasses import replace
+
+from pna.departures import DEPARTURES, Departure
+from pna.experiments import EXPERIMENTS, PROFILES, TRAININGS, Cell, all_cells
+from pna.figures.runs import Run, recorded_run
+from pna.figures.scores import SHOWN, by_seed, mean_score, score, sizes_of, wider_split
+from pna.networks import MODELS
+from pna.verdicts.rules import Comparison, Decision, less, rule
+from pna.verdicts.statistics import Estimate
+from report.markup import Raw, escape, p_value, table
+
+__all__ = ["departures", "effect", "effects"]
+
+_PAPER = PROFILES["paper"]
+
+
+def departures() -> str:
+    """Where the released code departs from the paper, and what each departure alone does to each model."""
+    found = effects()
+    rows = [(d.id, d.described, d.released, _said(d, found)) for d in DEPARTURES]
+    header = ("departure", "described", "released", "effect on the average, log10 MSE, with p")
+    caption = (
+        "A model with one departure minus the same model as described, with the 95 % interval; above zero the "
+        "departure makes the task harder or the model worse. Test graphs of 15 to 24 nodes; extrapolation and depth: "
+        f"the mean over the {SHOWN} sizes of figure 5. From released: released minus released without it. p is "
+        f"corrected by Holm's method over the {len(found)} comparisons of this table"
+    )
+    return table(header, rows, caption)
+
+
+def effects() -> dict[Cell, Decision]:
+    """Every cell of the experiment that is recorded, with what its departure does, corrected for their number."""
+    found = {cell: one for cell in _cells() if (one := _comparison(cell)) is not None}
+    return dict(zip(found, rule(found.values()).rows, strict=True))
+
+
+def effect(one: Run, other: Run) -> Estimate:
+    """One run's average minus another's on the same sizes, whatever D3 tests on: 15 to 24 nodes, or figure 5's."""
+    return _average(one) - _average(other)
+
+
+def _average(run: Run) -> Estimate:
+    if TRAININGS[run.cell.training].collection == "multitask":
+        return score(run, wider_split(run))
+    splits = list(sizes_of(run).values())[:SHOWN]
+    return mean_score(run, sum(by_seed(run, split) for split in splits) / len(splits))
+
+
+def _cells() -> list[Cell]:
+    experiment = EXPERIMENTS["departures"]
+    return [cell for spec in experiment.specs for cell in experiment.cells(spec)]
+
+
+def _comparison(cell: Cell) -> Comparison | None:
+    """D1 against described; released-D11, which lacks it, the other way round against released."""
+    less_one = cell.spec.startswith("released-")
+    whole = replace(cell, spec="released" if less_one else "described")
+    one, other = (recorded_run(c, _PAPER) for c in ((whole, cell) if less_one else (cell, whole)))
+    return less(_name(cell), effect(one, other)) if one and other else None
+
+
+def _name(cell: Cell) -> str:
+    where = "" if cell.training == "multitask" else f", {cell.training}"
+    return MODELS[cell.model].title + where + ", from released" * cell.spec.startswith("released-")
+
+
+def _said(departure: Departure, found: dict[Cell, Decision]) -> Raw | str:
+    """Each model's number with its interval; or why there is none."""
+    if departure.part == "none":
+        return "changes no network of the paper"
+    if departure.part == "baseline":
+        return "changes the baseline alone, no network"
+    lines = []
+    for cell in (cell for cell in _cells() if cell.spec.removeprefix("released-") == departure.id):
+        row = found.get(cell)
+        said = f"{row.comparison}, p {_sign(row.p)}" if row else f"{_name(cell)}: not run yet"
+        lines.append(escape(said))
+    return Raw("<br>".join(lines + ([escape(_bound())] if departure.id == "D13" else [])))
+
+
+def _sign(p: float) -> str:
+    return text if (text := p_value(p)).startswith("<") else f"= {text}"
+
+
+def _bound() -> str:
+    """Where D13 changes nothing at all: no run met such a loss."""
+    runs = [run for cell in all_cells(("described",)) if (run := recorded_run(cell, _PAPER))]
+    same = sum(not run.diverged for run in runs)
+    return f"exactly 0 where no run as described diverged: {same} of {len(runs)} cells"

@@ -1,0 +1,138 @@
+"""The tests behind the claims of section 5.2: Welch's test from the mean, deviation and number of seeds of both sides.
+
+A rival's number is ours where it is recorded and was trained on the same data, else the published one.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pna.figures import published
+from pna.figures.realworld import COLUMNS, Score, published_score
+from pna.verdicts.rules import Comparison, less
+from pna.verdicts.statistics import Estimate
+
+__all__ = ["MOLHIV", "MOST", "VISION_SCALERS", "ZINC", "ZINC_SCALERS", "Figure6Claim", "published_says"]
+
+Scores = dict[tuple[str, str], Score]
+_OURS = ("PNA", "PNA (no scalers)")
+_ZINC = ("ZINC_noedge_MAE", "ZINC_edge_MAE")
+_VISION = tuple(name for name, column in COLUMNS.items() if column.data in ("cifar10", "mnist"))
+
+
+def zinc(ours: Scores) -> list[Comparison]:
+    """PNA against every other model."""
+    return _best("PNA", _ZINC, ours)
+
+
+def molhiv(ours: Scores) -> list[Comparison]:
+    """Likewise."""
+    return _best("PNA", ("MolHIV_ROCAUC",), ours)
+
+
+def zinc_scalers(ours: Scores) -> list[Comparison]:
+    """PNA against PNA without scalers."""
+    return _pair("PNA", "PNA (no scalers)", _ZINC, ours)
+
+
+def vision_scalers(ours: Scores) -> list[Comparison]:
+    """The other way round."""
+    return _pair("PNA (no scalers)", "PNA", _VISION, ours)
+
+
+def most(ours: Scores) -> list[Comparison]:
+    """The better of the two PNA against all others, on each column; p is doubled for that choice of two.
+
+    That it beats all of them is as certain as the least certain of these comparisons, which need not be that with the
+    best of them.
+    """
+    rows = []
+    for column in COLUMNS:
+        mine = {title: ours[title, column] for title in _OURS if (title, column) in ours}
+        if mine:
+            title = max(mine, key=lambda one: _good(column, mine[one]))
+            rivals = _rivals(column, ours, _OURS, mine[title]).items()
+            beaten = [_beats(column, title, mine[title], rival, score) for rival, score in rivals]
+            weakest = max(beaten, key=_doubt)
+            rows.append(replace(weakest, p=len(mine) * weakest.p))
+    return rows
+
+
+def _doubt(comparison: Comparison) -> float:
+    """How likely a rival is not beaten; one that cannot be tested, from too few seeds, is the most doubtful."""
+    p = comparison.found.below()
+    return math.inf if math.isnan(p) else p
+
+
+def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
+    return [
+        _beats(column, title, ours[title, column], rival, score)
+        for column in columns
+        if (title, column) in ours
+        for rival, score in _rivals(column, ours, (title,), ours[title, column]).items()
+    ]
+
+
+def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
+    both = [column for column in columns if (one, column) in ours and (other, column) in ours]
+    rows = [(ours[one, c], ours[other, c], _beats(c, one, ours[one, c], other, ours[other, c])) for c in both]
+    return [row if mine.data == theirs.data else _on_other_data(row) for mine, theirs, row in rows]
+
+
+def _on_other_data(row: Comparison) -> Comparison:
+    """Two models that were not trained on the same data: which is better cannot be decided."""
+    return replace(row, p=1.0, text=f"{row.text}, not trained on the same data")
+
+
+def _good(column: str, score: Score) -> float:
+    """Larger is better."""
+    return -score.mean if COLUMNS[column].lower_is_better else score.mean
+
+
+def _rivals(column: str, ours: Scores, but: Iterable[str], mine: Score) -> dict[str, Score]:
+    """The other models' scores: ours where there is one that was trained on the same data, else the published one."""
+    others = [title for title in published.realworld() if title not in but]
+    here = {title: ours[title, column] for title in others if (title, column) in ours}
+    same = {title: score for title, score in here.items() if score.data == mine.data}
+    found = {title: same.get(title) or published_score(title, column) for title in others}
+    return {title: score for title, score in found.items() if score}
+
+
+def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> Comparison:
+    """How much worse the score is than the rival's: below zero it beats it."""
+    sign = 1.0 if COLUMNS[column].lower_is_better else -1.0
+    difference = score.estimate - rival.estimate
+    worse = Estimate(sign * difference.value, difference.error, difference.freedom)
+    whose = "ours" if rival.result else "published"
+    text = f"{title} {score} against {rival} ({whose})"
+    return replace(less(f"{COLUMNS[column].title}, {other}", worse), text=text)
+
+
+@dataclass(frozen=True)
+class Figure6Claim:
+    """A claim on figure 6: its test, the models of ours that it needs on which columns, and how many must hold."""
+
+    test: Callable[[Scores], list[Comparison]]
+    titles: tuple[str, ...]
+    columns: tuple[str, ...]
+    need: int | None = None
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """The models and columns that have to be run."""
+        return [(title, name) for name in self.columns for title in self.titles if title in COLUMNS[name].titles]
+
+
+ZINC = Figure6Claim(zinc, ("PNA",), _ZINC)
+MOLHIV = Figure6Claim(molhiv, ("PNA",), ("MolHIV_ROCAUC",))
+ZINC_SCALERS = Figure6Claim(zinc_scalers, _OURS, _ZINC)
+VISION_SCALERS = Figure6Claim(vision_scalers, _OURS, _VISION)
+MOST = Figure6Claim(most, _OURS, tuple(COLUMNS), need=len(COLUMNS) // 2 + 1)
+
+
+def published_says(claim: Figure6Claim) -> str:
+    """On how many columns of the published table a claim holds, by its means alone."""
+    theirs = {(title, c): s for title in published.realworld() for c in COLUMNS if (s := published_score(title, c))}
+    rows = claim.test(theirs)
+    held = [all(r.found.value < 0 for r in rows if r.name.startswith(COLUMNS[c].title)) for c in claim.columns]
+    return f"by the published means it holds on {sum(held)} of {len(held)} columns"

@@ -1,0 +1,91 @@
+"""What benchmarks/ has measured: the page's table of speed, and what an epoch takes on a GPU of one's own."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from pna.experiments import Cell
+from pna.experiments.figure6 import TITLES
+from pna.figures.realworld import Column
+from pna.places import repository
+
+__all__ = ["pace", "rows"]
+
+Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, machine
+
+
+def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
+    for row in facts["rows"]:
+        if row["model"] == "pna":
+            what = f"one epoch and run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
+            yield what, f"{row['ms']:.2f} ms", f"{row['ratio']:,.0f} × the released code"
+
+
+def _whole_paper(facts: dict) -> Iterator[tuple[str, str, str]]:
+    hours, factor = facts["hours"], facts["factor"]
+    if factor is not None:
+        ours = f"{hours['figures, side by side']:.2f} h; one after the other {hours['figures']:.2f} h"
+        yield "all cells of the multi-task figures, side by side", ours, f"{factor:.2f} × one cell at a time"
+
+
+def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
+    what = f"mean, max, min and std, {facts['nodes']:,} nodes, {facts['edges']:,} edges, {facts['graph']}"
+    ratio = facts["ratio"]["ours"]["total_ms"]
+    yield what, f"{facts['rows']['ours']['total_ms']:.2f} ms", f"{ratio:.1f} × PyTorch Geometric"
+
+
+def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
+    ways = {"recorded": ("ours, recorded", "times_ours_recorded"), "called one by one": ("ours", "times_ours")}
+    for way, (ours, times) in ways.items():
+        what = f"one PNA layer on a batch like {facts['batch']}'s, {way}"
+        yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
+
+
+def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
+    what = f"one PNA layer on a CPU, {facts['nodes']:,} nodes, {facts['edges']:,} edges"
+    yield what, f"{facts['pna']['seconds']:.2f} s", f"{facts['ratio']['seconds']:.2f} × PyTorch Geometric"
+
+
+def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
+    for row in facts["rows"]:
+        seconds, (data, _, model, edges) = row["pna"]["seconds_per_epoch_and_run"], row["cell"].split("/")
+        what = (
+            f"one epoch and run of {TITLES[model]} on {Column(data, edges).title}, {row['pna']['runs']} seeds at once"
+        )
+        yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
+
+
+_READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
+    "training": _training,
+    "training --all": _whole_paper,
+    "aggregation": _aggregation,
+    "layer_gpu": _layer,
+    "layer_cpu": _cpu,
+    "realworld": _realworld,
+}
+
+
+def rows() -> list[Row]:
+    """What is measured, with the machine; empty where benchmarks/ is not there."""
+    read = ((facts, _READ.get(facts["benchmark"], _nothing)(facts)) for facts in _lines())
+    return [(*row, _machine(facts)) for facts, found in read for row in found]
+
+
+def pace() -> dict[Cell, float]:
+    """Hours of an H200 for one epoch of one run of a cell that has it for itself."""
+    found = (row for facts in _lines() if facts["benchmark"] == "training --all" for row in facts["rows"])
+    return {Cell.parse(row["cell"]): row["hours"] / row["epochs"] for row in found if row["epochs"]}
+
+
+def _lines() -> list[dict]:
+    path = repository() / "benchmarks" / "results.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _machine(facts: dict) -> str:
+    """With the threads of the processor, on which the other side of a comparison may hang."""
+    count = facts["machine"]["threads"]
+    return f"{facts['machine']['device']}, {count} {'thread' if count == 1 else 'threads'}"
+
+
+def _nothing(facts: dict) -> Iterator[tuple[str, str, str]]:
+    return iter(())

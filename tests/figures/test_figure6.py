@@ -1,0 +1,220 @@
+"""Figure 6's table: published, ours, difference, interval, verdict."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+
+from pna.__main__ import main
+from pna.experiments import EXPERIMENTS
+from pna.figures.figure6 import rows_of
+from pna.figures.realworld import COLUMNS, Score, budgets, scores
+from pna.figures.runs import RECORDED, runs_of
+from pna.files import hash_of
+from pna.training.store import load, save
+from pna.verdicts.rules import rule
+from pna.verdicts.statistics import LEVEL, holm
+from report.realworld_claims import MOST, ZINC, ZINC_SCALERS
+from report.tables import beside
+from tests.figures.conftest import write_real
+
+PNA = "PNA", "ZINC_edge_MAE"  # published: 0.188 ± 0.004
+GIN = "GIN", "CIFAR10_noedge_acc"  # 53.28 ± 3.70
+
+
+def row(rows, title, name):
+    (found,) = (one for one in rows if one.cell == COLUMNS[name].cells[title])
+    return found
+
+
+def test_every_cell_has_a_row():
+    rows = rows_of({})
+    assert {r.cell for r in rows} == set(EXPERIMENTS["figure6"].cells("released"))
+    assert {r.verdict for r in rows} == {"not run"}
+    assert {r.interval for r in rows} == {""}
+
+
+def test_interval_and_p_are_welchs_from_the_same_t():
+    """Four seeds each, as published, are enough."""
+    rows = rows_of({PNA: Score(0.200, 0.006, 4)})
+    found = row(rows, *PNA)
+    test = stats.ttest_ind_from_stats(0.200, 0.006, 4, 0.188, 0.004, 4, equal_var=False)
+    assert found.p == pytest.approx(test.pvalue)
+    error = math.sqrt((0.006**2 + 0.004**2) / 4)
+    freedom = error**4 / ((0.006**2 / 4) ** 2 / 3 + (0.004**2 / 4) ** 2 / 3)
+    reach = stats.t.ppf((1 + LEVEL) / 2, freedom) * error
+    assert found.difference.interval == pytest.approx((0.012 - reach, 0.012 + reach))
+    assert found.interval == f"+{0.012 - reach:.3f} … +{0.012 + reach:.3f}"
+    assert found.verdict == "worse"
+
+
+def test_p_is_corrected_over_the_rows():
+    ours = {PNA: Score(0.200, 0.006, 4), GIN: Score(60.0, 1.0, 4)}
+    alone = [row(rows_of({place: score}), *place).p for place, score in ours.items()]
+    together = rows_of(ours)
+    assert [row(together, *place).p for place in ours] == pytest.approx(holm(alone))
+    assert row(rows_of(ours), *PNA).verdict == "worse"
+    many = ours | {(title, "MNIST_noedge_acc"): Score(96.0, 3.0, 4) for title in ("PNA", "GAT", "MLP")}
+    assert row(rows_of(many), *PNA).verdict == "no difference found"
+    assert row(rows_of(many), *PNA).interval == row(together, *PNA).interval
+
+
+@pytest.mark.parametrize(
+    ("place", "score", "word"),
+    [
+        (PNA, Score(0.150, 0.004, 4), "better"),
+        (GIN, Score(70.0, 1.0, 4), "better"),
+        (GIN, Score(30.0, 1.0, 4), "worse"),
+        (PNA, Score(0.200, 0.0, 1), "too few seeds"),
+        (("PNA (no scalers)", "MolHIV_ROCAUC"), Score(78.0, 1.0, 10), "not published"),
+    ],
+)
+def test_words(place, score, word):
+    assert row(rows_of({place: score}), *place).verdict == word
+
+
+def test_page_and_command_have_the_same_numbers(results, capsys):
+    write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
+    write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
+    found = row(rows_of(scores(RECORDED)), *PNA)
+    assert main(["figure6"]) == 0
+    out = capsys.readouterr().out
+    (line,) = (line for line in out.splitlines() if "0.188±0.004" in line)
+    assert all(text in line for text in ("0.205±0.006", "+0.017", found.interval, f"{found.p:.3f}", "worse"))
+    assert out.count("not run") == len(EXPERIMENTS["figure6"].cells("released")) - 2
+    assert "over the 2 rows" in out
+    page = beside("figure6", [runs_of("figure4", "released")], RECORDED)
+    assert f"+0.017<br><small>{found.interval}</small>" in page
+    assert "over the 2 rows" in page
+
+
+def measured(folder, monkeypatch, *cells):
+    """As benchmarks/realworld.py writes what it measured: 0.5 s for an epoch of one run, ten for the set-up."""
+    rows = [{"cell": cell, "seconds_per_epoch_and_run": 0.5, "set_up_seconds": 10.0} for cell in cells]
+    lines = [
+        {"benchmark": "other", "rows": 1},
+        {"benchmark": "realworld_cells", "rows": rows, "machine": {"device": "toy"}},
+    ]
+    path = folder / "benchmarks" / "results.jsonl"
+    path.parent.mkdir()
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    monkeypatch.setattr("pna.figures.figure6.repository", lambda: folder)
+
+
+def test_what_is_not_run_says_what_it_would_take(results, tmp_path, monkeypatch, capsys):
+    """On CIFAR10 for as many epochs as on ZINC without edge features; on MolHIV for the published number."""
+    names = ("cifar10/released/gin/no-edges", "molhiv/released/pna/no-edges", "zinc/released/gin/no-edges")
+    measured(tmp_path, monkeypatch, *names)
+    write_real("zinc/released/gin/no-edges", "paper", (0.4, 0.41, 0.42, 0.4))
+    write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
+    rows = rows_of(scores(RECORDED))
+    cifar, molhiv = row(rows, *GIN).cost, row(rows, "PNA", "MolHIV_ROCAUC").cost
+    assert (cifar.seeds, cifar.epochs, cifar.hours) == (4, 1_000, pytest.approx((10 + 4 * 1_000 * 0.5) / 3600))
+    assert (molhiv.seeds, molhiv.epochs, molhiv.hours) == (10, 200, pytest.approx((10 + 10 * 200 * 0.5) / 3600))
+    assert [r.title for r in rows if r.cost] == ["GIN", "PNA"]  # ZINC is done
+    assert main(["figure6"]) == 0
+    out = capsys.readouterr().out
+    (line,) = (line for line in out.splitlines() if "53.28±3.70" in line)
+    assert line.split()[-4:] == ["not", "run", "0.500", "0.56"]
+    assert "on one toy" in out
+    assert "These 2 cells together: 0.8 hours" in out
+    assert "These 2 cells together: 0.8 hours" in beside("figure6", [], RECORDED)
+
+
+def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
+    *cells, last = EXPERIMENTS["figure6"].cells("released")
+    for cell in cells:
+        write_real(str(cell), "paper", (0.20, 0.21, 0.20, 0.21))
+    assert main(["figure6"]) == 0
+    assert "hours to the end" in capsys.readouterr().out
+    assert "hours to the end" in beside("figure6", [], RECORDED)
+    write_real(str(last), "paper", (0.20, 0.21, 0.20, 0.21))
+    assert main(["figure6"]) == 0
+    out, page = capsys.readouterr().out, beside("figure6", [], RECORDED)
+    assert "paper&#x27;s budget" in page
+    for said in (out, page):
+        assert "57 rows" in said
+        assert not any(words in said for words in ("hours", "s/epoch", "not run", "not measured"))
+
+
+def test_the_epochs_are_those_of_zinc(results, tmp_path, monkeypatch):
+    measured(tmp_path, monkeypatch, "cifar10/released/gin/no-edges")
+    zinc = Score(0.4, 0.1, 4, "paper", load(write_real("zinc/released/gin/no-edges", "paper", (0.4,) * 4, epochs=80)))
+    assert row(rows_of({("GIN", "ZINC_noedge_MAE"): zinc}), *GIN).cost.epochs == 80
+    assert row(rows_of({}), *GIN).cost.epochs == 1_000  # nothing recorded: the most that there can be
+
+
+def test_what_nobody_measured_is_said(results, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("pna.figures.figure6.repository", lambda: tmp_path)
+    assert main(["figure6"]) == 0
+    assert "is not measured: python -m benchmarks.realworld --cells" in capsys.readouterr().out
+
+
+def test_data_sets_with_the_same_settings_share_a_line(results):
+    """MolHIV's GIN has another setting than its PNA, and a line of its own: there both are named."""
+    write_real("zinc/released/pna/edges", "paper", (0.2, 0.21))
+    write_real("cifar10/released/pna/no-edges", "paper", (0.7, 0.71))
+    write_real("cifar10/released/gin/no-edges", "paper", (0.5, 0.51))
+    write_real("molhiv/released/pna/no-edges", "paper", (0.7, 0.8), epochs=200, best=0.78)
+    write_real("molhiv/released/gin/edges", "paper", (0.7, 0.8), epochs=100, best=0.75)
+    assert budgets(scores(RECORDED)) == [
+        "ZINC, CIFAR10: 2 seeds, at most 1,000 epochs",
+        "PNA on MolHIV: 2 seeds, at most 200 epochs",
+        "GIN on MolHIV: 2 seeds, at most 100 epochs",
+    ]
+
+
+# ---- what may be compared with what ----
+
+
+def change(path, **configuration):
+    """Another configuration in a result, as if the model had been another then."""
+    result = load(path)
+    save(path, replace(result, configuration=(new := result.configuration | configuration), hash=hash_of(new)))
+
+
+def test_a_result_of_another_configuration_is_not_at_the_full_budget(results):
+    path = write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
+    assert scores(RECORDED)[PNA].full
+    change(path, model=load(path).configuration["model"] | {"hidden": 10})
+    found = scores(RECORDED)
+    assert not found[PNA].full
+    assert found[PNA].outdated
+    assert any("PNA on ZINC, edge features: outdated" in line for line in budgets(found))
+
+
+def test_ours_are_compared_on_the_same_data_only(results):
+    """Else with the published number; the claim on scalers, which takes none, is undecided then."""
+    for model, train in (("pna", "official"), ("pna-no-scalers", "redrawn"), ("gatedgcn", "official")):
+        write_real(f"zinc/released/{model}/edges", "paper", (0.20, 0.21, 0.20, 0.21), train=train)
+    found = scores(RECORDED)
+    texts = {one.name: one.text for one in ZINC.test(found)}
+    assert "(published)" in texts["ZINC, edge features, PNA (no scalers)"]
+    assert "(ours)" in texts["ZINC, edge features, GatedGCN"]
+    (scalers,) = ZINC_SCALERS.test(found)
+    assert scalers.text.endswith("not trained on the same data")
+    assert rule([scalers]).kind == "undecided"
+
+
+@pytest.mark.parametrize("rival", ["MPNN (max)", "MPNN (sum)", "GatedGCN"])
+def test_a_rival_that_cannot_be_tested_is_not_beaten(rival):
+    """Wherever it stands among the others."""
+    place = "CIFAR10_edge_acc"
+    ours = {(title, place): Score(65.0, 0.3, 4) for title in COLUMNS[place].titles}
+    ours |= {("PNA", place): Score(75.0, 0.3, 4), (rival, place): Score(90.0, 0.0, 1)}
+    (row,) = MOST.test(ours)
+    assert row.name.endswith(rival)
+    assert math.isnan(row.p)
+
+
+def test_runs_that_diverged_are_counted_in_the_budget(results):
+    path = write_real("cifar10/released/gcn/no-edges", "paper", (0.5, 0.51, 0.52, 0.53))
+    result = load(path)
+    first, *others = result.replicas
+    dead = replace(first, ended_by="divergence", test={"test/best": [0.4], "test/last": [None]})
+    save(path, replace(result, replicas=(dead, *others)))
+    found = scores(RECORDED)
+    assert found["GCN", "CIFAR10_noedge_acc"].seeds == 3
+    assert any("1 of 4 runs diverged" in line for line in budgets(found))

@@ -1,0 +1,100 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pna.verdicts.rules import (
+    MARGIN,
+    NOT_RUN,
+    TOLERANCE,
+    WORDS,
+    Comparison,
+    fact,
+    inside,
+    less,
+    number,
+    rule,
+)
+from pna.verdicts.statistics import Estimate
+
+CLEAR, OPEN, WRONG = (Estimate(value, 0.1, 5.0) for value in (-2.0, -0.1, 2.0))
+
+
+def claim(*values, need=None):
+    return rule([less(f"model {k}", value) for k, value in enumerate(values)], need)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "word"),
+    [
+        ([CLEAR, CLEAR], "reproduced", "reproduced"),
+        ([CLEAR, OPEN, OPEN], "in part", "1 of 3"),
+        ([CLEAR, OPEN, WRONG], "contradicted", "contradicted"),
+        ([OPEN], "undecided", "undecided"),
+        ([OPEN, WRONG], "contradicted", "contradicted"),
+        ([], NOT_RUN, NOT_RUN),
+    ],
+)
+def test_one_rule_for_words(values, kind, word):
+    ruling = claim(*values)
+    assert (ruling.kind, ruling.word) == (kind, word)
+    assert kind in WORDS
+
+
+@given(st.lists(st.sampled_from([CLEAR, OPEN, WRONG]), min_size=1, max_size=12), st.integers(1, 12))
+def test_the_word_follows_from_the_counts(values, need):
+    ruling = claim(*values, need=min(need, len(values)))
+    held, against = (sum(row.outcome == word for row in ruling.rows) for word in ("holds", "against"))
+    assert (ruling.kind == "reproduced") == (held >= min(need, len(values)))
+    assert (ruling.kind == "contradicted") == (against > 0 and len(values) - against < min(need, len(values)))
+
+
+def test_what_is_against_is_named():
+    ruling = rule([less("GIN", WRONG), less("GAT", CLEAR)])
+    assert ruling.text.startswith("1 of 2 hold; against it: GIN +2.00 [")
+
+
+def test_several_comparisons_are_corrected():
+    weak = Estimate(-0.3, 0.1, 5.0)  # p = 0.03 alone
+    assert claim(weak).kind == "reproduced"
+    assert claim(weak, weak).kind == "undecided"
+
+
+def test_no_difference_needs_the_margin_and_not_a_lack_of_significance():
+    unsure, equal, better = Estimate(0.05, 0.1, 5.0), Estimate(0.01, 0.01, 5.0), Estimate(0.5, 0.05, 5.0)
+    assert rule([less("unsure", unsure, MARGIN)]).kind == "undecided"
+    assert rule([less("equal", equal, MARGIN)]).kind == "reproduced"
+    assert rule([less("better", better, MARGIN)]).kind == "contradicted"
+
+
+def test_a_published_number_is_held_against_the_range_of_ten_more_runs():
+    ours = Estimate(-3.0, 0.05, 5.0)
+    assert rule([inside("PNA", ours, -3.1)]).kind == "reproduced"
+    assert rule([inside("PNA", ours, -2.5)]).kind == "contradicted"
+    assert rule([inside("PNA", ours, -3.15)]).kind == "undecided"  # not another, but it could be 0.33 away
+    vague = Estimate(-3.0, TOLERANCE, 5.0)
+    assert rule([inside("PNA", vague, -3.1)]).kind == "undecided"
+    one = inside("PNA", ours, -3.1)
+    assert one.found.value == pytest.approx(0.1)  # ours minus published
+    assert one.p == pytest.approx(one.found.unlike(0.0))  # what is shown is what is tested
+
+
+def test_too_few_seeds_decide_nothing():
+    ruling = claim(Estimate(-5.0), CLEAR)
+    assert ruling.word == "too few seeds"
+    assert [row.outcome for row in ruling.rows] == ["too few seeds", "holds"]
+
+
+def test_facts_are_so_or_not():
+    assert rule([fact("13", True), fact("14", True)]).kind == "reproduced"
+    ruling = rule([fact("GAT", False, "+25%"), fact("GIN", True, "+15%")])
+    assert (ruling.kind, ruling.text) == ("contradicted", "1 of 2 hold; against it: GAT +25%")
+
+
+def test_numbers_have_true_minus_signs():
+    assert number(-0.5) == "−0.50"
+    assert number(1.25, 1) == "+1.2"
+    assert number(-0.004) == number(0.004) == "0.00"
+    assert number(-math.inf) == "−inf"
+    assert str(Comparison("GIN", 0.1, "holds", found=Estimate(math.pi))) == "GIN +3.14"
