@@ -19,7 +19,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from pna.experiments import PROFILES, TRAININGS, Cell, MultiTaskRun, Profile
-from pna.kernels.choice import plain
+from pna.kernels.selection import plain
 from pna.training.replicas import Replicas
 from pna.training.trainer import Trainer
 

@@ -19,7 +19,7 @@ from benchmarks.crew import prepare_cell
 from benchmarks.machine import describe
 from pna.experiments import PROFILES
 from pna.figures.published import RELEASED_SECONDS
-from pna.kernels.choice import plain
+from pna.kernels.selection import plain
 
 PATHS = {"float64": torch.float64, "plain": torch.float32, "kernels": torch.float32}
 

@@ -121,12 +121,12 @@ class PNAConv(Layer):
 
         Where senders and receivers are two kinds of nodes, x is a pair, one for each row of edge_index.
         """
-        if edge_attr is None and isinstance(x, Tensor) and fused.takes(self, x, edge_index):
+        if edge_attr is None and isinstance(x, Tensor) and fused.supports(self, x, edge_index):
             return fused.layer(self, x, edge_index)
         senders, receivers, graph = self.take(x, edge_index)
         edge = self._take_edges(edge_attr, graph, receivers)
         two, own = senders is not receivers, not self._explain and fused.untouched(self)
-        if own and not two and edge is None and direct.takes(self, receivers, graph):
+        if own and not two and edge is None and direct.supports(self, receivers, graph):
             return direct.layer(self, receivers, graph)
         x_i = receivers.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
         x_j = senders.unflatten(1, (-1, self.F_in)) if two else x_i
@@ -167,15 +167,15 @@ class PNAConv(Layer):
     def _share(self, in_channels: int) -> int:
         return divisible("in_channels", in_channels, self.towers) if self.divide_input else in_channels
 
-    def settle(self, in_channels: int) -> None:
+    def materialise(self, in_channels: int) -> None:
         """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
         self.F_in = F_in = self._share(positive("in_channels", in_channels))
         self.in_channels = in_channels
         for k, layer in enumerate(self.M[::2]):
-            layer.settle(self.towers, F_in if k else self._parts * F_in, F_in)
-        self.U[0].settle(self.towers, (1 + self.combined.width) * F_in, self.F_out)
+            layer.materialise(self.towers, F_in if k else self._parts * F_in, F_in)
+        self.U[0].materialise(self.towers, (1 + self.combined.width) * F_in, self.F_out)
         if self.edge_dim is not None:
-            self.edge_encoder.settle(F_in)
+            self.edge_encoder.materialise(F_in)
 
     def _in_channels_of(self, width: int) -> int:
         return width // (1 + self.combined.width) * (self.towers if self.divide_input else 1)
@@ -215,7 +215,7 @@ class _Encoder(nn.Linear):
         super().__init__(edge_dim, 1)
         self.weight, self.bias = nn.UninitializedParameter(), nn.UninitializedParameter()
 
-    def settle(self, out_features: int) -> None:
+    def materialise(self, out_features: int) -> None:
         """Makes the weights, and is a plain linear map from then on."""
         self.out_features = out_features
         self.weight.materialize((out_features, self.in_features))
@@ -265,10 +265,10 @@ class PNASimpleConv(Layer):
                 y = layer(y)
         return y.squeeze(1)  # [N, 1, out_channels] -> [N, out_channels]
 
-    def settle(self, in_channels: int) -> None:
+    def materialise(self, in_channels: int) -> None:
         """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
         self.in_channels = positive("in_channels", in_channels)
-        self.U[0].settle(1, self.combined.width * in_channels, self.out_channels)
+        self.U[0].materialise(1, self.combined.width * in_channels, self.out_channels)
 
     def _in_channels_of(self, width: int) -> int:
         return width // self.combined.width

@@ -15,14 +15,14 @@ from torch.autograd.function import FunctionCtx
 from pna import gather, together
 from pna.aggregators import resolve
 from pna.fused import plain_mix, split
-from pna.kernels.choice import many
+from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.towers import affine, product, product_backward
 
-__all__ = ["layer", "takes"]
+__all__ = ["layer", "supports"]
 
 
-def takes(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> bool:
+def supports(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> bool:
     """Whether `layer` serves a PNAConv whose M and U are its own: a graph of one block, the aggregators of together."""
     return (
         not torch.compiler.is_compiling()

@@ -20,7 +20,7 @@ from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods, check_range
 from pna.towers import TowerLinear, affine, product
 
-__all__ = ["layer", "plain_mix", "split", "takes", "untouched"]
+__all__ = ["layer", "plain_mix", "split", "supports", "untouched"]
 
 
 def split(
@@ -99,7 +99,7 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     N = x.shape[0]
     if isinstance(edges, Neighbourhoods) and not conv.cached:
         return kernels(conv, x, edges)
-    if conv.cached or not csr.takes(edges, N):
+    if conv.cached or not csr.supports(edges, N):
         return kernels(conv, x, conv.take(x, edges)[2])
     what = (edges, N, conv.flow == "target_to_source")
     graph = csr.remembered(*what, torch.is_grad_enabled())
@@ -123,14 +123,14 @@ def _kernels() -> tuple[ModuleType, Callable]:
     return csr, layer
 
 
-def takes(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+def supports(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
     """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer.
 
     What is wrong with x or the edges is said by the layer's own `take`, so it does not serve there.
     """
     return (
         not torch.compiler.is_compiling()
-        and operators.takes(conv._modules["combined"].aggregators, x)
+        and operators.supports(conv._modules["combined"].aggregators, x)
         and conv.linear
         and not conv._explain
         and untouched(conv)

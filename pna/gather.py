@@ -21,7 +21,7 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
-from pna.kernels.choice import many
+from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 
 __all__ = ["aggregate", "one_graph"]
@@ -48,7 +48,7 @@ def aggregate(
     C = math.prod(given.shape[1:-1])
     shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
     flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if senders is None and operators.takes(names, given):  # the kernels know one kind of nodes
+    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
         graph = (ptr, column, *(transpose or (None,) * 3))
         known = () if joined is None else (joined.ptr, joined.source, *joined.transpose)
         return _fused(*flat, *graph, " ".join(names), *known).view(shape)

@@ -91,7 +91,7 @@ class Layer(MessagePassing):
         for name, given in named.items():
             tensor(name, given)
             if self.in_channels == -1 and given.dim() == 2:
-                self.settle(given.shape[1])
+                self.materialise(given.shape[1])
             if given.dim() != 2 or given.shape[1] != self.in_channels:
                 wanted = f"[N, in_channels = {self.in_channels}]"
                 raise ValueError(f"{name} must have the shape {wanted}, got {tuple(given.shape)}")
@@ -129,10 +129,10 @@ class Layer(MessagePassing):
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         weight = state_dict.get(f"{prefix}U.0.weight")
         if self.in_channels == -1 and isinstance(weight, Tensor):
-            self.settle(self._in_channels_of(weight.shape[-1]))
+            self.materialise(self._in_channels_of(weight.shape[-1]))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
-    def settle(self, in_channels: int) -> None:
+    def materialise(self, in_channels: int) -> None:
         """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
         raise NotImplementedError
 

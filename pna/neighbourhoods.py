@@ -118,8 +118,8 @@ class Neighbourhoods(NamedTuple):
         An undirected graph is its own transpose. There it need not be made but only told, by
         reverse [E]: for each message from j to i the place of the one from i to j.
         """
-        told = None if reverse is None else (self.ptr, self.source, reverse)
-        return self._replace(transpose=Transpose(*(told or transpose_edges(self.ptr, self.source, self.senders))))
+        known = None if reverse is None else (self.ptr, self.source, reverse)
+        return self._replace(transpose=Transpose(*(known or transpose_edges(self.ptr, self.source, self.senders))))
 
     def sort(self, edge_attr: Tensor) -> Tensor:
         """The caller's edge features [E, ...] in the order of the messages."""

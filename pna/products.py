@@ -14,10 +14,10 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels import choice
+from pna.kernels import selection
 from pna.kernels.priority import Beside
 
-__all__ = ["Linear", "batched", "in_parts", "linear", "takes", "wide"]
+__all__ = ["Linear", "batched", "in_parts", "linear", "supports", "wide"]
 
 PARTS = 512  # at most, of all replicas: some for each multiprocessor
 TILE = 64  # rows and columns of a product that one multiprocessor makes at a time
@@ -25,9 +25,9 @@ ROWS = 64  # at least, in a part
 WIDE = 256  # rows and columns of a matrix that fills a GPU
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether x is of replicas on a GPU, under torch.func.vmap; autocast chooses the precision of torch's own alone."""
-    if torch.compiler.is_compiling() or not choice.usable(x) or torch.is_autocast_enabled(x.device.type):
+    if torch.compiler.is_compiling() or not selection.usable(x) or torch.is_autocast_enabled(x.device.type):
         return False
     innermost = torch._C._functorch.peek_interpreter_stack()
     return innermost is not None and innermost.key() == torch._C._functorch.TransformType.Vmap
@@ -40,12 +40,12 @@ def wide(shape: Sequence[int]) -> bool:
 
 def batched(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x Wᵀ + b for each of B: x [B, N, in], weight [B, out, in], bias [B, out] or None -> [B, N, out]."""
-    return (_Batched.apply if takes(x) else _Batched.forward)(x, weight, bias)
+    return (_Batched.apply if supports(x) else _Batched.forward)(x, weight, bias)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """torch.nn.functional.linear; for replicas of x [N, in] one product on a GPU."""
-    if x.dim() != 2 or not takes(x):
+    if x.dim() != 2 or not supports(x):
         return functional.linear(x, weight, bias)
     return batched(x.unsqueeze(0), weight.unsqueeze(0), None if bias is None else bias.unsqueeze(0)).squeeze(0)
 

@@ -47,7 +47,7 @@ class TowerLinear(nn.Module):
         self.bias = _parameter(towers, out_features) if known else nn.UninitializedParameter()
         self.reset_parameters()
 
-    def settle(self, towers: int, in_features: int, out_features: int) -> None:
+    def materialise(self, towers: int, in_features: int, out_features: int) -> None:
         """Makes the weights of a layer whose sizes were not known."""
         if isinstance(self.weight, nn.UninitializedParameter):
             self.weight.materialize((towers, out_features, in_features))

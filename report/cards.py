@@ -11,7 +11,7 @@ import numpy as np
 from pna.experiments import EXPERIMENTS, Cell, Experiment, Figure6Run, MultiTaskRun, fullest
 from pna.experiments.figure6 import cell_text, epochs_text
 from pna.experiments.realworld import summary
-from pna.figures.runs import Run, recorded_run
+from pna.figures.runs import RecordedRun, recorded_run
 from pna.figures.scores import best, log_tasks, wider_split
 from pna.files import read_tensors, write_whole
 from pna.networks import MODELS
@@ -159,7 +159,7 @@ def _nodes(run: MultiTaskRun, split: str) -> str:
     return ", ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]}-{sizes[-1]}"
 
 
-def _own(run: Run, split: str) -> str:
+def _own(run: RecordedRun, split: str) -> str:
     """The error of the network that is shipped: of each task, of the seed with the least validation error."""
     rows = np.argmin(run.validation, axis=0)
     return f"{np.log10(run.errors(split)[rows, np.arange(len(rows))]).mean():.2f}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
 from pna.figures.realworld import budgets, scores
-from pna.figures.runs import RECORDED, Run, Runs, recorded_path, runs_of
+from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, widened
 from pna.figures.style import budget_text
 from pna.figures.theory import Outcome, outcomes
@@ -227,7 +227,7 @@ def _sizes(claim: Claim, runs: Runs, ruling: Ruling) -> str:
     return f"{words} (on 15-24: {'the same verdict' if other.word == ruling.word else other.word})"
 
 
-def _file(run: Run) -> str:
+def _file(run: RecordedRun) -> str:
     return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from pna.figures import published
-from pna.figures.runs import Run, Runs
+from pna.figures.runs import RecordedRun, Runs
 from pna.figures.scores import (
     EXPLODED,
     SHOWN,
@@ -33,7 +33,7 @@ from pna.verdicts.statistics import FEWEST, Estimate
 __all__ = ["against_published", "extrapolation_against_published"]
 
 Rows = list[Comparison]
-Models = dict[str, Run]
+Models = dict[str, RecordedRun]
 
 
 def _title(model: str) -> str:
@@ -48,7 +48,7 @@ def _against(found: Models, model: str, others: Iterable[str] | None = None, spl
     ]
 
 
-def _others(found: Models, model: str) -> Iterator[tuple[str, Run]]:
+def _others(found: Models, model: str) -> Iterator[tuple[str, RecordedRun]]:
     """The other models, if the one is there to be compared with."""
     return ((name, run) for name, run in found.items() if name != model and model in found)
 
@@ -92,7 +92,7 @@ def softmax_worse(runs: Runs) -> Rows:
     return _against(runs.of("multitask"), "pna", ("pna-soft",))
 
 
-def against_published(run: Run, task: int | None = None) -> Comparison:
+def against_published(run: RecordedRun, task: int | None = None) -> Comparison:
     """Whether the published number of a task, or of the average, is what ten more of our runs would give."""
     key = "average" if task is None else TASKS[task].name
     name = f"{_title(run.cell.model)}, {'average' if task is None else TASKS[task].title}"
@@ -131,7 +131,7 @@ def _extrapolation(found: Models, model: str, first: int = 0) -> Rows:
     ]
 
 
-def extrapolation_against_published(run: Run, place: int) -> Comparison | None:
+def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison | None:
     """Likewise for figure 5, at one of its sizes; None where nothing was published."""
     theirs = published.extrapolation()[run.cell.model][place]
     size, split = list(sizes_of(run).items())[place]
@@ -162,7 +162,7 @@ def explodes(runs: Runs) -> Rows:
     return [_explodes(_title(name), run) for name, run in runs.of("extrapolation").items()]
 
 
-def _explodes(title: str, run: Run) -> Comparison:
+def _explodes(title: str, run: RecordedRun) -> Comparison:
     size, split = list(sizes_of(run).items())[SHOWN - 1]
     ratios = ratios_by_seed(run, split)
     count, of = np.count_nonzero(ratios >= np.log10(EXPLODED)), len(ratios)

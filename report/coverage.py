@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from pna.figures.runs import Run, runs_of
+from pna.figures.runs import RecordedRun, runs_of
 from pna.figures.scores import SHOWN, by_seed, ratios_by_seed, sizes_of
 from pna.verdicts.statistics import FREEDOM, KEPT, LEVEL, choice_covariance
 
@@ -202,7 +202,7 @@ def recorded_pairs() -> dict[str, Array]:
     return found
 
 
-def _pairs(run: Run, scores: Array) -> Array:
+def _pairs(run: RecordedRun, scores: Array) -> Array:
     return np.stack([np.log10(run.validation[:, 0]), scores], axis=1)
 
 

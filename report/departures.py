@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pna.departures import DEPARTURES, Departure
 from pna.experiments import EXPERIMENTS, PROFILES, TRAININGS, Cell, all_cells
-from pna.figures.runs import Run, recorded_run
+from pna.figures.runs import RecordedRun, recorded_run
 from pna.figures.scores import SHOWN, by_seed, mean_score, score, sizes_of, wider_split
 from pna.networks import MODELS
 from pna.verdicts.rules import Comparison, Decision, less, rule
@@ -36,12 +36,12 @@ def effects() -> dict[Cell, Decision]:
     return dict(zip(found, rule(found.values()).rows, strict=True))
 
 
-def effect(one: Run, other: Run) -> Estimate:
+def effect(one: RecordedRun, other: RecordedRun) -> Estimate:
     """One run's average minus another's on the same sizes, whatever D3 tests on: 15 to 24 nodes, or figure 5's."""
     return _average(one) - _average(other)
 
 
-def _average(run: Run) -> Estimate:
+def _average(run: RecordedRun) -> Estimate:
     if TRAININGS[run.cell.training].collection == "multitask":
         return score(run, wider_split(run))
     splits = list(sizes_of(run).values())[:SHOWN]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pna.figures.depth import FIVE, RULES, SIX, TRAINED, gain, has_rule, leads, scores_by_rule, trained_gain
-from pna.figures.runs import Run, Runs, runs_of
+from pna.figures.runs import RecordedRun, Runs, runs_of
 from pna.figures.scores import SHOWN, sizes_of
 from pna.figures.style import budget_text
 from pna.networks import MODELS
@@ -56,7 +56,7 @@ def _list(title: str, sentences: Sequence[str]) -> str:
     return f"<h4>{title}</h4><ul>{items}</ul>"
 
 
-def _table(found: dict[str, Run], runs: Runs) -> str:
+def _table(found: dict[str, RecordedRun], runs: Runs) -> str:
     """PNA and MPNN (max), size by size under each rule."""
     columns = {
         (model, name): row
@@ -71,7 +71,7 @@ def _table(found: dict[str, Run], runs: Runs) -> str:
     return table(header, rows, caption) if rows else ""
 
 
-def _gains(found: dict[str, Run], runs: Runs) -> str:
+def _gains(found: dict[str, RecordedRun], runs: Runs) -> str:
     """What the cap gains, one comparison for each model."""
     rows = rule([less(MODELS[model].title, gain(run)) for model, run in found.items()]).rows
     body = [(row.comparison.name, estimate(row.comparison.found), p_value(row.p), row.outcome) for row in rows]
@@ -80,7 +80,7 @@ def _gains(found: dict[str, Run], runs: Runs) -> str:
     return table(header, body, caption, {1: "number", 2: "number"})
 
 
-def _leads(found: dict[str, Run], runs: Runs) -> str:
+def _leads(found: dict[str, RecordedRun], runs: Runs) -> str:
     """Whether PNA is the best at every size, rule by rule."""
     rows, words = [], []
     for name, title in RULES.items():
@@ -131,7 +131,7 @@ def _trained_in(runs: Runs, words: str) -> str:
     return table(header, rows, caption) + _trained_gains(runs) + left
 
 
-def _named(run: Run, trained_with: str) -> str:
+def _named(run: RecordedRun, trained_with: str) -> str:
     """A model with its rule, and how many of its runs ended early."""
     return f"{run.title}, {trained_with}" + (f" ({run.diverged} runs diverged)" if run.diverged else "")
 

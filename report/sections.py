@@ -10,7 +10,7 @@ from pathlib import Path
 from pna.experiments import EXPERIMENTS, SPECS
 from pna.figures.catalogue import FIGURES
 from pna.figures.realworld import scores
-from pna.figures.runs import Curve, Run, made_with, runs_of
+from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
 from pna.figures.style import MODEL_COLOURS
 from pna.figures.theory import Outcome, outcomes, slips
 from pna.networks import MODELS
@@ -222,7 +222,7 @@ def learning(profile: str) -> str:
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
 
 
-def _named(run: Run) -> tuple[str, str]:
+def _named(run: RecordedRun) -> tuple[str, str]:
     """The row of a cell and its title there; the departures, a cell or two each, share a row for each training."""
     alone = run.cell.spec not in SPECS
     group = f"{run.cell.training}, {'each departure alone' if alone else run.cell.spec}, {run.profile.name}"
@@ -244,9 +244,9 @@ def _group(title: str, cells: dict[str, tuple[str, list[Curve]]]) -> str:
     return f'<h3>{escape(title)} <span class="soft">{axes}</span></h3><div class="multiples">{drawn}</div>'
 
 
-def _all_runs(profile: str) -> Iterable[Run]:
+def _all_runs(profile: str) -> Iterable[RecordedRun]:
     """Every run behind figures, claims and departures, once."""
-    found: dict[tuple[str, str], Run] = {}
+    found: dict[tuple[str, str], RecordedRun] = {}
     for name, experiment in EXPERIMENTS.items():
         for spec in experiment.specs if name != "figure6" else ():
             for run in runs_of(name, spec, profile).found.values():

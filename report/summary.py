@@ -8,7 +8,7 @@ from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
 from pna.figures.depth import FIVE, SIX, trained_gain
 from pna.figures.figure6 import rows_of
 from pna.figures.realworld import COLUMNS, published_score, scores
-from pna.figures.runs import Run, Runs, recorded_run, runs_of
+from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.networks import MODELS
 from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, Comparison, less, number, rule
@@ -200,7 +200,7 @@ def _depth(profile: str) -> Iterator[str]:
         )
 
 
-def _everywhere(run: Run, half: Run) -> bool:
+def _everywhere(run: RecordedRun, half: RecordedRun) -> bool:
     """Whether a network is significantly better than the one with ⌊N/2⌋ layers at every size, on six tasks and five."""
     gains = [trained_gain(run, half, tasks) for tasks in (SIX, FIVE)]
     rows = [row for gain in gains for row in rule([less(f"size {k}", one) for k, one in enumerate(gain)]).rows]

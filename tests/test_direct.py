@@ -26,7 +26,7 @@ def in_parts(monkeypatch):
 
     def run(conv, *inputs):
         with monkeypatch.context() as patch:
-            patch.setattr(direct, "takes", lambda *_: False)
+            patch.setattr(direct, "supports", lambda *_: False)
             return conv(*inputs)
 
     return run

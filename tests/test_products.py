@@ -6,7 +6,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from pna import products, towers
-from pna.kernels import choice
+from pna.kernels import selection
 from pna.products import Linear
 
 R = 3
@@ -15,7 +15,7 @@ R = 3
 @pytest.fixture(autouse=True)
 def _serving(monkeypatch):
     """Everywhere, not on a GPU alone."""
-    monkeypatch.setattr(choice, "usable", lambda t: True)
+    monkeypatch.setattr(selection, "usable", lambda t: True)
 
 
 def grads(function, x, parameters):
@@ -71,7 +71,7 @@ def test_towers(given, monkeypatch):
     for function, parameters in ((towers.affine, parts[1]), (towers.product, parts[1][:1])):
         ours = grads(vmap(function), parts[0], parameters)
         with monkeypatch.context() as patch:
-            patch.setattr(products, "takes", lambda x: False)
+            patch.setattr(products, "supports", lambda x: False)
             expected = grads(vmap(function), parts[0], parameters)
         for a, b in zip(ours, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
@@ -80,7 +80,7 @@ def test_towers(given, monkeypatch):
 @pytest.mark.parametrize("around", [lambda f: f, torch.func.grad], ids=["nothing", "grad"])
 def test_without_replicas_it_is_torchs(around):
     said = []
-    around(lambda x: said.append(products.takes(x)) or x.sum())(torch.randn(2, 3))
+    around(lambda x: said.append(products.supports(x)) or x.sum())(torch.randn(2, 3))
     assert said == [False]
 
 

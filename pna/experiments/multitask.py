@@ -10,7 +10,7 @@ from torch import Tensor
 from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.depth import RULES, at_depth, threshold
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached
@@ -110,7 +110,7 @@ class MultiTaskTrainer(Trainer):
 
 def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
     """The mean squared error of each of the six tasks: three of nodes, three of graphs, [6]."""
-    if kernels := serving("pna.networks.kernels.errors", *predictions):
+    if kernels := kernels_for("pna.networks.kernels.errors", *predictions):
         return kernels.errors(*predictions, batch.y_node, batch.y_graph)
     nodes, graphs = predictions
     return torch.cat([(nodes - batch.y_node).square().mean(0), (graphs - batch.y_graph).square().mean(0)])
@@ -118,7 +118,7 @@ def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor
 
 def task_loss(predictions: tuple[Tensor, Tensor], batch: GraphBatch, tasks: Tensor) -> Tensor:
     """What a replica with these tasks, [6], minimises on a batch."""
-    if kernels := serving("pna.networks.kernels.errors", *predictions, tasks):
+    if kernels := kernels_for("pna.networks.kernels.errors", *predictions, tasks):
         return kernels.loss(*predictions, batch.y_node, batch.y_graph, tasks)
     return weighted(task_errors(predictions, batch), tasks)
 

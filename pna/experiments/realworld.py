@@ -22,7 +22,7 @@ from pna.combined import CombinedAggregation
 from pna.errors import MissingData
 from pna.experiments.cells import HALVES, Cell, Profile
 from pna.networks import count_parameters
-from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
+from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
@@ -62,7 +62,7 @@ class Figure6Trainer(Trainer):
     """Replicas of one network on one data set, which lies on the device with them."""
 
     def __init__(
-        self, network: Network, model: Hyperparameters, train: Resident, validation: Resident, epochs: int
+        self, network: Network, model: Hyperparameters, train: DeviceSplit, validation: DeviceSplit, epochs: int
     ) -> None:
         settings = Settings(
             model.learning_rate,
@@ -78,12 +78,12 @@ class Figure6Trainer(Trainer):
         self.usual, self.largest = train.usual(self.size), train.largest(self.size)
         self.others = [train.usual(self.size, deviations) for deviations in model.deviations]
 
-    def taken(self, graphs: Resident) -> int:
+    def taken(self, graphs: DeviceSplit) -> int:
         """How many graphs of a split come in its batches: all, or those of the full ones, if there are any."""
         size = min(self.model.batch, len(graphs))
         return len(graphs) // size * size if self.model.whole_batches else len(graphs)
 
-    def evaluated(self, graphs: Resident) -> NDArray[np.int64]:
+    def evaluated(self, graphs: DeviceSplit) -> NDArray[np.int64]:
         """The batches that a split is tested in: of training's size, where a prediction depends on its place in one."""
         count = self.taken(graphs)
         return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
@@ -117,12 +117,12 @@ class Figure6Trainer(Trainer):
         r.partial.add_(mean_losses * (index >= 0).sum(1))
 
     @torch.no_grad()
-    def predict(self, theta: Tensor, state: Tensor, graphs: Resident) -> Tensor:
+    def predict(self, theta: Tensor, state: Tensor, graphs: DeviceSplit) -> Tensor:
         """The predictions for the graphs of a split that are `taken`, its first, [R, G, outputs]."""
         return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, self.evaluated(graphs)))
 
     @torch.no_grad()
-    def predict_batches(self, theta: Tensor, state: Tensor, graphs: Resident, rows: Tensor, shape: Shape) -> Tensor:
+    def predict_batches(self, theta: Tensor, state: Tensor, graphs: DeviceSplit, rows: Tensor, shape: Shape) -> Tensor:
         """The same for batches that lie on the device; each replica has its own copy, as in training.
 
         So the kernels that are compiled for training serve here too, however many replicas are left.
@@ -135,7 +135,7 @@ class Figure6Trainer(Trainer):
         return torch.cat(parts, dim=1)[:, : len(graphs)]
 
 
-def _on(device: torch.device, graphs: Resident, batches: NDArray[np.int64]) -> tuple[Tensor, Shape]:
+def _on(device: torch.device, graphs: DeviceSplit, batches: NDArray[np.int64]) -> tuple[Tensor, Shape]:
     return torch.from_numpy(batches).to(device), shape_of(graphs, batches)
 
 
@@ -306,9 +306,9 @@ class Figure6Run(Run):
         return data.half(HALVES[self.cell.spec]) if self.cell.spec in HALVES else data
 
     @cached_property
-    def splits(self) -> dict[str, Resident]:
+    def splits(self) -> dict[str, DeviceSplit]:
         """Its splits on the device, without the graphs that are too small for the released code."""
-        return {s: Resident(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
+        return {s: DeviceSplit(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
         """The network of one seed, freshly drawn."""

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from pna.experiments import Cell
 from pna.figures import published
 from pna.figures.realworld import COLUMNS, Score, published_score, scores
-from pna.figures.runs import RECORDED, Run, Runs, runs_of, specs_of
+from pna.figures.runs import RECORDED, RecordedRun, Runs, runs_of, specs_of
 from pna.figures.scores import SPLIT, score
 from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, STYLE, WARN, WIDTH, budget_text
 from pna.multitask import TASKS
@@ -47,7 +47,7 @@ def compare(
     return figure
 
 
-def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, Run]:
+def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, RecordedRun]:
     known = {cell.model for cell in [*runs.found, *runs.missing]}
     if unknown := set(models or ()) - known:
         raise ValueError(
@@ -56,7 +56,7 @@ def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, Run]:
     return {cell: run for cell, run in runs.found.items() if models is None or cell.model in models}
 
 
-def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, Run], task: str, tested_on: str) -> None:
+def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, tested_on: str) -> None:
     """The rows of one specification, with their distance from the best."""
     found = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
     order = sorted(found, key=lambda cell: found[cell].value)
@@ -74,7 +74,7 @@ def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, Run], task: str, tested_on:
     axis.set_title(budget_text(runs) + missing, color=GREY if runs.full else WARN, fontsize=SMALL)
 
 
-def _split(run: Run, tested_on: str) -> str:
+def _split(run: RecordedRun, tested_on: str) -> str:
     if tested_on not in run.splits:
         raise ValueError(f"tested_on must be one of {', '.join(run.splits)}; got {tested_on!r}")
     return tested_on

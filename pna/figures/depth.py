@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pna.figures.runs import Run
+from pna.figures.runs import RecordedRun
 from pna.figures.scores import by_seed, mean_score, score, sizes_of
 from pna.multitask import TASKS
 from pna.verdicts.statistics import Estimate
@@ -36,7 +36,7 @@ SIX = range(len(TASKS))
 FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 
 
-def has_rule(run: Run, name: str) -> bool:
+def has_rule(run: RecordedRun, name: str) -> bool:
     """Whether a network has been tested with a rule."""
     return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
 
@@ -50,7 +50,7 @@ def _split(name: str, split: str) -> str:
     return split.replace("extrapolation/", f"{_collection(name)}/")
 
 
-def scores_by_rule(run: Run) -> dict[str, dict[str, Estimate]]:
+def scores_by_rule(run: RecordedRun) -> dict[str, dict[str, Estimate]]:
     """Mean log10 MSE over the six tasks, five best seeds, for each rule by the graphs' sizes."""
     found = sizes_of(run)
     return {
@@ -60,19 +60,19 @@ def scores_by_rule(run: Run) -> dict[str, dict[str, Estimate]]:
     }
 
 
-def baseline(run: Run) -> list[float]:
+def baseline(run: RecordedRun) -> list[float]:
     """Mean log10 MSE over the tasks of predicting the training mean, size by size."""
     return [float(np.log10(run.baseline(split)).mean()) for split in sizes_of(run).values()]
 
 
-def gain(run: Run) -> Estimate:
+def gain(run: RecordedRun) -> Estimate:
     """The cap minus ⌊N/2⌋, seed by seed, averaged over all sizes beyond 30 nodes: below zero the cap is better."""
     splits = list(sizes_of(run).values())[2:]
     differences = [by_seed(run, _split("cap", split)) - by_seed(run, split) for split in splits]
     return mean_score(run, np.mean(differences, axis=0))
 
 
-def trained_gain(run: Run, half: Run, tasks: Sequence[int]) -> list[Estimate]:
+def trained_gain(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> list[Estimate]:
     """A network minus the one that was trained with ⌊N/2⌋, both at most as deep as in training: size by size."""
     return [
         mean_score(run, by_seed(run, split)[:, tasks]) - mean_score(half, by_seed(half, split)[:, tasks])
@@ -80,7 +80,7 @@ def trained_gain(run: Run, half: Run, tasks: Sequence[int]) -> list[Estimate]:
     ]
 
 
-def leads(found: dict[str, Run], name: str) -> list[tuple[str, str, Estimate]]:
+def leads(found: dict[str, RecordedRun], name: str) -> list[tuple[str, str, Estimate]]:
     """PNA minus the best other model under a rule: size, that model, difference."""
     rows = []
     for size, split in sizes_of(found["pna"]).items():

@@ -197,14 +197,14 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
     lines += [f"{title}: the training set is {train}" for title, train in others]
     shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
-    told = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    told |= {
+    remarks = {f"{title}: {older(result)}" for title, result in shown if older(result)}
+    remarks |= {
         f"{title} on {COLUMNS[name].title}: outdated, recorded with another configuration than the present one"
         for (title, name), score in ours.items()
         if name in found and score.outdated and not older(score.result)
     }
     shown_budgets = sorted({(score.budget, name) for (_, name), score in ours.items() if name in found})
-    return lines + sorted(told) + [line for one in shown_budgets for line in _draws(*one)]
+    return lines + sorted(remarks) + [line for one in shown_budgets for line in _draws(*one)]
 
 
 def _settings(result: Result) -> str:

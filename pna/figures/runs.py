@@ -17,7 +17,7 @@ from pna.training.store import ReplicaResult, Result, load
 __all__ = [
     "RECORDED",
     "Curve",
-    "Run",
+    "RecordedRun",
     "Runs",
     "made_with",
     "profile_named",
@@ -63,7 +63,7 @@ def made_with(result: Result) -> dict[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RecordedRun:
     """A recorded cell. Arrays have a row per seed and a column per task."""
 
     cell: Cell
@@ -132,7 +132,7 @@ class Runs:
     experiment: str
     spec: str
     profile: Profile
-    found: dict[Cell, Run]
+    found: dict[Cell, RecordedRun]
     missing: tuple[Cell, ...]
 
     @property
@@ -150,7 +150,7 @@ class Runs:
         ]
         return f"; runs that ended early, their loss no longer finite: {', '.join(ended)}" if ended else ""
 
-    def of(self, training: str, hidden: int = 16) -> dict[str, Run]:
+    def of(self, training: str, hidden: int = 16) -> dict[str, RecordedRun]:
         """The runs of one training and hidden size, by model."""
         return {
             cell.model: run for cell, run in self.found.items() if training in cell.trainings and cell.hidden == hidden
@@ -193,7 +193,7 @@ def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -
     return Runs(experiment, spec, profile, found, tuple(missing))
 
 
-def recorded_run(cell: Cell, profile: Profile) -> Run | None:
+def recorded_run(cell: Cell, profile: Profile) -> RecordedRun | None:
     """The recorded cell; None if there is none of this very configuration."""
     path = recorded_path(cell, profile)
     if not path.exists():
@@ -202,7 +202,7 @@ def recorded_run(cell: Cell, profile: Profile) -> Run | None:
 
 
 @lru_cache(maxsize=512)
-def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> Run | None:
+def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> RecordedRun | None:
     """The file as it was when it last changed: read once, however many figures and claims need it."""
     result = load(path)
-    return Run(cell, profile, result) if result.hash == run_of(cell, profile).hash else None
+    return RecordedRun(cell, profile, result) if result.hash == run_of(cell, profile).hash else None

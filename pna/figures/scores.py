@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.figures.runs import Run, Runs
+from pna.figures.runs import RecordedRun, Runs
 from pna.verdicts.statistics import KEPT, Estimate, combined, five_best
 
 __all__ = [
@@ -37,7 +37,7 @@ EXPLODED = 10.0  # times the baseline's error
 Array = NDArray[np.float64]
 
 
-def wider_split(run: Run) -> str:
+def wider_split(run: RecordedRun) -> str:
     """The test set to compare published numbers on: 15 to 24 nodes where it is recorded, else the cell's own."""
     return WIDER if WIDER in run.splits else SPLIT
 
@@ -49,14 +49,14 @@ def widened(runs: Runs) -> Runs:
     return replace(runs, found={cell: _widened(run) for cell, run in runs.found.items()})
 
 
-def _widened(run: Run) -> Run:
+def _widened(run: RecordedRun) -> RecordedRun:
     result = run.result
     replicas = tuple(replace(one, test=one.test | {SPLIT: one.test[WIDER]}) for one in result.replicas)
     baseline = result.facts["baseline"] | {SPLIT: result.facts["baseline"][WIDER]}
     return replace(run, result=replace(result, replicas=replicas, facts=result.facts | {"baseline": baseline}))
 
 
-def sizes_of(run: Run) -> dict[str, str]:
+def sizes_of(run: RecordedRun) -> dict[str, str]:
     """The test sets of an extrapolation by their sizes, as 20-25, the smallest first."""
     splits = [split for split in run.splits if split.startswith("extrapolation/test_")]
     return {split.split("test_")[1].replace("_", "-"): split for split in splits}
@@ -65,7 +65,7 @@ def sizes_of(run: Run) -> dict[str, str]:
 # ---- as they are drawn ----
 
 
-def best(run: Run, split: str) -> Array:
+def best(run: RecordedRun, split: str) -> Array:
     """The errors of the five best seeds of each task, [5, 6]; nan where fewer than five came to an end."""
     order = np.argsort(run.validation, axis=0, kind="stable")[:KEPT]
     kept = np.take_along_axis(run.errors(split), order, axis=0)
@@ -85,38 +85,38 @@ def log_mean(errors: Array) -> Array:
 # ---- as they are compared ----
 
 
-def by_seed(run: Run, split: str) -> Array:
+def by_seed(run: RecordedRun, split: str) -> Array:
     """log10 MSE as it is compared, [S, 6]."""
     return np.log10(_tamed(run, split))
 
 
-def score(run: Run, split: str = SPLIT, task: int | None = None) -> Estimate:
+def score(run: RecordedRun, split: str = SPLIT, task: int | None = None) -> Estimate:
     """Figure 4b's number: the five-best mean of log10 MSE, of a task or averaged over all."""
     return mean_score(run, by_seed(run, split), task)
 
 
-def change(run: Run, split: str, other: str) -> Estimate:
+def change(run: RecordedRun, split: str, other: str) -> Estimate:
     """One network's average on one test set minus that on another, seed by seed."""
     return mean_score(run, by_seed(run, split) - by_seed(run, other))
 
 
-def overall(run: Run, split: str = SPLIT) -> Estimate:
+def overall(run: RecordedRun, split: str = SPLIT) -> Estimate:
     """Figure 4a's number: log10 of the mean MSE over tasks."""
     return five_best(run.validation[:, 0], np.log10(_tamed(run, split).mean(axis=1)))
 
 
-def ratio(run: Run, split: str, other: str | None = None) -> Estimate:
+def ratio(run: RecordedRun, split: str, other: str | None = None) -> Estimate:
     """Figure 5's number: log10 of the mean MSE over tasks divided by the baseline's; minus that on another test set."""
     by_seed = ratios_by_seed(run, split) - (ratios_by_seed(run, other) if other else 0.0)
     return five_best(run.validation[:, 0], by_seed)
 
 
-def ratios_by_seed(run: Run, split: str) -> Array:
+def ratios_by_seed(run: RecordedRun, split: str) -> Array:
     """log10 of the mean MSE over tasks divided by the baseline's, as it is compared, [S]."""
     return np.log10(np.minimum(run.errors(split).mean(axis=1) / run.baseline(split).mean(), EXPLODED))
 
 
-def mean_score(run: Run, scores: Array, task: int | None = None) -> Estimate:
+def mean_score(run: RecordedRun, scores: Array, task: int | None = None) -> Estimate:
     """The five-best mean of scores [S, 6], of a task or averaged over all.
 
     Networks of single tasks are chosen task by task: their average is one over six independent choices.
@@ -129,7 +129,7 @@ def mean_score(run: Run, scores: Array, task: int | None = None) -> Estimate:
     return combined((1 / tasks, five_best(run.validation[:, k], scores[:, k])) for k in range(tasks))
 
 
-def _tamed(run: Run, split: str) -> Array:
+def _tamed(run: RecordedRun, split: str) -> Array:
     """Errors, none above ten times the baseline's; of a few graphs a baseline may be right, and bounds nothing."""
     baseline = run.baseline(split)
     return np.minimum(run.errors(split), np.where(baseline > 0, EXPLODED * baseline, np.inf))

@@ -12,11 +12,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.kernels.choice import on_its_device
-from pna.kernels.compile_time import Config, Layout, blocks, grouped, number_of_stats, order_of, slots_of, wide, widened
+from pna.kernels.compile_time import (
+    ChannelLayout,
+    Config,
+    blocks,
+    grouped,
+    number_of_stats,
+    order_of,
+    slots_of,
+    wide,
+    widened,
+)
 from pna.kernels.hubs import NO_HUBS, Hubs, limit
-from pna.kernels.launch import Launch, Told
+from pna.kernels.launch import Constants, Launch
 from pna.kernels.messages import MAX, MIN, SUM, centre, load_shift, load_weight, rescan, scan, write
+from pna.kernels.selection import on_its_device
 
 __all__ = ["Saved", "allocate", "forward"]
 
@@ -66,7 +76,7 @@ def forward(
     config = config if weight is None else config.within(V)
     rows = edge if weight is None else None
     tensors = [given if t is None else grouped(t) for t in (source, rows, target)]
-    layout = Layout.of(F, G, config.BC, *tensors)._replace(number=weight is not None)
+    layout = ChannelLayout.of(F, G, config.BC, *tensors)._replace(number=weight is not None)
     strides = [s for t in (*tensors, out) for s in t.stride()[:2]]
     tensors[1] = tensors[1] if weight is None else edge.contiguous()
     arguments = [*tensors, ptr, column, out, *saved, *strides, N, E]
@@ -89,12 +99,12 @@ def _told(
     dtype: torch.dtype,
     save: bool,
     parts: tuple[bool, bool, bool],
-    layout: Layout,
+    layout: ChannelLayout,
     C: int,
     F: int,
     T: int,
     config: Config,
-) -> tuple[Told, Told, bool]:
+) -> tuple[Constants, Constants, bool]:
     """What the kernel is told, and what those for hubs are; and whether there is a second pass."""
     marked = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     constants = {
@@ -103,7 +113,7 @@ def _told(
         "HAS_SOURCE": parts[0], "HAS_EDGE": parts[1], "HAS_TARGET": parts[2],
         "LAYOUT": layout, "C": C, "F": F, "LIMIT": T, "BC": config.BC, "ACC": wide(dtype),
     }  # fmt: skip
-    light, chunks = Told(constants, B=config.B, K=config.K), Told(constants, K=Hubs.K)
+    light, chunks = Constants(constants, B=config.B, K=config.K), Constants(constants, K=Hubs.K)
     return light, chunks, order_of(names) > 0 or marked
 
 

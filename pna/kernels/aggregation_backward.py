@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from pna.kernels.aggregation import Saved
-from pna.kernels.choice import on_its_device
 from pna.kernels.coefficients import launch_coefficients
-from pna.kernels.compile_time import Config, Layout, blocks, grouped, order_of, slots_of, wide, widened
+from pna.kernels.compile_time import ChannelLayout, Config, blocks, grouped, order_of, slots_of, wide, widened
 from pna.kernels.gradients import launch_edge_gradient, launch_hub_gradients, launch_source_gradient
 from pna.kernels.hubs import NO_HUBS, chunk_owners, limit
-from pna.kernels.launch import Told
+from pna.kernels.launch import Constants
+from pna.kernels.selection import on_its_device
 
 __all__ = ["backward"]
 
@@ -80,9 +80,9 @@ def _numbers(names: str, has_edge: bool) -> tuple[int, int, bool, int, int]:
 class _Kernels(NamedTuple):
     """What each kernel is told: on all nodes that are not hubs, on a chunk of a hub's messages."""
 
-    coefficients: Told
-    messages: tuple[Told, Told]
-    senders: tuple[Told, Told]
+    coefficients: Constants
+    messages: tuple[Constants, Constants]
+    senders: tuple[Constants, Constants]
     planes: int
 
     @classmethod
@@ -92,7 +92,7 @@ class _Kernels(NamedTuple):
         names: str,
         dtype: torch.dtype,
         parts: tuple[bool, bool, bool],
-        layout: Layout,
+        layout: ChannelLayout,
         C: int,
         F: int,
         T: int,
@@ -107,10 +107,10 @@ class _Kernels(NamedTuple):
             "PLANES": planes, "LAYOUT": layout, "C": C, "F": F, "LIMIT": T, "ACC": wide(dtype),
         }  # fmt: skip
         BC = config.BC
-        coefficients = Told(shared, STATS=stats, HUBS=hubs, HAS_TARGET=parts[2], B=512 // BC, BC=BC)
+        coefficients = Constants(shared, STATS=stats, HUBS=hubs, HAS_TARGET=parts[2], B=512 // BC, BC=BC)
         sizes = ({"HUBS": False, "B": config.B, "K": config.K}, {"HUBS": True, "B": 1, "K": K})
         messages, senders = (
-            tuple(Told(shared, **{name: there}, BC=BC, **size) for size in sizes)
+            tuple(Constants(shared, **{name: there}, BC=BC, **size) for size in sizes)
             for name, there in (("HAS_SOURCE", parts[0]), ("HAS_EDGE", parts[1]))
         )
         return cls(coefficients, messages, senders, planes)
@@ -147,7 +147,7 @@ class _Backward:
     def run(self, grad_source: Tensor | None, grad_edge: Tensor | None, grad_target: Tensor) -> None:
         has_target = grad_target.shape[0] > 0
         tensors = [self.given if t is None else t for t in (self.source, self.edge)]
-        layout = Layout.of(self.F, self.G, self.config.BC, *tensors, grad_target)
+        layout = ChannelLayout.of(self.F, self.G, self.config.BC, *tensors, grad_target)
         layout = layout._replace(number=self.weight is not None)
         self.kernels = _Kernels.of(
             self.names, self.given.dtype, (self.source is not None, self.edge is not None, has_target), layout,
@@ -173,8 +173,8 @@ class _Backward:
             self.g, *self.g.stride(), self.ptr, stats, ties, hub_ties, self.coefficients,
             grad_target, *grad_target.stride()[:2], self.N,
         )  # fmt: skip
-        told = self.kernels.coefficients
-        launch_coefficients((blocks(self.N, told["B"]), self.blocks), arguments, told, 4)
+        constants = self.kernels.coefficients
+        launch_coefficients((blocks(self.N, constants["B"]), self.blocks), arguments, constants, 4)
 
     def _to_messages(self, grad_edge: Tensor) -> None:
         """The gradient of every message, [E, G, F]."""

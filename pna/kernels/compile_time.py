@@ -10,7 +10,16 @@ import triton.language as tl
 from torch import Tensor
 
 __all__ = [
-    "NAMES", "Config", "Layout", "blocks", "grouped", "number_of_stats", "order_of", "slots_of", "wide", "widened",
+    "NAMES",
+    "ChannelLayout",
+    "Config",
+    "blocks",
+    "grouped",
+    "number_of_stats",
+    "order_of",
+    "slots_of",
+    "wide",
+    "widened",
 ]  # fmt: skip
 
 NAMES = ("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5")
@@ -58,7 +67,7 @@ def grouped(t: Tensor | None) -> Tensor | None:
     return t if t is None or t.stride(-1) == 1 or t.shape[-1] == 1 else t.contiguous()
 
 
-class Layout(NamedTuple):
+class ChannelLayout(NamedTuple):
     """Whether channel c = (group, feature) is simply the c-th number of a row, if blocks of channels are all full, and
     if an edge is one number, which every channel weighs by itself."""
 
@@ -70,7 +79,7 @@ class Layout(NamedTuple):
     number: bool = False
 
     @classmethod
-    def of(cls, F: int, G: int, BC: int, *tensors: Tensor) -> "Layout":
+    def of(cls, F: int, G: int, BC: int, *tensors: Tensor) -> "ChannelLayout":
         """From the sizes and the strides of source, edge and target, in blocks of BC channels."""
         whole = G * F % BC == 0
         return cls(*(True,) * 4, whole) if G == 1 else cls(False, *(t.stride(1) == F for t in tensors), whole)

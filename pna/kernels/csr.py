@@ -16,19 +16,19 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from pna.kernels.choice import on_its_device
 from pna.kernels.compile_time import blocks
-from pna.kernels.launch import Launch, Told
+from pna.kernels.launch import Constants, Launch
+from pna.kernels.selection import on_its_device
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
-__all__ = ["Check", "remember", "remembered", "sort", "takes"]
+__all__ = ["Check", "remember", "remembered", "sort", "supports"]
 
 BLOCK, WARPS = 256, 4
 SMALL = 1 << 18  # edges of a graph that is remembered, in at most 10 MB
 _graphs = WeakTensorKeyDictionary()  # edge_index -> what it was sorted for, and its graph
 
 
-def takes(edges: Tensor, num_nodes: int) -> bool:
+def supports(edges: Tensor, num_nodes: int) -> bool:
     """Whether `sort` serves: edges and nodes are sorted by their numbers as int32."""
     return 0 < edges.shape[1] < 1 << 30 and num_nodes < 1 << 30
 
@@ -50,8 +50,8 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
 
 
 @functools.cache
-def _told(reverse: bool, transpose: bool) -> Told:
-    return Told(REVERSE=reverse, TRANSPOSE=transpose, BLOCK=BLOCK)
+def _told(reverse: bool, transpose: bool) -> Constants:
+    return Constants(REVERSE=reverse, TRANSPOSE=transpose, BLOCK=BLOCK)
 
 
 def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods) -> None:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.kernels.launch import Launch, Told
+from pna.kernels.launch import Constants, Launch
 from pna.kernels.messages import SUM, centre, load_shift, places, rescan, scan, tile, write
 
 __all__ = ["NO_HUBS", "Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
@@ -53,11 +53,11 @@ class Hubs:
         self.first = wide.new_empty(P, PLANES.value, C)
         self.second = wide.new_empty(P, PLANES_2.value, C) if second else None
 
-    def scan(self, arguments: list, constants: Told, columns: int) -> None:
+    def scan(self, arguments: list, constants: Constants, columns: int) -> None:
         """The first pass over the chunks."""
         _launch_scan((self.owner.shape[0], columns), (*arguments, self.owner, self.first), constants, self.warps)
 
-    def finish(self, arguments: list, constants: Told, columns: int) -> None:
+    def finish(self, arguments: list, constants: Constants, columns: int) -> None:
         """The second, if there is one, and the hubs' aggregates."""
         grid = (self.owner.shape[0], columns)
         given = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)

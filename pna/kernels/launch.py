@@ -10,14 +10,14 @@ from torch import Tensor
 from triton import knobs
 from triton.compiler import CompiledKernel
 
-__all__ = ["Launch", "Told"]
+__all__ = ["Constants", "Launch"]
 
 # what Triton's launcher of a compiled kernel takes: in 3.6 and in 3.7
 TAKES = ("self", "gridX", "gridY", "gridZ", "stream", "function")
 THEN = (("args",), ("kernel_metadata", "launch_metadata", "launch_enter_hook", "launch_exit_hook", "args"))
 
 
-class Told(dict):
+class Constants(dict):
     """A kernel's constants by name. Known by itself, so that none of them is looked at again: made once (a cache)."""
 
     __hash__, __eq__ = object.__hash__, object.__eq__
@@ -33,8 +33,8 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, kernel: CompiledKernel, constants: tuple) -> "Form":
         """Of a kernel that has run once."""
-        takes = tuple(inspect.signature(type(kernel.run).__call__).parameters)
-        known = takes[:6] == TAKES and takes[6:] in THEN and hasattr(knobs.runtime.launch_enter_hook, "calls")
+        parameters = tuple(inspect.signature(type(kernel.run).__call__).parameters)
+        known = parameters[:6] == TAKES and parameters[6:] in THEN and hasattr(knobs.runtime.launch_enter_hook, "calls")
         return cls(kernel, constants, kernel.run if known else None)
 
 
@@ -50,7 +50,9 @@ class Launch:
         self.names = () if self.interpreted else tuple(p.name for p in kernel.params if p.is_constexpr)
         self.forms: dict[tuple, Form] = {}
 
-    def __call__(self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: Told, warps: int) -> None:
+    def __call__(
+        self, grid: tuple[int, int], arguments: Sequence[Tensor | int], constants: Constants, warps: int
+    ) -> None:
         """The same as kernel[grid](*arguments, **constants, num_warps=warps), on the current device: the tensors'."""
         if self.interpreted:
             self.kernel[grid](*arguments, **constants, num_warps=warps)

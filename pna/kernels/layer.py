@@ -21,10 +21,10 @@ from torch.autograd.function import FunctionCtx
 from torch.func import functional_call
 
 from pna.kernels import aggregation, aggregation_backward, layer_weights
-from pna.kernels.choice import many, on_its_device, plain
 from pna.kernels.compile_time import blocks
 from pna.kernels.launch import Launch
 from pna.kernels.layer_weights import BH, BN, Plan, degrees, factor, factors
+from pna.kernels.selection import many, on_its_device, plain
 from pna.neighbourhoods import Neighbourhoods, transpose_edges
 
 __all__ = ["WEIGHTS", "layer"]

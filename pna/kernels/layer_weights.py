@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from pna.kernels.compile_time import blocks, wide
-from pna.kernels.launch import Launch, Told
+from pna.kernels.launch import Constants, Launch
 from pna.scalers import SCALERS
 
 __all__ = ["Places", "Plan", "Sizes", "degrees", "factor", "factors", "gradients", "pack"]
@@ -111,7 +111,7 @@ class Plan:
             "BN": BN, "BF": BF, "BH": BH,
         }  # fmt: skip
         self.pack, self.outer, self.unpack, self.combine, self.spread = (
-            Told((name, known[name]) for name in names.split()) for names in CONSTANTS
+            Constants((name, known[name]) for name in names.split()) for names in CONSTANTS
         )
 
     @classmethod

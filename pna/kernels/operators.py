@@ -9,15 +9,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pna.kernels.choice import usable
+from pna.kernels.selection import usable
 from pna.neighbourhoods import transpose_edges
 
-__all__ = ["aggregate", "aggregate_backward", "takes"]
+__all__ = ["aggregate", "aggregate_backward", "supports"]
 
 _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5"))
 
 
-def takes(names: Sequence[str], given: Tensor) -> bool:
+def supports(names: Sequence[str], given: Tensor) -> bool:
     """Whether there is a kernel for these aggregators of messages like `given`."""
     return usable(given) and _known(tuple(names))
 

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.networks.batch import GraphBatch
 from pna.networks.depths import DEPTHS, Depth, Each, Until
 from pna.networks.layers import GRU, Set2Set, head
@@ -54,7 +54,7 @@ class Recurrent(nn.Module):
         """Node predictions [V, 3] and graph predictions [G, 3]."""
         x, depth = batch.padded(self.hidden), self.depth(batch)
         arguments = (x, batch, (self.GC_1, self.GC_m), depth, self.gru and self.gru.gates, False)
-        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+        if kernels := kernels_for("pna.networks.kernels.recurrence", *arguments):
             x = kernels.all_layers(*arguments)
         else:
             x = self._states(x, depth, batch)
@@ -100,7 +100,7 @@ class Standard(nn.Module):
     def _layers(self, batch: GraphBatch) -> Tensor:
         """The nodes after each layer, [V, LAYERS · hidden]."""
         arguments = (batch.padded(self.hidden), batch, self.convolutions, self.LAYERS, None, True)
-        if kernels := serving("pna.networks.kernels.recurrence", *arguments):
+        if kernels := kernels_for("pna.networks.kernels.recurrence", *arguments):
             return kernels.all_layers(*arguments)
         layers = [batch.x]
         for convolution in self.convolutions:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.networks.specification import NetworkSpec
 
 __all__ = ["ACTIVATIONS", "GRU", "MLP", "BatchNorm", "Set2Set", "activated", "head", "initialise", "linear"]
@@ -43,7 +43,7 @@ def linear(fan_in: int, fan_out: int, spec: NetworkSpec) -> nn.Linear:
 
 def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
     """A fully-connected layer and its activation: x [rows, in], weight [out, in] -> [rows, out]."""
-    if kernels := serving("pna.networks.kernels.linear", x, weight):
+    if kernels := kernels_for("pna.networks.kernels.linear", x, weight):
         return kernels.linear(x, weight, bias, activation)
     return ACTIVATIONS[activation](functional.linear(x, weight, bias))
 
@@ -73,7 +73,7 @@ class BatchNorm(nn.Module):
 
     def _normalise(self, x: Tensor) -> Tensor:
         known = None if self.training else torch.stack([self.running_mean, self.running_var])
-        if kernels := serving("pna.networks.kernels.batchnorm", x, known):
+        if kernels := kernels_for("pna.networks.kernels.batchnorm", x, known):
             y, (mean, var) = kernels.normalise(x, self.weight, self.bias, known)
         else:
             var, mean = torch.var_mean(x, dim=0, unbiased=False) if self.training else known.flip(0)
@@ -115,7 +115,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
         """[rows, first size] -> [rows, last size]."""
-        whole = nodes_per_graph is None and serving("pna.networks.kernels.head", x, self.layers, self.norms)
+        whole = nodes_per_graph is None and kernels_for("pna.networks.kernels.head", x, self.layers, self.norms)
         if whole:
             return whole.head(x, self.layers, self.norms, self.between, self.last)
         for k, layer in enumerate(self.layers[:-1]):
@@ -173,7 +173,7 @@ class Set2Set(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The nodes of G graphs of one size, [G, N, H] -> [G, 2H]."""
         G, N, H = x.shape
-        if kernels := serving("pna.networks.kernels.set2set", x):
+        if kernels := kernels_for("pna.networks.kernels.set2set", x):
             return kernels.set2set(x, self.gates)
         state, memory, read = x.new_zeros(3, G, H).unbind()
         for _ in range(N):

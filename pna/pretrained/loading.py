@@ -12,7 +12,7 @@ from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
 from pna.places import weights_folders
-from pna.pretrained.multitask import EachItsTask, MultiTaskNetwork
+from pna.pretrained.multitask import MultiTaskNetwork, SingleTaskEnsemble
 from pna.pretrained.realworld import RealWorldNetwork
 from pna.realworld.networks import Network
 from pna.scalers import DegreeStatistics
@@ -127,7 +127,7 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> 
 
     networks = [_filled(fresh(), weights, row) for row in range(len(weights[1]["rows"]))]
     tasks = [run.replica_tasks[row] for row in weights[1]["rows"]]
-    network = EachItsTask(networks, tasks) if run.training.single_task else networks[0]
+    network = SingleTaskEnsemble(networks, tasks) if run.training.single_task else networks[0]
     return MultiTaskNetwork(network, run, weights[1]["seeds"], weights[0]["validation"], rule).eval()
 
 

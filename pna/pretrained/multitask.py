@@ -21,10 +21,10 @@ from pna.pretrained.prediction import Prediction
 from pna.pretrained.trained import Trained
 from pna.training.run import Run
 
-__all__ = ["EachItsTask", "MultiTaskNetwork"]
+__all__ = ["MultiTaskNetwork", "SingleTaskEnsemble"]
 
 
-class EachItsTask(nn.Module):
+class SingleTaskEnsemble(nn.Module):
     """Six networks, each trained on one task: what each says of its own."""
 
     def __init__(self, networks: Sequence[nn.Module], tasks: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from pna.pretrained.graphs import check_nodes, edges_of
 from pna.pretrained.trained import Trained
-from pna.realworld.batches import Resident
+from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 from pna.realworld.data.molecules import molhiv_graph, zinc_graph
 
@@ -33,7 +33,7 @@ class RealWorldNetwork(Trained):
         weight, one = next(self.parameters()), self._graph(graph)
         if len(one.source) == 0:
             raise ValueError(f"graph must have an edge, got {len(one.x)} nodes and none between them")
-        resident = Resident(data, Graphs.of([one]), weight.device, weight.dtype)
+        resident = DeviceSplit(data, Graphs.of([one]), weight.device, weight.dtype)
         index = torch.zeros(1, dtype=torch.long, device=weight.device)
         found = self.eval()(resident.batch(index, resident.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
         if data.task == "classes":

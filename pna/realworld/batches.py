@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pna.kernels import choice
+from pna.kernels import selection
 from pna.neighbourhoods import Joined, Neighbourhoods, Transpose
 from pna.realworld.data.datasets import Dataset
 from pna.realworld.data.graphs import Graphs
 
-__all__ = ["NO_GRAPH", "PaddedBatch", "Resident", "Shape", "shape_of"]
+__all__ = ["NO_GRAPH", "DeviceSplit", "PaddedBatch", "Shape", "shape_of"]
 
 NO_GRAPH = -1  # in the list of a batch's graphs: a place that stays empty
 ROUND = 64
@@ -71,7 +71,7 @@ class _Places(NamedTuple):
     message: Tensor  # [E] likewise
 
 
-class Resident:
+class DeviceSplit:
     """A split on a device, from which batches are made there.
 
     On a GPU the messages are also kept by their sender, for the backward pass: sorted once here, and in no step.
@@ -136,7 +136,7 @@ class Resident:
 
     def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> PaddedBatch:
         """The graphs of the list `index`, [B], NO_GRAPH for none; without edge features if the network has no use."""
-        if self.dtype == torch.float32 and self.transposed and choice.usable(self.source):
+        if self.dtype == torch.float32 and self.transposed and selection.usable(self.source):
             return self._drawn(index, shape, edges)
         g = index.clamp(min=0)
         at = self._places(g, index >= 0, shape)
@@ -252,7 +252,7 @@ class Resident:
         return none.scatter(1, places, 1.0)
 
 
-def shape_of(resident: Resident, batches: NDArray[np.int64]) -> Shape:
+def shape_of(resident: DeviceSplit, batches: NDArray[np.int64]) -> Shape:
     """The smallest shape for the given batches, [batches, B]."""
     sums = []
     for sizes in (resident.nodes, resident.messages):

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
@@ -78,7 +78,7 @@ class GCNLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         graph = batch.neighbourhoods
-        if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+        if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
             mean, x = kernels.neighbours(x, graph, "mean")
         else:
             mean = aggregate(graph, ("mean",), source=x).squeeze(-2)
@@ -100,7 +100,7 @@ class GraphSageLayer(nn.Module):
 
 def beside_mean(x: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
     """x_i beside the mean of the neighbours' x_j, [V, F] -> [V, 2 F]; and x, for who adds it in the end."""
-    if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+    if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
         return kernels.neighbours(x, graph, "beside")
     return torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1), x
 
@@ -117,7 +117,7 @@ class GINLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         graph = batch.neighbourhoods
-        if kernels := serving("pna.realworld.kernels.neighbours", x, graph):
+        if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
             y, x = kernels.neighbours(x, graph, "sum", self.eps)
         else:
             y = (1 + self.eps) * x + aggregate(graph, ("sum",), source=x).squeeze(-2)
@@ -142,7 +142,7 @@ class GATLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         graph = batch.neighbourhoods
-        if kernels := serving("pna.realworld.kernels.attention", x, graph):
+        if kernels := kernels_for("pna.realworld.kernels.attention", x, graph):
             weight = self.linear.weight  # [F, in]
             logits = (self.a.unsqueeze(-1) * weight.unflatten(0, (self.heads, -1))).sum(2)  # [2, H, in]
             nodes = linear(x, torch.cat([weight, logits.flatten(0, 1)]), None)  # [V, F + 2 H]
@@ -185,7 +185,7 @@ class MoNetLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
         graph, z = batch.neighbourhoods, self.linear(x)  # [V, K·F]
-        if kernels := serving("pna.realworld.kernels.monet", z, graph):
+        if kernels := kernels_for("pna.realworld.kernels.monet", z, graph):
             pseudo = self.pseudo.weight, self.pseudo.bias
             y = kernels.gaussian_sum(z, pseudo, self.mu, self.inverse_sigma, graph)
         else:
@@ -224,13 +224,13 @@ class GatedGCNLayer(nn.Module):
         first = not isinstance(state, Gated)
         x, e, *rows = self._start(state, batch) if first else state
         graph, norm = batch.neighbourhoods, self.edge_norm
-        if self.training and (kernels := serving("pna.realworld.kernels.gated_step", x, e, graph, first)):
+        if self.training and (kernels := kernels_for("pna.realworld.kernels.gated_step", x, e, graph, first)):
             of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
             e, *maps = self._mapped(e, embedding) if first else (e, self.C.weight, None)
             y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), of_norm, graph, self.last)
             return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
         e = embedding(e) if first else e
-        if kernels := serving("pna.realworld.kernels.gated", x, e, graph):
+        if kernels := kernels_for("pna.realworld.kernels.gated", x, e, graph):
             y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
         else:
             y, moved = self._messages(x, e, graph)
@@ -294,7 +294,7 @@ class OGBGCNLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
+        if kernels := kernels_for("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
             x = linear(x, self.linear.weight, None)
             own, bias = self.root.squeeze(0), self.linear.bias
             y = kernels.received(x, self.bonds.weight, own, bias, batch.edge, batch.count, batch.neighbourhoods)
@@ -318,7 +318,7 @@ class OGBGINLayer(nn.Module):
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, F] -> [V, F]."""
-        if kernels := serving("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
+        if kernels := kernels_for("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
             graph = batch.neighbourhoods
             y = kernels.received(x, self.bonds.weight, self.eps, None, batch.edge, batch.count, graph)
         else:

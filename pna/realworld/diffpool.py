@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from pna import segments
 from pna.gather import aggregate
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.comparators import beside_mean
@@ -86,7 +86,7 @@ class DiffPool(nn.Module):
         Z = self.feature_norm(activated(both, self.feature, "unit"), batch)  # [V, hidden]
         S = self.shares(both, batch)  # [V, k]
         received = aggregate(batch.neighbourhoods, ("sum",), source=S).squeeze(-2)  # A S, [V, k]
-        if kernels := serving("pna.realworld.kernels.pool", S, Z, batch.joined):
+        if kernels := kernels_for("pna.realworld.kernels.pool", S, Z, batch.joined):
             return kernels.pooled(S, Z, received, batch.joined.ptr, len(batch.valid))
         outer = S.unsqueeze(2) * torch.cat([Z, received], dim=1).unsqueeze(1)  # [V, k, hidden + k]
         total = segments.sum(outer.flatten(1), batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
@@ -99,7 +99,7 @@ class DiffPool(nn.Module):
             raise ValueError(f"batch must have at most {self.places} graphs, each place having its weights; got {B}")
         weight, norm = self.assignment.weight.unflatten(0, (self.places, self.k)), self.assignment_norm
         fused = self.training or not torch.is_grad_enabled()
-        if fused and (kernels := serving("pna.realworld.kernels.assignment", both, self.k, batch.joined)):
+        if fused and (kernels := kernels_for("pna.realworld.kernels.assignment", both, self.k, batch.joined)):
             rest = (norm.weight, norm.bias, norm.running_mean, norm.running_var), batch.count, batch.joined.ptr
             return kernels.shares(both, (weight, self.assignment.bias), *rest, B, self.training)
         logits = functional.relu(functional.normalize(self.assignment(both), dim=1))  # [V, places · k]

@@ -13,7 +13,7 @@ from pna.arguments import divisible
 from pna.combined import CombinedAggregation
 from pna.fused import split
 from pna.gather import aggregate
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.products import Linear, linear
@@ -59,7 +59,7 @@ class BatchNorm(nn.Module):
         rows = batch.real if factor is None else factor
         given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
         fused = self.training or (noise is None and not torch.is_grad_enabled())
-        if fused and (kernels := serving("pna.realworld.kernels.norm", *given)):
+        if fused and (kernels := kernels_for("pna.realworld.kernels.norm", *given)):
             then = kernels.Then(activation, residual, noise, p)
             if self.training:
                 return kernels.normalise(*given, running, then)
@@ -85,7 +85,7 @@ class BatchNorm(nn.Module):
 
 def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
     """A linear map, an activation of AFTER_LINEAR, and the residual being added: [V, in] -> [V, out]."""
-    if kernels := serving("pna.realworld.kernels.activation", x, layer.weight, layer.bias):
+    if kernels := kernels_for("pna.realworld.kernels.activation", x, layer.weight, layer.bias):
         return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
     y = AFTER_LINEAR[kind](layer(x))
     return y if residual is None else residual + y
@@ -133,7 +133,7 @@ class TowersLayer(nn.Module):
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
         """[V, in] -> [V, out]; embedding: of the edges."""
         graph, names = batch.neighbourhoods, self.combined.aggregators
-        if kernels := serving("pna.realworld.kernels.towers", x, names, graph):
+        if kernels := kernels_for("pna.realworld.kernels.towers", x, names, graph):
             y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
         else:
             h = x.unflatten(1, (self.towers, self.F))  # [V, T, F]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.comparators import OGB, QUOTED, Gated
@@ -69,7 +69,7 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        if kernels := serving("pna.realworld.kernels.readout", x, batch.joined):
+        if kernels := kernels_for("pna.realworld.kernels.readout", x, batch.joined):
             return kernels.readout(x, batch.joined, len(batch.valid), self.mean)
         x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return x / batch.nodes.clamp(min=1).unsqueeze(1) if self.mean else x

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from pna.kernels.choice import serving
+from pna.kernels.selection import kernels_for
 
 __all__ = ["adam_step"]
 
@@ -16,7 +16,7 @@ def adam_step(
     theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: float
 ) -> None:
     """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
-    if kernel := serving("pna.training.adam_kernel", theta, grad):
+    if kernel := kernels_for("pna.training.adam_kernel", theta, grad):
         kernel.adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
         return
     grad = grad.add(theta, alpha=weight_decay)

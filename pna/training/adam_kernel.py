@@ -6,14 +6,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.selection import on_its_device
 
-__all__ = ["adam", "takes"]
+__all__ = ["adam", "supports"]
 
 BLOCK = 1024
 
 
-def takes(theta: Tensor, grad: Tensor) -> bool:
+def supports(theta: Tensor, grad: Tensor) -> bool:
     """Whether the kernel serves: for any."""
     return True
 

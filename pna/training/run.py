@@ -192,7 +192,7 @@ class Run(ABC):
 
     def save(self) -> None:
         """Writes the checkpoint."""
-        self.trainer.settle()
+        self.trainer.sync()
         none_yet = torch.empty(0, len(self.replicas), len(self.columns))
         tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves) if self.curves else none_yet}
         write_tensors(self.checkpoint, tensors, self.identity() | {"cell": str(self.cell), "seconds": self.seconds})

@@ -60,13 +60,13 @@ class Trainer(ABC):
             while len(remaining) == len(index):
                 whole = step()
                 if whole:
-                    self.settle()
+                    self.sync()
                 yield index if whole else None
                 if whole:
                     remaining = self.running(replicas)
             index = remaining
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Brings `replicas` up to date within an epoch: where some train on alone, they are copied back only with
         whole epochs, since on a GPU that takes a good part of a step."""
         self._copy_back()

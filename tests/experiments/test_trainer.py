@@ -212,7 +212,7 @@ def test_replicas_that_train_on_are_copied_back_with_every_epoch_and_when_asked(
     monkeypatch.setattr(type(replicas), "put", lambda *given: (copied.append(1), put(*given)))
     for index in trainer.steps(replicas):
         if index is None and replicas.epoch.tolist() == [4, 3] and replicas.position[0] == 0:
-            trainer.settle()  # within the fifth epoch
+            trainer.sync()  # within the fifth epoch
             assert replicas.position.tolist() == [1, 0]
     assert len(copied) == 1 + 3  # and after epochs 4 to 6
     assert replicas.epoch.tolist() == [6, 3]

@@ -339,13 +339,13 @@ def test_without_hubs_nothing_is_launched_for_them(monkeypatch, device):
 
 
 def test_which_aggregators_have_a_kernel():
-    assert not operators.takes(PAPER.split(), torch.empty(1))  # the twin serves on a CPU
+    assert not operators.supports(PAPER.split(), torch.empty(1))  # the twin serves on a CPU
     if torch.cuda.is_available():
         given = torch.empty(1, device="cuda")
-        assert operators.takes(EVERY.split(), given)
-        assert not operators.takes(["mean", "softmax"], given)
-        assert not operators.takes(["moment6"], given)
-        assert not operators.takes(["mean", "mean"], given)
+        assert operators.supports(EVERY.split(), given)
+        assert not operators.supports(["mean", "softmax"], given)
+        assert not operators.supports(["moment6"], given)
+        assert not operators.supports(["mean", "mean"], given)
 
 
 @pytest.mark.parametrize("way", ["at once", "mapped"])

@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 import pna
-from pna.realworld.batches import Resident
+from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.molecules import zinc_graph
@@ -35,7 +35,7 @@ def test_a_molecule_by_its_smiles_or_as_data_is_what_the_network_says_of_a_batch
     pytest.importorskip("rdkit")
     network, loaded = kept(ZINC)
     graph = zinc_graph((ASPIRIN, 0.0))
-    resident = Resident(DATASETS["zinc"], Graphs.of([graph] * 3))
+    resident = DeviceSplit(DATASETS["zinc"], Graphs.of([graph] * 3))
     with torch.no_grad():
         batch = resident.batch(torch.arange(3), resident.largest(3))
         expected = network(batch)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pna.files import write_arrays
-from pna.kernels import choice, operators
-from pna.realworld.batches import Resident
+from pna.kernels import operators, selection
+from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.datasets import DATASETS, SPLITS
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 from pna.realworld.data.storage import FORMAT, archive_path
@@ -71,7 +71,7 @@ class Toys:
 
     @classmethod
     def resident(cls, name, G=12, seed=0, **options):
-        return Resident(DATASETS[name], cls.graphs(name, G, seed), dtype=torch.double, **options)
+        return DeviceSplit(DATASETS[name], cls.graphs(name, G, seed), dtype=torch.double, **options)
 
     @staticmethod
     def model(name, model="pna", edges="no-edges", **changes):
@@ -103,7 +103,7 @@ def kernels(monkeypatch):
     """A call after which the kernels serve, on a CPU in Triton's interpreter, or do not."""
 
     def serve(yes=True):
-        for module in (choice, operators):
+        for module in (selection, operators):
             monkeypatch.setattr(module, "usable", lambda t: yes)
 
     return serve

@@ -6,7 +6,7 @@ import torch
 from torch.func import functional_call
 
 from pna.neighbourhoods import transpose_edges
-from pna.realworld.batches import NO_GRAPH, Resident, Shape, shape_of
+from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graph, Graphs
 from pna.realworld.metrics import losses
@@ -138,10 +138,10 @@ def test_a_graph_without_edges_between_others(toys):
     lone = Graph(graphs.x[:4], np.zeros(4, np.uint8), np.zeros(0, np.uint8), graphs.edge[:0], 1.0)
     parts = [graphs.take(np.array([k])) for k in range(2)]
     both = [Graph(g.x, g.degree, g.source, g.edge, g.y[0]) for g in parts]
-    resident = Resident(DATASETS["zinc"], Graphs.of([both[0], lone, both[1]]), dtype=torch.double, transposed=True)
+    resident = DeviceSplit(DATASETS["zinc"], Graphs.of([both[0], lone, both[1]]), dtype=torch.double, transposed=True)
     batch = resident.batch(torch.arange(3), resident.largest(3))
     assert batch.neighbourhoods.degree[batch.graph_ptr[1] : batch.graph_ptr[2]].tolist() == [0] * 4
-    without = Resident(DATASETS["zinc"], Graphs.of(both), dtype=torch.double)
+    without = DeviceSplit(DATASETS["zinc"], Graphs.of(both), dtype=torch.double)
     network = toys.network("zinc", "pna", "edges").eval()
     expected = network(without.batch(torch.arange(2), without.largest(2)))
     torch.testing.assert_close(network(batch)[[0, 2]], expected, rtol=1e-12, atol=1e-12)

@@ -13,7 +13,7 @@ from pna.experiments import EXPERIMENTS, Figure6Run
 from pna.experiments.realworld import PROFILES
 from pna.networks import count_parameters
 from pna.realworld import comparators
-from pna.realworld.batches import NO_GRAPH, Resident, Shape
+from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape
 from pna.realworld.comparators import OGB, QUOTED, Gated
 from pna.realworld.data.datasets import DATASETS, SPLITS
 from pna.realworld.data.graphs import Graph, Graphs
@@ -212,7 +212,7 @@ def by_hand(kind, features, degrees, senders, **options):
         np.zeros((len(senders), 1), np.uint8),
         0.0,
     )
-    resident = Resident(DATASETS["zinc"], Graphs.of([graph]), dtype=torch.double)
+    resident = DeviceSplit(DATASETS["zinc"], Graphs.of([graph]), dtype=torch.double)
     batch = resident.batch(torch.tensor([0]), Shape(1, len(features) + 1, len(senders)))
     layer, embedding = kind((1, 1), **options).double(), nn.Linear(1, 1, bias=False).double()
     with torch.no_grad():

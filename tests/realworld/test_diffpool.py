@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pna.experiments.realworld import Figure6Trainer
 from pna.networks import count_parameters
-from pna.realworld.batches import NO_GRAPH, Resident, Shape
+from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graph, Graphs
 from pna.realworld.diffpool import ClusterNorm, DiffPool, clusters
@@ -130,7 +130,9 @@ def test_a_graph_of_two_nodes_by_hand():
     """1 -> 2 alone, with the features 1 and 3. [x_i, mean] has a positive sum, which at length 1 is 1."""
     none = np.zeros((2, 1), np.uint8)
     path = Graph(none, np.array([0, 1], np.uint8), np.array([0], np.uint8), none[:1], 0.0)
-    batch = Resident(DATASETS["zinc"], Graphs.of([path]), dtype=torch.double).batch(torch.tensor([0]), Shape(1, 3, 1))
+    batch = DeviceSplit(DATASETS["zinc"], Graphs.of([path]), dtype=torch.double).batch(
+        torch.tensor([0]), Shape(1, 3, 1)
+    )
     layer, x = pooling(), torch.tensor([[1.0], [3.0], [5.0]]).double()
     h, A = layer.pooled(x, batch)
     near = 1 / np.sqrt(1 + 1e-5)  # what a fresh normalisation leaves of 1

@@ -6,7 +6,7 @@ import torch
 
 from pna.experiments import EXPERIMENTS, Cell
 from pna.networks import count_parameters
-from pna.realworld.batches import Resident
+from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -102,7 +102,7 @@ def test_the_order_of_the_nodes_does_not_matter(toys, cell):
     index = torch.tensor([0])
     a, b = (
         network(r.batch(index, r.largest(1)))
-        for r in (Resident(DATASETS[cell[0]], g, dtype=torch.double) for g in (one, other))
+        for r in (DeviceSplit(DATASETS[cell[0]], g, dtype=torch.double) for g in (one, other))
     )
     torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 

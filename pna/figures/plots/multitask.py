@@ -8,7 +8,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from pna.figures import published
-from pna.figures.runs import Run, Runs
+from pna.figures.runs import RecordedRun, Runs
 from pna.figures.scores import SPLIT, best, log_mean, log_tasks, wider_split
 from pna.figures.style import GREY, MODEL_COLOURS, WIDTH, ink_on
 from pna.multitask import TASKS
@@ -103,7 +103,7 @@ def _shown(runs: Runs) -> str:
     return f"the {KEPT} best runs" if runs.profile.seeds > KEPT else f"{runs.profile.seeds} runs"
 
 
-def _row(run: Run) -> dict[str, tuple[float, float]]:
+def _row(run: RecordedRun) -> dict[str, tuple[float, float]]:
     """Mean and deviation over the five best runs, of each task and of the average over tasks."""
     kept = best(run, wider_split(run))
     errors = np.log10(kept)  # [5, 6]

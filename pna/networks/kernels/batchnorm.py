@@ -12,16 +12,16 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["normalise", "takes"]
+__all__ = ["normalise", "supports"]
 
 BLOCK, WARPS = 512, 8
 EPSILON = 1e-5
 
 
-def takes(x: Tensor, known: Tensor | None) -> bool:
+def supports(x: Tensor, known: Tensor | None) -> bool:
     """Whether the kernels serve: for any x, unless it has a gradient under statistics that are known."""
     return known is None or not torch.is_grad_enabled()
 

@@ -12,16 +12,16 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["errors", "loss", "takes"]
+__all__ = ["errors", "loss", "supports"]
 
 LABELS = tl.constexpr(3)  # of nodes, and of graphs
 ROWS, BLOCK, WARPS = 2048, 1024, 16
 
 
-def takes(nodes: Tensor, graphs: Tensor, tasks: Tensor | None = None) -> bool:
+def supports(nodes: Tensor, graphs: Tensor, tasks: Tensor | None = None) -> bool:
     """Whether the kernels serve: for any loss, and for errors without one if they have no gradient."""
     return tasks is not None or not torch.is_grad_enabled()
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.gates import padded
 from pna.networks.kernels.layout import taken_back
@@ -21,7 +21,7 @@ from pna.networks.kernels.linear import ACTIVATIONS, rows_at, tile
 from pna.networks.kernels.nvrtc import available, shared_memory
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["head", "takes"]
+__all__ = ["head", "supports"]
 
 BLOCK, PROGRAMS, WARPS = 64, 80, 4
 MOST, MANY_WARPS = 512, 16  # rows that a program can hold, with so many warps
@@ -31,7 +31,7 @@ EPSILON = tl.constexpr(1e-5)
 WEIGHTS = ["W_1", "b_1", "W_2", "b_2", "W_3", "b_3", "w_1", "c_1", "w_2", "c_2", "mean_1", "var_1", "mean_2", "var_2"]
 
 
-def takes(x: Tensor, layers: nn.ModuleList, norms: nn.ModuleList | None) -> bool:
+def supports(x: Tensor, layers: nn.ModuleList, norms: nn.ModuleList | None) -> bool:
     """Whether the kernels serve: three layers of up to 64 features in, 32 between and out.
 
     If normalised, of 512 rows at most, for which shared memory must suffice: 16 features want 128 KB, 20 want twice as

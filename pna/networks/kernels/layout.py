@@ -14,11 +14,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["Layout", "laid_out", "taken_back"]
+__all__ = ["Packing", "laid_out", "taken_back"]
 
 # (tensors) -> the groups that a kernel reads, and the one or two rows that it writes as gradients of them. The first
 # axis of each is a sum over numbers that a kernel sees only added up.
-Layout = Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]]
+Packing = Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]]
 
 COPIED, BLOCK, PARTS = 256, 64, 64  # numbers of a program, and parts that it reads at once
 
@@ -50,7 +50,7 @@ def scatter(parts, places, out, R, T, first, second, K: tl.constexpr, BLOCK: tl.
         tl.store(out + place, total, mask=place >= 0)
 
 
-def laid_out(layout: Layout, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def laid_out(layout: Packing, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The layout's groups, [R, …] each, one copied behind the other, from tensors [R, …]."""
     R, shapes = len(tensors[0]), _shapes(tensors)
     source, begins = _one_memory(tensors)
@@ -61,7 +61,7 @@ def laid_out(layout: Layout, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(t.view(R, *shape) for t, shape in zip(out.split(sizes), groups, strict=True))
 
 
-def taken_back(layout: Layout, tensors: Sequence[Tensor], parts: Tensor, T: int) -> list[Tensor]:
+def taken_back(layout: Packing, tensors: Sequence[Tensor], parts: Tensor, T: int) -> list[Tensor]:
     """The tensors' gradients, [R, …] each, from those of the rows, [R, T, row] of the first and then of the second."""
     R, shapes = len(tensors[0]), _shapes(tensors)
     places, (first, second) = _backward(layout, shapes, R, parts.device)
@@ -88,7 +88,7 @@ def _one_memory(tensors: Sequence[Tensor]) -> tuple[Tensor, tuple[int, ...]]:
 
 @cache
 def _forward(
-    layout: Layout, shapes: tuple[torch.Size, ...], begins: tuple[int, ...], R: int, device: torch.device
+    layout: Packing, shapes: tuple[torch.Size, ...], begins: tuple[int, ...], R: int, device: torch.device
 ) -> tuple[Tensor, list[torch.Size]]:
     """Where each number of the groups comes from, [K, numbers], -1 for a zero; and the groups' shapes."""
     places = _places(lambda *tensors: layout(*tensors)[0], shapes, begins, R)  # [K, R, …] each
@@ -97,7 +97,7 @@ def _forward(
 
 @cache
 def _backward(
-    layout: Layout, shapes: tuple[torch.Size, ...], R: int, device: torch.device
+    layout: Packing, shapes: tuple[torch.Size, ...], R: int, device: torch.device
 ) -> tuple[Tensor, tuple[int, int]]:
     """Where each number of the rows goes to, [K, numbers], -1 for nowhere; and the rows' lengths."""
     begins = tuple(accumulate((R * prod(shape) for shape in shapes[:-1]), initial=0))

@@ -12,17 +12,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.replicas import replicated
 
-__all__ = ["ACTIVATIONS", "linear", "rows_at", "takes", "tile"]
+__all__ = ["ACTIVATIONS", "linear", "rows_at", "supports", "tile"]
 
 ACTIVATIONS = {"identity": 1.0, "leaky_relu": 0.01, "relu": 0.0}  # by their slope below zero
 BLOCK, WARPS, PROGRAMS = 64, 4, 1056
 
 
-def takes(x: Tensor, weight: Tensor) -> bool:
+def supports(x: Tensor, weight: Tensor) -> bool:
     """Whether the kernels serve: up to 64 features, in and out."""
     return max(weight.shape) <= 64
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.replicas import rows_of_replicas
 
-__all__ = ["activated", "takes"]
+__all__ = ["activated", "supports"]
 
 BLOCK = 32
 PROGRAMS = 128  # at most, of each replica
@@ -23,7 +23,7 @@ SLOPE = tl.constexpr(0.01)
 SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
 
-def takes(*_: Tensor) -> bool:
+def supports(*_: Tensor) -> bool:
     """Whether the kernels serve: for any."""
     return True
 
@@ -95,8 +95,8 @@ class _Activated(Function):
         z, bias = z.contiguous(), bias.contiguous()
         R, V, F = z.shape
         y, added = torch.empty_like(z), z if residual is None else residual.contiguous()
-        told = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
-        activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **told)
+        constants = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
+        activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **constants)
         return y
 
     @staticmethod

@@ -18,7 +18,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import segments
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.realworld.kernels.assignment_gradients import gradients
@@ -34,12 +34,12 @@ from pna.realworld.kernels.assignment_tile import (
 )
 from pna.realworld.kernels.norm_tile import EPS, move_on
 
-__all__ = ["shares", "takes"]
+__all__ = ["shares", "supports"]
 
 WIDEST, MOST = 128, 64  # numbers of a node, and clusters of a graph, that a program has room for
 
 
-def takes(x: Tensor, k: int, graphs: Joined | None) -> bool:
+def supports(x: Tensor, k: int, graphs: Joined | None) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short."""
     return graphs is not None and x.shape[-1] <= WIDEST and k <= MOST
 
@@ -160,17 +160,17 @@ class _Shares(Function):
         *given, running_mean, running_var = inputs
         x, weight, bias, scale, shift, count = (t.contiguous() for t in given)
         (R, V, _), (_, places, K, _), C = x.shape, weight.shape, bias.shape[1]
-        parts, told = sizes(x)
+        parts, constants = sizes(x)
         length, share, (mean, var) = x.new_empty(R, V), x.new_zeros(R, V, K), x.new_empty(2, R, C).unbind()
-        share_lengths[(blocks(V, told), R)](x, weight, bias, count, length, V, C, **told)
+        share_lengths[(blocks(V, constants), R)](x, weight, bias, count, length, V, C, **constants)
         rows, (means, spreads) = x.new_empty(R, parts), x.new_empty(2, R, parts, C).unbind()
         if training:
             made = (length, rows, means, spreads)
-            share_statistics[(parts, R, blocks(C, told))](x, weight, bias, count, *made, V, C, **told)
+            share_statistics[(parts, R, blocks(C, constants))](x, weight, bias, count, *made, V, C, **constants)
         share_own[(places, R)](
             x, weight, bias, scale, shift, count, ptr, length, running_mean, running_var, rows, means, spreads,
             mean, var, share, C, B, parts, running_mean.stride(0), running_var.stride(0),
-            TRAINING=training, PARTS=PARTS, **of_clusters(K), **told,
+            TRAINING=training, PARTS=PARTS, **of_clusters(K), **constants,
         )  # fmt: skip
         return share, length, mean, var
 

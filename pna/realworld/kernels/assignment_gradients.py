@@ -139,16 +139,16 @@ def gradients(grad: Tensor, B: int, ptr: Tensor, *saved: Tensor) -> tuple[Tensor
     """Of x, W, b, and of the normalisation's scale and shift, from that of S, [R, V, k]; all as in assignment.py."""
     x, weight, bias, scale, _, count, share, length, mean, var = saved
     (R, V, D), (_, places, K, _), C = x.shape, weight.shape, bias.shape[1]
-    parts, told = sizes(x)
+    parts, constants = sizes(x)
     grad_x, along = torch.empty_like(x), torch.empty_like(length)
     of_weight, of_bias = x.new_empty(R, parts + 1, C, D), x.new_empty(R, parts + 1, C)
     of_scale, of_shift, offset, rate = x.new_empty(4, R, C).unbind()
     share_own_back[(places, R)](
         x, weight, bias, scale, count, ptr, length, mean, var, share, grad, grad_x, along, of_weight, of_bias,
-        of_scale, of_shift, offset, rate, C, B, parts + 1, **of_clusters(K), **told,
+        of_scale, of_shift, offset, rate, C, B, parts + 1, **of_clusters(K), **constants,
     )  # fmt: skip
     given, flat = (x, weight, bias, count, length, offset, rate), weight.flatten(1, 2)  # [R, C, D]
     pulled = torch.baddbmm(bias.unsqueeze(1) @ flat, x, flat.mT @ flat)  # (x Wᵀ + b) W
-    share_rows_back[(blocks(V, told), R)](*given, pulled, grad_x, along, V, C, **told)
-    share_columns_back[(parts, R, blocks(C, told))](*given, along, of_weight, of_bias, V, C, **told)
+    share_rows_back[(blocks(V, constants), R)](*given, pulled, grad_x, along, V, C, **constants)
+    share_columns_back[(parts, R, blocks(C, constants))](*given, along, of_weight, of_bias, V, C, **constants)
     return grad_x, of_weight.sum(1).view_as(weight), of_bias.sum(1), of_scale, of_shift

@@ -41,13 +41,13 @@ def sizes(x: Tensor) -> tuple[int, dict[str, int]]:
     V, D = x.shape[1:]
     width = max(16, triton.next_power_of_2(D))
     block = 64 if width <= 64 else 32  # that products of wide rows fit the shared memory
-    told = {"D": D, "WIDTH": width, "BLOCK": block, "num_warps": 4, "num_stages": 2}
-    return min(blocks(V, told), PARTS), told
+    constants = {"D": D, "WIDTH": width, "BLOCK": block, "num_warps": 4, "num_stages": 2}
+    return min(blocks(V, constants), PARTS), constants
 
 
-def blocks(rows: int, told: dict[str, int]) -> int:
+def blocks(rows: int, constants: dict[str, int]) -> int:
     """Of rows; where there are none the first one is empty."""
-    return max(1, -(-rows // told["BLOCK"]))
+    return max(1, -(-rows // constants["BLOCK"]))
 
 
 def of_clusters(K: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import on_its_device
+from pna.kernels.selection import on_its_device
 from pna.neighbourhoods import Joined, Transpose
 
 __all__ = ["Drawn", "Sizes", "drawn"]

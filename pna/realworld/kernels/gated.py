@@ -14,16 +14,16 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
-__all__ = ["gated", "takes"]
+__all__ = ["gated", "supports"]
 
 EPS = tl.constexpr(1e-6)
 
 
-def takes(x: Tensor, edge: Tensor, graph: Neighbourhoods) -> bool:
+def supports(x: Tensor, edge: Tensor, graph: Neighbourhoods) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined."""
     return graph.joined is not None
 

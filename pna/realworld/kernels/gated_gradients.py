@@ -161,11 +161,12 @@ def gradients(grad: Tensor, of_beyond: Tensor | None, *saved: Tensor | None) -> 
     if ahead:
         total, product = sums(moved, factor, count, of_beyond, scale, shift, mean, var)
         after = of_beyond
-    parts, told = sizes(edge, F)
+    parts, constants = sizes(edge, F)
     of_moved, of_edge = torch.empty_like(moved), moved.new_empty(R, 0 if first else E, F)
     gated_messages_back[(parts, R)](
         nodes, weight, scale, shift, factor, count, source, target, moved, mean, var, total, product, pull, quotients,
-        after, of_moved, of_edge, E, FIRST=first, NEXT=ahead, num_stages=1, **told,  # for more, shared memory runs out
+        after, of_moved, of_edge, E, FIRST=first, NEXT=ahead,
+        num_stages=1, **constants,  # with more stages shared memory runs out
     )  # fmt: skip
     of_nodes = torch.empty_like(nodes)
     gated_nodes_back[(V, R)](count, ptr, *transpose, moved, of_moved, pull, grad, of_nodes, V, E, **per_node(F))
@@ -177,7 +178,7 @@ def gradients(grad: Tensor, of_beyond: Tensor | None, *saved: Tensor | None) -> 
 def _of_map(edge: Tensor, count: Tensor, grad: Tensor, first: bool) -> Tensor:
     """Σ g_ij e_ijᵀ over the real messages: edge [R, E, D] and grad [R, E, F] -> [R, F, D]."""
     (R, E, D), F = edge.shape, grad.shape[2]
-    parts, told = sizes(edge, F)
+    parts, constants = sizes(edge, F)
     made = edge.new_empty(R, parts, F, D)
-    gated_map_back[(parts, R)](edge, count, grad, made, E, FIRST=first, num_stages=3, **told | {"BLOCK": HALF})
+    gated_map_back[(parts, R)](edge, count, grad, made, E, FIRST=first, num_stages=3, **constants | {"BLOCK": HALF})
     return made.sum(1)

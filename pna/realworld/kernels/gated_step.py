@@ -18,20 +18,20 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, replicated, rows_of_replicas
 from pna.realworld.kernels.gated_gradients import gradients
 from pna.realworld.kernels.gated_tile import PARTS, TAIL, WIDEST, of_features, part, per_node, put, sizes, times
 from pna.realworld.kernels.norm_tile import EPS, move_on
 
-__all__ = ["layer", "takes"]
+__all__ = ["layer", "supports"]
 
 LEAST = tl.constexpr(1e-6)  # ε, beside the gates
 SETTLED = 16  # features of a program that puts the parts together
 
 
-def takes(x: Tensor, edge: Tensor, graph: Neighbourhoods, first: bool) -> bool:
+def supports(x: Tensor, edge: Tensor, graph: Neighbourhoods, first: bool) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short; edge: e, or s in the
     first layer, to which a number may be added."""
     return graph.joined is not None and x.shape[-1] <= WIDEST and (not first or edge.shape[-1] < TAIL)
@@ -113,7 +113,7 @@ def gated_move(
 
 
 @triton.jit
-def gated_settle(
+def gated_statistics(
     count, rows, means, spreads, running_mean, running_var, mean, var, F, P, stride_m, stride_v,
     WIDTH: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -187,24 +187,24 @@ class _GatedLayer(Function):
         given = (None if t is None else t.contiguous() for t in inputs[:8])
         nodes, edge, weight, start, scale, shift, factor, count = given
         (R, V, _), E, F, first = nodes.shape, edge.shape[1], weight.shape[1], start is not None
-        parts, told = sizes(edge, F)
+        parts, constants = sizes(edge, F)
         moved, rows, (means, spreads) = (
             edge.new_empty(R, E, F),
             edge.new_empty(R, parts),
             edge.new_empty(2, R, parts, F),
         )
         given = (nodes, edge, weight, factor, count, source, target)
-        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, FIRST=first, num_stages=2, **told)
+        gated_move[(parts, R)](*given, moved, rows, means, spreads, E, FIRST=first, num_stages=2, **constants)
         mean, var = edge.new_empty(2, R, F).unbind()
-        gated_settle[(-(-F // SETTLED), R)](
+        gated_statistics[(-(-F // SETTLED), R)](
             count, rows, means, spreads, running_mean, running_var, mean, var, F, parts,
             running_mean.stride(0), running_var.stride(0), WIDTH=SETTLED, PARTS=PARTS,
         )  # fmt: skip
         y, totals, quotients = nodes.new_empty(3, R, V, F).unbind()
         beyond = edge.new_empty(R, 0, F) if last else torch.empty_like(moved)
         given = (nodes, edge, start if first else edge, scale, shift, factor, count, ptr, source, moved, mean, var)
-        told = {"FIRST": first, "LAST": last, "D": edge.shape[2], **per_node(F)}
-        gated_receive[(V, R)](*given, y, beyond, totals, quotients, V, E, **told)
+        constants = {"FIRST": first, "LAST": last, "D": edge.shape[2], **per_node(F)}
+        gated_receive[(V, R)](*given, y, beyond, totals, quotients, V, E, **constants)
         return y, beyond, moved, totals, quotients, mean, var
 
     @staticmethod

@@ -45,8 +45,8 @@ def times(a, b, onto):
 def sizes(edge: Tensor, F: int) -> tuple[int, dict[str, int]]:
     """Of edge [R, E, D]: in how many parts the messages are shared out; and what the kernels of messages are told."""
     E, D = edge.shape[1:]
-    told = {"D": D, "F": F, "HEAD": 16 if F <= 2 * TAIL else 64, "TAIL": TAIL, "BLOCK": 64, "num_warps": 4}
-    return max(1, min(-(-E // told["BLOCK"]), PARTS)), told
+    constants = {"D": D, "F": F, "HEAD": 16 if F <= 2 * TAIL else 64, "TAIL": TAIL, "BLOCK": 64, "num_warps": 4}
+    return max(1, min(-(-E // constants["BLOCK"]), PARTS)), constants
 
 
 def per_node(F: int) -> dict[str, int]:

@@ -16,18 +16,18 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
-__all__ = ["received", "takes"]
+__all__ = ["received", "supports"]
 
 NODES, NODES_BACK = 8, 16  # of a program; back, its sums are K + 2 rows beside the nodes' own
 WIDTH = 64  # features of a program, which is one warp: all of B for a feature is in one thread's registers
 MOST = 16  # numbers of a bond, for which it has enough of them
 
 
-def takes(x: Tensor, bonds: Tensor, graph: Neighbourhoods) -> bool:
+def supports(x: Tensor, bonds: Tensor, graph: Neighbourhoods) -> bool:
     """Whether the graphs of all replicas are joined and a bond has at most MOST numbers."""
     return graph.joined is not None and bonds.shape[-1] <= MOST
 
@@ -193,9 +193,9 @@ class _Received(Function):
     @staticmethod
     def forward(*inputs: Tensor | None) -> Tensor:
         x, bonds, own, bias, edge, count, ptr, source, *_ = (None if t is None else t.contiguous() for t in inputs)
-        y, (grid, told) = torch.empty_like(x), _sizes(x, bonds, bias, NODES)
+        y, (grid, constants) = torch.empty_like(x), _sizes(x, bonds, bias, NODES)
         given = (x, bonds, own, x if bias is None else bias, edge, count, ptr, source)
-        message_forward[grid](*given, y, x.shape[1], **told)
+        message_forward[grid](*given, y, x.shape[1], **constants)
         return y
 
     @staticmethod
@@ -207,10 +207,10 @@ class _Received(Function):
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = (None if t is None else t.contiguous() for t in ctx.saved_tensors)
         x, bonds, own, bias, edge, count, ptr, _, *transpose = saved
-        grad, K, (grid, told) = grad.contiguous(), bonds.shape[1], _sizes(x, bonds, bias, NODES_BACK)
+        grad, K, (grid, constants) = grad.contiguous(), bonds.shape[1], _sizes(x, bonds, bias, NODES_BACK)
         grad_x, sums = torch.empty_like(x), x.new_empty(len(x), grid[0], K + 2, x.shape[2])
         given = (x, bonds, own, x if bias is None else bias, edge, count, ptr, *transpose)
-        message_backward[grid](*given, grad, grad_x, sums, x.shape[1], **told)
+        message_backward[grid](*given, grad, grad_x, sums, x.shape[1], **constants)
         of_bonds, of_own, of_bias = sums.sum(1).split([K, 1, 1], dim=1)
         gin = bias is None
         of_own = of_own.sum(2) if gin else of_own.squeeze(1)
@@ -228,5 +228,5 @@ class _Received(Function):
 def _sizes(x: Tensor, bonds: Tensor, bias: Tensor | None, nodes: int) -> tuple[tuple[int, int, int], dict]:
     """The grid, and what the programs are told; without nodes the first still has its sums to write."""
     (R, V, F), K = x.shape, bonds.shape[1]
-    told = {"GCN": bias is not None, "F": F, "K": K, "WIDTH": WIDTH}
-    return (max(1, -(-V // nodes)), R, -(-F // WIDTH)), told | {"NODES": nodes, "num_warps": 1}
+    constants = {"GCN": bias is not None, "F": F, "K": K, "WIDTH": WIDTH}
+    return (max(1, -(-V // nodes)), R, -(-F // WIDTH)), constants | {"NODES": nodes, "num_warps": 1}

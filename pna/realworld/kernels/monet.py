@@ -13,17 +13,17 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 from pna.realworld.kernels.weighted import weighted_gradients, weighted_sum
 
-__all__ = ["gaussian_sum", "takes"]
+__all__ = ["gaussian_sum", "supports"]
 
 BLOCK = 512
 
 
-def takes(z: Tensor, graph: Neighbourhoods) -> bool:
+def supports(z: Tensor, graph: Neighbourhoods) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined."""
     return graph.joined is not None
 

@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 
-__all__ = ["neighbours", "takes"]
+__all__ = ["neighbours", "supports"]
 
 
-def takes(x: Tensor, graph: Neighbourhoods) -> bool:
+def supports(x: Tensor, graph: Neighbourhoods) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined."""
     return graph.joined is not None
 

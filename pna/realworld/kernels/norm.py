@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.realworld.kernels.norm_tile import (
     BLOCK,
@@ -32,10 +32,10 @@ from pna.realworld.kernels.norm_tile import (
     sizes,
 )
 
-__all__ = ["Then", "evaluate", "normalise", "sums", "takes"]
+__all__ = ["Then", "evaluate", "normalise", "sums", "supports"]
 
 
-def takes(*_: Tensor) -> bool:
+def supports(*_: Tensor) -> bool:
     """Whether the kernels serve: for any."""
     return True
 
@@ -247,11 +247,14 @@ class _Normalise(Function):
         rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
         norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, known(F, F), **shared)
         y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        (drop, numbers), told = _noise(noise, F), {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
+        (drop, numbers), constants = (
+            _noise(noise, F),
+            {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared},
+        )
         norm_apply[(spread, R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
             running_mean, running_var, rows, means, spreads, y, mean, var, V, known(F, F), P, *numbers,
-            running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=most, **told,
+            running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=most, **constants,
         )  # fmt: skip
         return y, mean, var
 
@@ -275,14 +278,14 @@ class _Normalise(Function):
         drop, numbers = _noise(noise, F)
         totals, products = x.new_empty(2, R, P, F).unbind()
         given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
-        told = {"ACTIVATION": ctx.activation, "DROP": drop, **shared}
-        norm_sums[(P, R, columns)](*given, V, known(F, F), *numbers, ctx.p, **told)
+        constants = {"ACTIVATION": ctx.activation, "DROP": drop, **shared}
+        norm_sums[(P, R, columns)](*given, V, known(F, F), *numbers, ctx.p, **constants)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
         apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
         grad_residual = torch.empty_like(x) if apart else grad
         made = (grad_x, grad_residual, grad_weight, grad_bias)
         norm_back[(spread, R, columns)](
-            *given, *made, V, known(F, F), P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=most, **told
+            *given, *made, V, known(F, F), P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=most, **constants
         )
         others = (grad_residual if ctx.residual else None, None, None, None)
         return None, None, grad_x, None, None, grad_weight, grad_bias, *others
@@ -304,9 +307,9 @@ class _Evaluate(Function):
         *given, residual = (None if t is None else t.contiguous() for t in inputs)
         x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
         columns, shared = sizes(F)
-        told = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
+        constants = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
         added = x if residual is None else residual
-        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, added, y, V, known(F, F), **told)
+        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, added, y, V, known(F, F), **constants)
         return y
 
     @staticmethod
@@ -325,9 +328,9 @@ class _Evaluate(Function):
 def sums(x: Tensor, factor: Tensor, count: Tensor, grad: Tensor, *norm: Tensor) -> tuple[Tensor, ...]:
     """Of the gradient before a ReLU the sum, and that with the distance to the mean, [R, F]; norm: as the kernel's."""
     (R, V, F), (weight, bias, mean, var) = x.shape, norm
-    (P, *_), (columns, told) = programs(V, F), sizes(F)
+    (P, *_), (columns, constants) = programs(V, F), sizes(F)
     made, given = x.new_empty(2, R, P, F), (x, factor, count, grad, weight, bias, x, mean, var)
-    norm_sums[(P, R, columns)](*given, *made, V, known(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **told)
+    norm_sums[(P, R, columns)](*given, *made, V, known(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **constants)
     return made.sum(2).unbind()
 
 

@@ -14,18 +14,18 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import segments
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import rows_of_replicas
 from pna.realworld.kernels.assignment_tile import rows_of, times
 
-__all__ = ["pooled", "takes"]
+__all__ = ["pooled", "supports"]
 
 BLOCK = 32
 WIDEST, MOST = 64, 64  # features, and clusters of a graph, that a program has room for
 
 
-def takes(S: Tensor, Z: Tensor, graphs: Joined | None) -> bool:
+def supports(S: Tensor, Z: Tensor, graphs: Joined | None) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short."""
     return graphs is not None and Z.shape[-1] <= WIDEST and S.shape[-1] <= MOST
 

@@ -13,17 +13,17 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import segments
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Joined
 from pna.networks.kernels.replicas import rows_of_replicas
 
-__all__ = ["readout", "takes"]
+__all__ = ["readout", "supports"]
 
 BLOCK = 16  # nodes at a time
 WIDTH = 64
 
 
-def takes(x: Tensor, graphs: Joined | None) -> bool:
+def supports(x: Tensor, graphs: Joined | None) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined."""
     return graphs is not None
 

@@ -20,9 +20,9 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels import aggregation, aggregation_backward
-from pna.kernels.choice import first_derivative, on_its_device
-from pna.kernels.operators import takes as known
+from pna.kernels.operators import supports as known
 from pna.kernels.priority import Beside
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.neighbourhoods import Neighbourhoods
 from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
 from pna.products import in_parts
@@ -30,12 +30,12 @@ from pna.realworld.kernels.edge import embedded
 from pna.realworld.kernels.tower_weights import pack, padded, unpack
 from pna.towers import product
 
-__all__ = ["takes", "towers"]
+__all__ = ["supports", "towers"]
 
 BLOCK = 1024
 
 
-def takes(x: Tensor, names: Sequence[str], graph: Neighbourhoods) -> bool:
+def supports(x: Tensor, names: Sequence[str], graph: Neighbourhoods) -> bool:
     """Whether the kernels serve: where the graphs of all replicas are joined, for aggregators with a kernel."""
     return graph.joined is not None and known(names, x)
 

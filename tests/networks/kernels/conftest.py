@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from pna.kernels import choice
+from pna.kernels import selection
 from pna.networks.kernels import head, layout, recurrence, set2set
 from tests.networks.kernels import emulation
 
@@ -32,4 +32,4 @@ def cuda(monkeypatch):
 def kernels(cuda, monkeypatch):
     """All the network's kernels, wherever the tensors are, unless the plain-torch twins are asked for."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(choice, "usable", lambda t: not choice._plain)
+        monkeypatch.setattr(selection, "usable", lambda t: not selection._plain)

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from pna import DegreeStatistics
-from pna.kernels.choice import plain
+from pna.kernels.selection import plain
 from pna.networks import DESCRIBED, build
 from pna.networks.kernels import batchnorm, errors, head, linear, recurrence, set2set
 from pna.networks.layers import MLP, Set2Set
 
 V, F = 6, 16  # rows and features
-REFUSED = r"{} has the first derivative alone .*choice\.plain\(\)"
+REFUSED = r"{} has the first derivative alone .*selection\.plain\(\)"
 
 
 def of_linear(x, graphs):

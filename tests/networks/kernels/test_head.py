@@ -44,7 +44,7 @@ def test_three_layers(sizes, norm, rows, R, last, device, kernels):
     lifted, theta, state = replicas(sizes, norm, R, last)
     x, g = torch.randn(R, rows, sizes[0]), torch.randn(R, rows, sizes[-1])
     with torch.no_grad():
-        assert head.takes(x[0].to(device), lifted.network.layers, lifted.network.norms)
+        assert head.supports(x[0].to(device), lifted.network.layers, lifted.network.norms)
     expected = results(lifted, theta, state, x, g, "cpu", torch.double)
     for a, b in zip(expected, results(lifted, theta, state, x, g, device, torch.float), strict=True):
         assert (b - a).norm() <= 1e-4 * a.norm()
@@ -76,14 +76,14 @@ def test_the_papers_sizes(sizes, norm, rows, device):
 def test_which_heads_are_taken(device, cuda):
     x = torch.zeros(513, 40, device=device)
     narrow, wide = (MLP([2 * width, width, width, 3], RELEASED, "identity", norm=True) for width in (16, 20))
-    assert head.takes(x[:512], narrow.layers, narrow.norms)
-    assert not head.takes(x, narrow.layers, narrow.norms)
+    assert head.supports(x[:512], narrow.layers, narrow.norms)
+    assert not head.supports(x, narrow.layers, narrow.norms)
     if not torch.cuda.is_available():  # as on an H200
-        assert not head.takes(x[:512], wide.layers, wide.norms)  # shared memory does not suffice
-        assert head.takes(x[:256], wide.layers, wide.norms)
+        assert not head.supports(x[:512], wide.layers, wide.norms)  # shared memory does not suffice
+        assert head.supports(x[:256], wide.layers, wide.norms)
     narrow.eval()
-    assert not head.takes(x[:512], narrow.layers, narrow.norms)  # with a gradient
+    assert not head.supports(x[:512], narrow.layers, narrow.norms)  # with a gradient
     with torch.no_grad():
-        assert head.takes(x[:512], narrow.layers, narrow.norms)
+        assert head.supports(x[:512], narrow.layers, narrow.norms)
     for sizes in ([130, 16, 16, 3], [16, 16, 3], [16, 48, 48, 3], [16, 16, 8, 3]):
-        assert not head.takes(x, MLP(sizes, RELEASED, "identity").layers, None)
+        assert not head.supports(x, MLP(sizes, RELEASED, "identity").layers, None)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from pna.kernels.choice import plain
+from pna.kernels.selection import plain
 from pna.networks import DESCRIBED
 from tests.networks.kernels.test_recurrence import G, N, States, graphs_of, networks_of
 

@@ -273,8 +273,8 @@ def taken(network, depth=3, N=19):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x, batch = torch.zeros(1, network.hidden, device=device), SimpleNamespace(N=N)
     if isinstance(network, Standard):
-        return fused.takes(x, batch, network.convolutions, network.LAYERS, None, True)
-    return fused.takes(x, batch, (network.GC_1, network.GC_m), depth, network.gru and network.gru.gates, False)
+        return fused.supports(x, batch, network.convolutions, network.LAYERS, None, True)
+    return fused.supports(x, batch, (network.GC_1, network.GC_m), depth, network.gru and network.gru.gates, False)
 
 
 def test_which_networks_are_taken(cuda):

@@ -8,7 +8,7 @@ from torch.func import functional_call, vmap
 
 from pna import segments
 from pna.neighbourhoods import Joined
-from pna.realworld.batches import Resident, Shape
+from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.diffpool import DiffPool
 from pna.realworld.kernels import assignment, assignment_tile
@@ -134,7 +134,7 @@ def test_graphs_without_messages_or_nodes_and_fewer_graphs_than_places(toys, tra
     index = torch.tensor([[0, 1, 2, 3, 4], [4, -1, 0, -1, 1]])
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
-        graphs = Resident(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
+        graphs = DeviceSplit(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
         lifted = Lifted(networks[0].to(device, dtype))
         theta, state = lifted.stack([network.to(device, dtype) for network in networks])
         theta.requires_grad_(training)
@@ -152,5 +152,5 @@ def test_graphs_without_messages_or_nodes_and_fewer_graphs_than_places(toys, tra
 @pytest.mark.parametrize(("width", "k", "joined"), [(assignment.WIDEST + 1, 2, True), (4, 65, True), (4, 2, False)])
 def test_what_the_kernels_have_no_room_for_is_left_to_the_plain_one(width, k, joined):
     ptr = torch.tensor([0, 1, 2])
-    assert assignment.takes(torch.zeros(2, 4), 2, Joined(ptr, ptr))
-    assert not assignment.takes(torch.zeros(2, width), k, Joined(ptr, ptr) if joined else None)
+    assert assignment.supports(torch.zeros(2, 4), 2, Joined(ptr, ptr))
+    assert not assignment.supports(torch.zeros(2, width), k, Joined(ptr, ptr) if joined else None)

@@ -8,7 +8,7 @@ from torch.func import vmap
 from pna import segments
 from pna.experiments.realworld import Figure6Trainer
 from pna.kernels import aggregation, aggregation_backward
-from pna.realworld.batches import Resident, Shape
+from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.training.replicas import Lifted, Replicas
 
@@ -16,7 +16,7 @@ ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
 
 
 def resident(toys, name, G, device, dtype=torch.float32):
-    return Resident(DATASETS[name], toys.graphs(name, G), device, dtype, transposed=True)
+    return DeviceSplit(DATASETS[name], toys.graphs(name, G), device, dtype, transposed=True)
 
 
 def parts(batch):
@@ -73,7 +73,7 @@ def test_any_number_of_graphs(toys, count, device, kernels):
 @pytest.mark.parametrize("index", [[0, 1, 2, 3, 4], [4, 3, 3, 4, 0], [1, 2, -1, 3, -1], [3, -1, 0, -1, 3], [-1] * 5])
 def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(toys, index, room, device, kernels):
     """In the smallest shape that has room for them, and in larger ones."""
-    graphs = Resident(DATASETS["zinc"], toys.strange(), device, transposed=True)
+    graphs = DeviceSplit(DATASETS["zinc"], toys.strange(), device, transposed=True)
     sizes = [sum(int(of[g]) for g in index if g >= 0) for of in (graphs.nodes, graphs.messages)]
     shape, found = Shape(5, sizes[0] + room[0], max(1, sizes[1] + room[1])), []
     for serve in (False, True):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pna.neighbourhoods import Joined, Neighbourhoods
-from pna.realworld.batches import Resident, Shape
+from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.comparators import GatedGCNLayer
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.kernels import gated_step, gated_tile
@@ -41,7 +41,7 @@ def networks(F, layers=1, last=False):
 def run(toys, kernels, stacks, x, gs, dtype, device, last=False):
     """What real nodes and messages have in the end, running statistics, and the gradients of x and of all weights."""
     kernels(dtype == torch.float32)
-    graphs = Resident(DATASETS["cifar10"], toys.graphs("cifar10"), device, dtype, transposed=True)
+    graphs = DeviceSplit(DATASETS["cifar10"], toys.graphs("cifar10"), device, dtype, transposed=True)
     lifted = Lifted(stacks[0].to(device, dtype))
     theta, state = lifted.stack([stack.to(device, dtype) for stack in stacks])
     leaves = [x.to(device, dtype).requires_grad_(), theta.requires_grad_()]
@@ -96,7 +96,7 @@ def test_more_blocks_of_messages_than_parts(toys, device, kernels, monkeypatch):
 def test_the_last_layer_makes_no_messages(toys, device, kernels):
     kernels()
     (stack, *_), (x, _) = networks(5, last=True), given(5)
-    graphs = Resident(DATASETS["cifar10"], toys.graphs("cifar10"), device, torch.float32, transposed=True)
+    graphs = DeviceSplit(DATASETS["cifar10"], toys.graphs("cifar10"), device, torch.float32, transposed=True)
     batch, stack = graphs.batch(INDEX[0].to(device), SHAPE), stack.to(device, torch.float32)
     start = stack.layers[0]._start(x[0].to(device, torch.float32), batch)
     start = start._replace(e=stack.embedding(start.e))
@@ -120,8 +120,8 @@ def test_what_the_kernels_have_no_room_for_is_left_to_others():
     ptr = torch.tensor([0, 1, 2])
     graph = Neighbourhoods(ptr, ptr[:2], None, joined=Joined(ptr, ptr))
     x, wide, few, many = (torch.zeros(2, width) for width in (80, 81, 15, 16))
-    assert gated_step.takes(x, x, graph, first=False)
-    assert gated_step.takes(x, few, graph, first=True)
-    assert not gated_step.takes(wide, wide, graph, first=False)
-    assert not gated_step.takes(x, many, graph, first=True)
-    assert not gated_step.takes(x, x, graph._replace(joined=None), first=False)
+    assert gated_step.supports(x, x, graph, first=False)
+    assert gated_step.supports(x, few, graph, first=True)
+    assert not gated_step.supports(wide, wide, graph, first=False)
+    assert not gated_step.supports(x, many, graph, first=True)
+    assert not gated_step.supports(x, x, graph._replace(joined=None), first=False)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pna.experiments.realworld import Figure6Trainer
-from pna.realworld.batches import Resident, Shape
+from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.superpixels import SCALE, edges_together
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -26,7 +26,7 @@ CELLS += [("cifar10", "diffpool", "no-edges")]
 def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):
     model = toys.model(*cell, dropout=dropout)
     networks = [toys.network(*cell, seed=seed, dropout=dropout).to(dtype) for seed in (0, 1)]
-    sets = [Resident(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, dtype) for G in (12, 6)]
+    sets = [DeviceSplit(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, dtype) for G in (12, 6)]
     trainer = Figure6Trainer(networks[0], model, *sets, epochs)
     theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
     return trainer, Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
@@ -62,7 +62,7 @@ def full_step(toys, name, model, dtype, sizes=(9, 60)):
     for seed in range(model.seeds):
         torch.manual_seed(seed)
         networks.append(Network(model, DATASETS[name], toys.degrees).to(dtype))
-    sets = [Resident(DATASETS[name], toys.graphs(name, 2 * model.batch, G, sizes), "cuda", dtype) for G in (0, 1)]
+    sets = [DeviceSplit(DATASETS[name], toys.graphs(name, 2 * model.batch, G, sizes), "cuda", dtype) for G in (0, 1)]
     trainer = Figure6Trainer(networks[0], model, *sets, 1)
     theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
     replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
@@ -166,7 +166,7 @@ def test_a_batch_is_the_cpus(toys):
     graphs = toys.graphs("zinc", 12)
     index, shape = torch.tensor([3, 0, 7, -1]), Shape(4, 100, 300)
     a, b = (
-        Resident(DATASETS["zinc"], graphs, device, torch.double, transposed=True).batch(index.to(device), shape)
+        DeviceSplit(DATASETS["zinc"], graphs, device, torch.double, transposed=True).batch(index.to(device), shape)
         for device in ("cpu", "cuda")
     )
     for name, t in vars(a).items():

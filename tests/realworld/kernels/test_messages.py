@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call, vmap
 
 from pna.neighbourhoods import Joined
-from pna.realworld.batches import Resident, Shape
+from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.comparators import OGB, QUOTED, Gated
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.kernels.activation import activated
@@ -30,7 +30,7 @@ F = 16
 
 
 def resident(toys, device, dtype):
-    return Resident(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
+    return DeviceSplit(DATASETS["zinc"], toys.strange(), device, dtype, transposed=True)
 
 
 # Lists of graphs, one for each replica, and the room for graphs, nodes and messages.
@@ -185,7 +185,7 @@ def test_a_second_derivative_is_refused_in_words(toys, name, device, kernels):
     """And not taken for zero."""
     kernels()
     function, inputs = opened(toys, name, device)
-    with pytest.raises(NotImplementedError, match=r"the first derivative alone .*choice\.plain\(\)"):
+    with pytest.raises(NotImplementedError, match=r"the first derivative alone .*selection\.plain\(\)"):
         torch.autograd.grad(function(*inputs)[0].sum(), inputs, create_graph=True, allow_unused=True)
 
 
@@ -226,7 +226,7 @@ def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, fea
     found = []
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device), (torch.float32, device)):
         kernels(dtype == torch.float32)
-        data = Resident(DATASETS["molhiv"], graphs, where, dtype, transposed=True)
+        data = DeviceSplit(DATASETS["molhiv"], graphs, where, dtype, transposed=True)
         found.append(messages(name, dtype, where, given, data))
     for expected, other, again in zip(*found, strict=True):
         assert (other - expected).norm() <= 1e-5 * expected.norm()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import functional_call, vmap
 
-from pna.kernels import choice
+from pna.kernels import selection
 from pna.realworld.kernels import norm_tile
 from pna.realworld.kernels.norm import Then, normalise
 from pna.realworld.kernels.norm_tile import BLOCK, WIDE, WIDEST
@@ -42,7 +42,7 @@ def run(x, factor, real, g, weights, dtype, device, activation=None, p=0.0, resi
 def compare(device, monkeypatch, *given, **then):
     expected = run(*given, torch.float64, "cpu", **then)
     if device == "cpu":
-        monkeypatch.setattr(choice, "usable", lambda t: True)
+        monkeypatch.setattr(selection, "usable", lambda t: True)
     found, again = (run(*given, torch.float32, device, **then) for _ in range(2))
     for a, b, c in zip(expected, found, again, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=2e-4)
@@ -111,7 +111,7 @@ def test_in_evaluation_it_is_the_plain_one_too(activation, added, V, F, device, 
 
     for dtype, where in ((torch.float64, "cpu"), (torch.float32, device), (torch.float32, device)):
         if dtype == torch.float32 and device == "cpu":
-            monkeypatch.setattr(choice, "usable", lambda t: True)
+            monkeypatch.setattr(selection, "usable", lambda t: True)
         norm = BatchNorm(F).to(where, dtype).eval()
         given = [t.to(where, dtype) for t in (real, factor, x, residual, weight, bias, mean, var)]
         with torch.set_grad_enabled(len(found) == 2):

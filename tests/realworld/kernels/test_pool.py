@@ -73,5 +73,5 @@ def test_a_graph_of_two_nodes_by_hand(device):
 def test_what_the_kernels_have_no_room_for_is_left_to_the_plain_one(k, H, joined):
     ptr = torch.tensor([0, 1, 2])
     graphs = Joined(ptr, ptr)
-    assert pool.takes(torch.zeros(2, 2), torch.zeros(2, 4), graphs)
-    assert not pool.takes(torch.zeros(2, k), torch.zeros(2, H), graphs if joined else None)
+    assert pool.supports(torch.zeros(2, 2), torch.zeros(2, 4), graphs)
+    assert not pool.supports(torch.zeros(2, k), torch.zeros(2, H), graphs if joined else None)

@@ -20,15 +20,15 @@ from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
 from pna.aggregators import EPSILON
-from pna.kernels.choice import first_derivative, on_its_device
 from pna.kernels.priority import behind
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.networks.kernels.tiles import Each, Tiles, Until
 
-__all__ = ["all_layers", "takes"]
+__all__ = ["all_layers", "supports"]
 
 TOWERS = 4
 AGGREGATORS = ("mean", "std", "max", "min", "sum", "softmax", "softmin", "moment3", "moment4", "moment5")
@@ -38,7 +38,7 @@ WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 Depth = int | Each | Until
 
 
-def takes(
+def supports(
     x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gates: nn.Module | None, every: bool
 ) -> bool:
     """Whether the kernels serve: linear PNA in four towers, GCN, GAT or GIN, of 8 to 32 features, to any depth.

@@ -11,13 +11,13 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
-from pna.kernels.choice import first_derivative, on_its_device
+from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, padded, width
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
 from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
-__all__ = ["set2set", "takes"]
+__all__ = ["set2set", "supports"]
 
 GRAPHS = 16  # of a block, which has 8 H threads
 
@@ -25,7 +25,7 @@ GRAPHS = 16  # of a block, which has 8 H threads
 RESIDENT = {"forward": (5, 5, 4, 4, 4, 4, 3, 3), "backward": (4, 4, 4, 3, 3, 3, 2, 2)}
 
 
-def takes(x: Tensor) -> bool:
+def supports(x: Tensor) -> bool:
     """Whether the kernels serve the graphs x [G, N, F]: up to 32 nodes each and 32 features.
 
     On an NVIDIA GPU with TF32 tensor cores; more than 16 features need 128 KB of shared memory.

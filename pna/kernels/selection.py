@@ -1,4 +1,4 @@
-"""Where the kernels serve: on a GPU, its own, if Triton is there, unless the plain-torch twins are asked for."""
+"""Chooses between a kernel and its plain-torch twin: kernels on an NVIDIA GPU with Triton, twins elsewhere."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["first_derivative", "many", "on_its_device", "plain", "serving", "usable"]
+__all__ = ["first_derivative", "kernels_for", "many", "on_its_device", "plain", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
 _plain = False
@@ -22,16 +22,16 @@ def usable(t: Tensor) -> bool:
     return t.is_cuda and _TRITON and not _plain
 
 
-def serving(module: str, *arguments: Any) -> ModuleType | None:
-    """The kernels of that module if they serve these arguments, or None: then the plain-torch twin serves.
+def kernels_for(module: str, *arguments: Any) -> ModuleType | None:
+    """Import the module `module` of kernels if it supports these arguments; None means: use the plain-torch twin.
 
-    All tensors must be float32, on a GPU; what else is asked for, the module's own `takes(*arguments)` says, and no one
-    but it. A module is imported when it is first wanted, since it needs Triton.
+    Tensors must be float32 and on a GPU; the module's own `supports(*arguments)` decides everything else. The module is
+    imported on its first use, because it needs Triton.
     """
     if not all(usable(a) and a.dtype == torch.float32 for a in arguments if isinstance(a, Tensor)):
         return None
     kernels = import_module(module)
-    return kernels if kernels.takes(*arguments) else None
+    return kernels if kernels.supports(*arguments) else None
 
 
 def on_its_device(function: Callable) -> Callable:
@@ -69,7 +69,7 @@ def first_derivative(backward: Callable) -> Callable:
         if torch.is_grad_enabled():  # a second derivative is wanted, or torch.func asks for the first one
             raise NotImplementedError(
                 f"{name} has the first derivative alone by its kernels, and none for torch.func: "
-                "call the network within pna.kernels.choice.plain()"
+                "call the network within pna.kernels.selection.plain()"
             )
         return backward(ctx, *grads)
 
