@@ -38,6 +38,7 @@ class Training:
     depth: str = "N/2"
     varied: bool = False
     deepest: int = DEEPEST  # that a network can be in training
+    search: bool = False  # whether it is a search for hyper-parameters, which no test set sees
 
 
 _deep = partial(Training, "extrapolation", "recurrent", False, ("extrapolation",))
@@ -52,6 +53,7 @@ TRAININGS: dict[str, Training] = {
     "depth-diameter": _deep(depth="diameter", deepest=23),  # a path of 24 nodes
     "depth-convergence": _deep(depth="convergence:0.1", deepest=24),
     "depth-varied": _deep(varied=True, deepest=18),
+    "tuning": Training("multitask", "recurrent", False, (), search=True),
 }
 """Of convergence: a fresh network stands still, by that threshold, after three to five layers, and learns to move on.
 The decision to stop has no gradient, only the features do. Every batch has N layers, and a graph that has stopped keeps
@@ -169,7 +171,7 @@ class Cell:
         """All that another training's name changes in how this cell's networks are trained."""
         training = TRAININGS[name]
         splits = COLLECTIONS[training.collection](self.data_spec)
-        how = (training.architecture, training.single_task, training.depth, training.varied)
+        how = (training.architecture, training.single_task, training.depth, training.varied, training.search)
         return how, [split for split in splits if split.role != "test"]
 
     @property

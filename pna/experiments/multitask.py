@@ -133,6 +133,7 @@ class MultiTaskRun(Run):
 
     columns = ("train", "validation")
     profiles = PROFILES
+    trainer_type: type[MultiTaskTrainer] = MultiTaskTrainer
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
@@ -146,6 +147,8 @@ class MultiTaskRun(Run):
             profile.patience,
             infinite_validation="D13" in cell.departures,
         )
+        self.learning_rates = [self.settings.learning_rate] * len(self.seeds)
+        self.weight_decays = [self.settings.weight_decay] * len(self.seeds)
 
     @property
     def configuration(self) -> dict:
@@ -209,7 +212,7 @@ class MultiTaskRun(Run):
         """The trainer of all replicas."""
         train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
         network = self.network(self.seeds[0]).to(self.device)
-        return MultiTaskTrainer(network, train, validation, self.settings, self.training.varied)
+        return self.trainer_type(network, train, validation, self.settings, self.training.varied)
 
     def fresh(self) -> Replicas:
         """The replicas before the first epoch, seed by seed."""
@@ -217,7 +220,9 @@ class MultiTaskRun(Run):
         rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
         masks = torch.stack([_mask(task) for task in self.replica_tasks])
         theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
-        return Replicas.fresh(rows.tolist(), theta, state, masks, self.settings.learning_rate)
+        columns = (self.seeds, self.learning_rates, self.weight_decays)
+        seeds, rates, decays = ([column[row] for row in rows] for column in columns)
+        return Replicas.fresh(seeds, theta, state, masks, rates, decays)
 
     @staticmethod
     def tasks_of(replicas: Replicas) -> list[int | None]:

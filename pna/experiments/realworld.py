@@ -330,7 +330,8 @@ class Figure6Run(Run):
         """The replicas before the first epoch."""
         networks = [self.network(seed) for seed in self.seeds]
         theta, state = (t.to(self.device) for t in self.trainer.lifted.stack(networks))
-        return Replicas.fresh(self.seeds, theta, state, theta.new_ones(len(theta), 1), self.model.learning_rate)
+        tasks, rates = theta.new_ones(len(theta), 1), (self.model.learning_rate, self.model.weight_decay)
+        return Replicas.fresh(self.seeds, theta, state, tasks, *rates)
 
     def best(self) -> float:
         """The best metric on validation."""

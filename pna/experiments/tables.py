@@ -9,6 +9,7 @@ from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
+from pna.experiments.tuning import TuningRun
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -30,7 +31,10 @@ __all__ = [
 
 PROFILE_NAMES = ("smoke", "quick", "paper")
 
-_RUNS: dict[str, type[Run]] = dict.fromkeys(TRAININGS, MultiTaskRun) | dict.fromkeys(DATASETS, Figure6Run)
+_RUNS: dict[str, type[Run]] = {
+    **{name: TuningRun if training.search else MultiTaskRun for name, training in TRAININGS.items()},
+    **dict.fromkeys(DATASETS, Figure6Run),
+}
 
 
 def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | None = None) -> Profile:

@@ -13,13 +13,13 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def adam_step(
-    theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: float
+    theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: Tensor
 ) -> None:
-    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
+    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1; it, the rate and the decay are [R, 1]."""
     if kernel := kernels_for("pna.training.adam_kernel", theta, grad):
         kernel.adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
         return
-    grad = grad.add(theta, alpha=weight_decay)
+    grad = torch.addcmul(grad, weight_decay, theta)
     m.lerp_(grad, 1 - BETA_1)
     v.mul_(BETA_2).addcmul_(grad, grad, value=1 - BETA_2)
     correction_1, correction_2 = (-torch.expm1(step * math.log(beta)) for beta in (BETA_1, BETA_2))  # 1 - beta^step

@@ -20,14 +20,14 @@ def supports(theta: Tensor, grad: Tensor) -> bool:
 
 @triton.jit
 def adam_update(
-    theta, grad, m, v, step, learning_rate, P, weight_decay, beta_1, beta_2, log_beta_1, log_beta_2, epsilon,
+    theta, grad, m, v, step, learning_rate, weight_decay, P, beta_1, beta_2, log_beta_1, log_beta_2, epsilon,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
     r, begin, lane = tl.program_id(1), tl.program_id(0).to(tl.int64) * BLOCK, tl.arange(0, BLOCK)
     place, inside = r.to(tl.int64) * P + begin + lane, lane < P - begin  # R · P may be more than 2^31
     t = tl.load(step + r)
     weight = tl.load(theta + place, mask=inside)
-    g = tl.load(grad + place, mask=inside) + weight_decay * weight
+    g = tl.load(grad + place, mask=inside) + tl.load(weight_decay + r) * weight
     first = tl.load(m + place, mask=inside)
     first += (1 - beta_1) * (g - first)
     second = beta_2 * tl.load(v + place, mask=inside) + (1 - beta_2) * g * g
@@ -47,13 +47,13 @@ def adam(
     v: Tensor,
     step: Tensor,
     learning_rate: Tensor,
-    weight_decay: float,
+    weight_decay: Tensor,
     betas: tuple[float, float],
     epsilon: float,
 ) -> None:
-    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1 and, as learning_rate, is [R, 1]."""
+    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1; it, the rate and the decay are [R, 1]."""
     R, P = theta.shape
     adam_update[(-(-P // BLOCK), R)](
-        theta, grad.contiguous(), m, v, step, learning_rate, P, weight_decay, *betas, *map(math.log, betas), epsilon,
+        theta, grad.contiguous(), m, v, step, learning_rate, weight_decay, P, *betas, *map(math.log, betas), epsilon,
         BLOCK=BLOCK,
     )  # fmt: skip

@@ -35,6 +35,7 @@ class Replicas:
     v: Tensor  # [R, P]
     step: Tensor  # [R, 1] Adam's steps
     learning_rate: Tensor  # [R, 1]
+    weight_decay: Tensor  # [R, 1]
     tasks: Tensor  # [R, T] weight of each task in the loss, summing to 1
     epoch: Tensor  # [R] epochs trained
     position: Tensor  # [R] batches of the present epoch trained on so far
@@ -52,8 +53,16 @@ class Replicas:
     diverged: Tensor  # [R] whether the loss was not finite
 
     @classmethod
-    def fresh(cls, seeds: Sequence[int], theta: Tensor, state: Tensor, tasks: Tensor, learning_rate: float) -> Self:
-        """Before the first epoch."""
+    def fresh(
+        cls,
+        seeds: Sequence[int],
+        theta: Tensor,
+        state: Tensor,
+        tasks: Tensor,
+        learning_rate: float | Sequence[float],
+        weight_decay: float | Sequence[float],
+    ) -> Self:
+        """Replicas before their first epoch; learning rate and weight decay are one for all, or one for each."""
         R, device = len(theta), theta.device
         counts = {"epoch", "position", "waited", "best_epoch"}
         infinite = {"train", "validation", "metric", "plateau", "best", "best_metric"}
@@ -64,7 +73,8 @@ class Replicas:
             m=torch.zeros_like(theta),
             v=torch.zeros_like(theta),
             step=theta.new_zeros(R, 1),
-            learning_rate=theta.new_full((R, 1), learning_rate),
+            learning_rate=_column(theta, learning_rate),
+            weight_decay=_column(theta, weight_decay),
             tasks=tasks / tasks.sum(1, keepdim=True),
             partial=torch.zeros(R, dtype=torch.double, device=device),
             best_theta=theta.clone(),
@@ -163,6 +173,11 @@ def _gaps(shapes: Iterable[torch.Size], R: int) -> list[int]:
         gaps.append(-place % LINE if wide(shape) else 0)
         place += gaps[-1] + R * shape.numel()
     return gaps
+
+
+def _column(theta: Tensor, values: float | Sequence[float]) -> Tensor:
+    """One value for all replicas, or one for each, as [R, 1]."""
+    return theta.new_tensor(values).expand(len(theta)).unsqueeze(1).clone()
 
 
 def _row(tensors: Iterable[Tensor]) -> Tensor:

@@ -32,7 +32,7 @@ class ReplicaResult:
     task: str | None  # None: all of them
     epochs: int
     best_epoch: int
-    ended_by: str  # patience, epochs, learning rate or divergence
+    ended_by: str  # patience, epochs, learning rate, divergence, or search: left behind in a search
     validation: float | None  # of the best epoch; None where there is none, or where it is not a finite number
     test: dict[str, list[float | None]]  # the errors by test set
     curve: list[list[float | None]]  # epoch, training loss, validation loss, …

@@ -95,7 +95,7 @@ class Trainer(ABC):
         (grad,) = torch.autograd.grad(found, theta, torch.ones_like(found))
         with torch.no_grad():
             r.step.add_(1)
-            adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, self.settings.weight_decay)
+            adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, r.weight_decay)
         return found.detach()
 
     @torch.no_grad()

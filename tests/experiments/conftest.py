@@ -53,7 +53,7 @@ class Small:
         networks = [self.network(model, seed, architecture) for seed in seeds]
         theta, state = MultiTaskTrainer(networks[0], [], [], SETTINGS).lifted.stack(networks)
         tasks = torch.ones(len(networks), 6) if tasks is None else tasks
-        return Replicas.fresh(list(seeds), theta, state, tasks.double(), SETTINGS.learning_rate)
+        return Replicas.fresh(list(seeds), theta, state, tasks.double(), SETTINGS.learning_rate, SETTINGS.weight_decay)
 
     @staticmethod
     def run(trainer, replicas):

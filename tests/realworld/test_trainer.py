@@ -27,7 +27,9 @@ def training(toys):
         sets = (toys.resident(cell[0], 12, 1), toys.resident(cell[0], 6, 2))
         trainer = Figure6Trainer(networks[0], model, *sets, epochs)
         theta, state = trainer.lifted.stack(networks)
-        replicas = Replicas.fresh(seeds, theta, state, torch.ones(len(networks), 1), model.learning_rate)
+        replicas = Replicas.fresh(
+            seeds, theta, state, torch.ones(len(networks), 1), model.learning_rate, model.weight_decay
+        )
         return SimpleNamespace(trainer=trainer, replicas=replicas)
 
     return make

@@ -40,7 +40,7 @@ def test_launches_of_a_step(model, most, graphs, kernels, monkeypatch):
     batch = graphs.batch(graphs.adjacency(0, 4, 6), dtype=torch.float)
     network = build(model, 16, RELEASED, DegreeStatistics(1.3, 3.0))
     trainer = MultiTaskTrainer(network, [batch], [batch], Settings(0.003, 1e-6, epochs=1))
-    replicas = Replicas.fresh(range(2), *trainer.lifted.stack([network] * 2), torch.ones(2, 6), 0.003)
+    replicas = Replicas.fresh(range(2), *trainer.lifted.stack([network] * 2), torch.ones(2, 6), 0.003, 1e-6)
     trainer._step(replicas, batch)  # what is made once
     counter.count = 0
     with counter:

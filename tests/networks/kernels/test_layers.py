@@ -106,9 +106,10 @@ def test_batch_normalisation_tells_mean_and_variance(device):
 def test_adam_is_the_plain_one(device):
     state = [torch.randn(R, 1500), torch.randn(R, 1500), torch.rand(R, 1500), torch.rand(R, 1500)]
     state += [torch.tensor([[1.0], [7.0], [5000.0]]), torch.tensor([[0.003], [0.01], [0.1]])]
+    state += [torch.tensor([[0.0], [1e-2], [1e-6]])]
     mine, theirs = ([t.clone().to(device) for t in state], [t.clone().double() for t in state])
-    plain_adam.adam_step(*theirs, 1e-2)
-    adam(*mine, 1e-2, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
+    plain_adam.adam_step(*theirs)
+    adam(*mine, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(a.cpu().double(), b, rtol=1e-4, atol=1e-6)
 
@@ -121,9 +122,9 @@ def test_adam_of_more_than_2_to_the_31_parameters(replicas, device):
         pytest.skip("needs 40 GB of free GPU memory")
     P, ends = 2**31 // replicas + 1025, 2000
     state = [torch.empty(replicas, P, device=device).uniform_() for _ in range(4)]
-    each = [torch.full((replicas, 1), value, device=device) for value in (7.0, 0.01)]
+    each = [torch.full((replicas, 1), value, device=device) for value in (7.0, 0.01, 1e-2)]
     before = [torch.cat([t[:, :ends], t[:, -ends:]], dim=1).double() for t in state]
-    adam(*state, *each, 1e-2, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
-    plain_adam.adam_step(*before, *(t.double() for t in each), 1e-2)
+    adam(*state, *each, (plain_adam.BETA_1, plain_adam.BETA_2), plain_adam.EPSILON)
+    plain_adam.adam_step(*before, *(t.double() for t in each))
     for a, b in zip(state, before, strict=True):
         torch.testing.assert_close(torch.cat([a[:, :ends], a[:, -ends:]], dim=1).double(), b, rtol=1e-4, atol=1e-6)

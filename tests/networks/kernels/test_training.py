@@ -18,7 +18,7 @@ def train(graphs, model, hidden, architecture, sizes, seeds, device, depth="N/2"
     settings = Settings(0.003, 1e-6, epochs=seeds)
     trainer = MultiTaskTrainer(networks[0].to(device), [batch], [batch], settings, varied)
     theta, state = trainer.lifted.stack([network.to(device) for network in networks])
-    replicas = Replicas.fresh(range(seeds), theta, state, torch.ones(seeds, 6, device=device), 0.003)
+    replicas = Replicas.fresh(range(seeds), theta, state, torch.ones(seeds, 6, device=device), 0.003, 1e-6)
     replicas.epoch += torch.arange(seeds, device=device).flip(0)
     epochs = [index.tolist() for index in trainer.epochs(replicas)]
     assert replicas.theta.isfinite().all()

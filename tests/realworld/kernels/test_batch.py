@@ -164,7 +164,7 @@ def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, k
         sets = [resident(toys, cell[0], G, device, dtype) for G in (12, 6)]
         trainer = Figure6Trainer(networks[0], model, *sets, 1)
         theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
-        r = Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
+        r = Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate, model.weight_decay)
         noise = torch.rand(2, model.layers, trainer.largest.nodes, 16, generator=torch.Generator().manual_seed(0))
         trainer.step(r, ROWS[:2].to(device), trainer.largest, noise.to(device, dtype))
         found.append([t.cpu().double() for t in (r.m, r.state, trainer.predict(theta, r.state, sets[1]))])

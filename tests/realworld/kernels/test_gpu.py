@@ -29,7 +29,7 @@ def training(toys, cell, device, dropout=0.0, epochs=3, dtype=torch.double):
     sets = [DeviceSplit(DATASETS[cell[0]], toys.graphs(cell[0], G, G), device, dtype) for G in (12, 6)]
     trainer = Figure6Trainer(networks[0], model, *sets, epochs)
     theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
-    return trainer, Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate)
+    return trainer, Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate, model.weight_decay)
 
 
 def finished(trainer, replicas):
@@ -65,7 +65,9 @@ def full_step(toys, name, model, dtype, sizes=(9, 60)):
     sets = [DeviceSplit(DATASETS[name], toys.graphs(name, 2 * model.batch, G, sizes), "cuda", dtype) for G in (0, 1)]
     trainer = Figure6Trainer(networks[0], model, *sets, 1)
     theta, state = (t.cuda() for t in trainer.lifted.stack([network.cpu() for network in networks]))
-    replicas = Replicas.fresh(range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate)
+    replicas = Replicas.fresh(
+        range(len(theta)), theta, state, theta.new_ones(len(theta), 1), model.learning_rate, model.weight_decay
+    )
     next(trainer.steps(replicas))
     return replicas.m.cpu().double(), replicas.state.cpu().double(), trainer
 

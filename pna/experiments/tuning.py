@@ -1,0 +1,99 @@
+"""The tuning of section 4: a search for learning rate and weight decay on the validation set, the same for each model.
+
+The paper says that hyper-parameters were tuned on the validation set, and gives neither ranges nor a budget. Here each
+model gets the same 64 draws, trained together: at each rung only the better half, by validation loss, goes on. No test
+set is ever looked at. The cell is tuning/SPEC/MODEL/16, and its result records every draw.
+"""
+
+import math
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pna.experiments.cells import Cell, Profile
+from pna.experiments.multitask import MultiTaskRun, MultiTaskTrainer
+from pna.training.replicas import Replicas
+
+__all__ = ["LEARNING_RATES", "RUNGS", "WEIGHT_DECAYS", "TuningRun", "TuningTrainer", "draws"]
+
+DRAWS = 64
+LEARNING_RATES = (1e-4, 3e-2)  # log-uniform
+WEIGHT_DECAYS = (1e-8, 1e-3)  # log-uniform
+RUNGS = ((0.05, 2), (0.1, 4), (0.2, 8), (0.4, 16))  # after this share of the epochs, one draw in so many goes on
+FIRST_SEED = 1_000  # initialisations that no other cell uses
+
+
+def draws(count: int) -> tuple[list[float], list[float]]:
+    """`count` learning rates and weight decays, the same for every model; fewer are the first of more."""
+    u = np.random.default_rng(2020).random((count, 2))
+    pairs = zip((LEARNING_RATES, WEIGHT_DECAYS), u.T, strict=True)
+    rates, decays = (np.exp(math.log(low) + column * math.log(high / low)) for (low, high), column in pairs)
+    return rates.tolist(), decays.tolist()
+
+
+class TuningTrainer(MultiTaskTrainer):
+    """Successive halving: a replica trains on past a rung only if it is among the best there by validation loss."""
+
+    rungs: tuple[tuple[int, int], ...] = ()  # (epochs, how many replicas go on)
+
+    def running(self, replicas: Replicas) -> Tensor:
+        """Indices of the replicas that are not finished, and have not been left behind at a rung.
+
+        Whoever goes on can only lower its best loss, so that ranking all replicas by it now gives, at every rung
+        passed so far, the same ones as ranking them then.
+        """
+        index = super().running(replicas)
+        return index[~self.left_behind(replicas)[index]]
+
+    def left_behind(self, replicas: Replicas) -> Tensor:
+        """Whether a replica has reached a rung without being among those that go on, [R]."""
+        best = replicas.best.masked_fill(replicas.diverged, torch.inf)
+        rank = best.argsort(stable=True).argsort()
+        behind = torch.zeros_like(replicas.diverged)
+        for epochs, survivors in self.rungs:
+            behind |= (replicas.epoch >= epochs) & (rank >= survivors)
+        return behind
+
+
+class TuningRun(MultiTaskRun):
+    """The search for one model: every replica has a learning rate and a weight decay of its own."""
+
+    trainer_type = TuningTrainer
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        count = DRAWS if profile.divisor == 1 else 8
+        self.seeds = list(range(FIRST_SEED, FIRST_SEED + count))
+        self.learning_rates, self.weight_decays = draws(count)
+
+    @property
+    def rungs(self) -> tuple[tuple[int, int], ...]:
+        """After how many epochs how many replicas go on."""
+        return tuple(
+            (max(1, round(share * self.profile.epochs)), max(1, len(self.seeds) // part)) for share, part in RUNGS
+        )
+
+    @property
+    def configuration(self) -> dict:
+        """Everything that decides the result, as JSON: that of a multi-task cell, with the draws and the rungs."""
+        search = {"learning_rates": self.learning_rates, "weight_decays": self.weight_decays, "rungs": self.rungs}
+        return super().configuration | {"search": search}
+
+    @cached_property
+    def trainer(self) -> TuningTrainer:
+        """The trainer of all draws together."""
+        trainer = MultiTaskRun.trainer.func(self)
+        trainer.rungs = self.rungs
+        return trainer
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """No test set: a search sees the validation set alone."""
+        return ()
+
+    def _ended_by(self, row: int) -> str:
+        ended_by = super()._ended_by(row)
+        halted = ended_by == "epochs" and int(self.replicas.epoch[row]) < self.settings.epochs
+        return "search" if halted else ended_by

@@ -1,0 +1,90 @@
+"""The search for hyper-parameters: the same draws for every model, halving by validation loss, no test set."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from pna.experiments import Cell, run_of
+from pna.experiments.multitask import PROFILES, MultiTaskRun
+from pna.experiments.tuning import DRAWS, FIRST_SEED, LEARNING_RATES, WEIGHT_DECAYS, TuningRun, TuningTrainer, draws
+from pna.training.store import load
+
+CELL = Cell.parse("tuning/described/gin/16")
+
+
+def ranked(best, epoch, diverged=()):
+    """Which of some replicas, given their best losses, are left behind at rungs of 2 and 4 epochs for 2 and 1 of 4."""
+    trainer = TuningTrainer.__new__(TuningTrainer)
+    trainer.rungs = ((2, 2), (4, 1))
+    gone = torch.zeros(len(best), dtype=torch.bool)
+    gone[list(diverged)] = True
+
+    class Some:
+        pass
+
+    some = Some()
+    some.best, some.epoch, some.diverged = torch.tensor(best), torch.tensor(epoch), gone
+    return trainer.left_behind(some).tolist()
+
+
+def test_draws_lie_in_their_ranges_on_a_logarithmic_scale():
+    rates, decays = draws(DRAWS)
+    for values, (low, high) in ((rates, LEARNING_RATES), (decays, WEIGHT_DECAYS)):
+        assert len(values) == DRAWS
+        assert low <= min(values) < max(values) <= high
+        middle = sum(value < math.sqrt(low * high) for value in values)
+        assert 0.3 * DRAWS < middle < 0.7 * DRAWS
+    assert draws(8) == (rates[:8], decays[:8])
+
+
+def test_every_model_gets_the_same_draws_and_rungs():
+    runs = [run_of(Cell.parse(f"tuning/described/{model}/16"), PROFILES["paper"]) for model in ("pna", "gcn")]
+    assert all(isinstance(run, TuningRun) for run in runs)
+    assert runs[0].configuration["search"] == runs[1].configuration["search"]
+    assert runs[0].rungs == ((500, 32), (1_000, 16), (2_000, 8), (4_000, 4))
+    assert runs[0].seeds == list(range(FIRST_SEED, FIRST_SEED + 64))
+    assert runs[0].collections == ()
+
+
+def test_a_search_is_no_other_training():
+    assert CELL.trained == CELL
+    assert Cell.parse("multitask/described/gin/16").trainings == ("multitask",)
+    assert "search" not in MultiTaskRun(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).configuration
+
+
+@pytest.mark.parametrize(
+    ("best", "epoch", "behind"),
+    [
+        ([4.0, 3.0, 2.0, 1.0], [1, 1, 1, 1], [False, False, False, False]),  # no rung yet
+        ([4.0, 3.0, 2.0, 1.0], [2, 2, 2, 2], [True, True, False, False]),
+        ([4.0, 3.0, 0.5, 0.6], [2, 2, 3, 3], [True, True, False, False]),  # who went on has improved
+        ([4.0, 3.0, 0.5, 0.6], [2, 2, 4, 4], [True, True, False, True]),
+    ],
+)
+def test_who_is_left_behind(best, epoch, behind):
+    assert ranked(best, epoch) == behind
+
+
+def test_a_diverged_replica_takes_nobodys_place():
+    assert ranked([0.1, 3.0, 2.0, 4.0], [2, 2, 2, 2], diverged=[0]) == [True, False, False, True]
+
+
+def test_a_search_at_smoke_size_records_every_draw(tmp_path, monkeypatch):
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    run = TuningRun(CELL, PROFILES["smoke"].changed(epochs=6))
+    run.rungs  # noqa: B018 (read once before the training, as the configuration does)
+    assert run.train()
+    result = load(run.record())
+    assert json.loads(json.dumps(result.configuration))["search"]["learning_rates"] == list(run.learning_rates)
+    assert [replica.seed for replica in result.replicas] == run.seeds
+    assert all(replica.test == {} for replica in result.replicas)
+    epochs = sorted(replica.epochs for replica in result.replicas)
+    survivors = min(count for _, count in run.rungs)
+    assert epochs[-survivors:] == [6] * survivors
+    assert epochs[0] < 6
+    assert {replica.ended_by for replica in result.replicas} <= {"search", "epochs", "divergence"}
+    best = min(replica.validation for replica in result.replicas)
+    assert [replica.validation for replica in result.replicas if replica.ended_by == "epochs"] == [best]
