@@ -30,6 +30,7 @@ from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.side_by_side import longest_first, train_side_by_side
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
+from pna.experiments.tuning import TuningRun, ranked
 from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
@@ -395,4 +396,14 @@ def _print_errors(result: Result) -> None:
     _print_table(table_of(result), len({replica.seed for replica in result.replicas}))
 
 
-_SHOW = {MultiTaskRun: _print_errors, Figure6Run: _print_metric}
+def _print_search(result: Result) -> None:
+    """Print the five best draws of a search, by validation loss."""
+    header = ("draw", "learning rate", "weight decay", "validation loss", "epochs")
+    draws = (
+        (draw.seed, f"{draw.learning_rate:.2e}", f"{draw.weight_decay:.1e}", f"{draw.loss:.5f}", draw.epochs)
+        for draw in ranked(result)[:5]
+    )
+    print(table(header, draws))
+
+
+_SHOW = {MultiTaskRun: _print_errors, TuningRun: _print_search, Figure6Run: _print_metric}

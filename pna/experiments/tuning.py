@@ -6,6 +6,7 @@ set is ever looked at. The cell is tuning/SPEC/MODEL/16, and its result records 
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch import Tensor
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun, MultiTaskTrainer
 from pna.training.replicas import Replicas
+from pna.training.store import Result
 
-__all__ = ["LEARNING_RATES", "RUNGS", "WEIGHT_DECAYS", "TuningRun", "TuningTrainer", "draws"]
+__all__ = ["LEARNING_RATES", "RUNGS", "WEIGHT_DECAYS", "Draw", "TuningRun", "TuningTrainer", "draws", "ranked"]
 
 DRAWS = 64
 LEARNING_RATES = (1e-4, 3e-2)  # log-uniform
@@ -31,6 +33,30 @@ def draws(count: int) -> tuple[list[float], list[float]]:
     pairs = zip((LEARNING_RATES, WEIGHT_DECAYS), u.T, strict=True)
     rates, decays = (np.exp(math.log(low) + column * math.log(high / low)) for (low, high), column in pairs)
     return rates.tolist(), decays.tolist()
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw of a recorded search and how far it came."""
+
+    seed: int
+    learning_rate: float
+    weight_decay: float
+    epochs: int
+    ended_by: str
+    loss: float  # least validation loss; infinite if the loss was never finite
+
+
+def ranked(result: Result) -> list[Draw]:
+    """The draws of a recorded search, that with the least validation loss first."""
+    search = result.configuration["search"]
+    losses = (math.inf if replica.validation is None else replica.validation for replica in result.replicas)
+    columns = (result.replicas, search["learning_rates"], search["weight_decays"], losses)
+    trials = (
+        Draw(replica.seed, rate, decay, replica.epochs, replica.ended_by, loss)
+        for replica, rate, decay, loss in zip(*columns, strict=True)
+    )
+    return sorted(trials, key=lambda draw: draw.loss)
 
 
 class TuningTrainer(MultiTaskTrainer):
@@ -61,6 +87,7 @@ class TuningRun(MultiTaskRun):
     """The search for one model: every replica has a learning rate and a weight decay of its own."""
 
     trainer_type = TuningTrainer
+    ships = False
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)

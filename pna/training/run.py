@@ -49,6 +49,7 @@ class Run(ABC):
 
     trainer: Trainer
     columns: tuple[str, ...]  # the tensors of Replicas that make a point of the learning curve
+    ships = True  # whether the best weights are kept beside the result, where `pna.load` finds them
     made: tuple[str, ...] = ()  # the collections of graphs that it needs and that are made once for all cells
 
     def __init__(self, cell: object, profile: Profile, device: str, dtype: torch.dtype) -> None:
@@ -223,7 +224,8 @@ class Run(ABC):
         r = self.replicas
         tests = {name: errors for collection in self.collections for name, errors in self.test(collection).items()}
         self.write_weights(self.weights, list(range(len(r))))
-        self.write_weights(self.shipped, self.best_rows())
+        if self.ships:
+            self.write_weights(self.shipped, self.best_rows())
         curves = torch.stack(self.curves)  # [epochs, R, columns]
         result = Result(
             cell=str(self.cell),

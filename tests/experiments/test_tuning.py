@@ -8,13 +8,23 @@ import torch
 
 from pna.experiments import Cell, run_of
 from pna.experiments.multitask import PROFILES, MultiTaskRun
-from pna.experiments.tuning import DRAWS, FIRST_SEED, LEARNING_RATES, WEIGHT_DECAYS, TuningRun, TuningTrainer, draws
+from pna.experiments.tuning import (
+    DRAWS,
+    FIRST_SEED,
+    LEARNING_RATES,
+    WEIGHT_DECAYS,
+    TuningRun,
+    TuningTrainer,
+    draws,
+    ranked,
+)
+from pna.places import repository
 from pna.training.store import load
 
 CELL = Cell.parse("tuning/described/gin/16")
 
 
-def ranked(best, epoch, diverged=()):
+def left_behind(best, epoch, diverged=()):
     """Which of some replicas, given their best losses, are left behind at rungs of 2 and 4 epochs for 2 and 1 of 4."""
     trainer = TuningTrainer.__new__(TuningTrainer)
     trainer.rungs = ((2, 2), (4, 1))
@@ -64,18 +74,17 @@ def test_a_search_is_no_other_training():
     ],
 )
 def test_who_is_left_behind(best, epoch, behind):
-    assert ranked(best, epoch) == behind
+    assert left_behind(best, epoch) == behind
 
 
 def test_a_diverged_replica_takes_nobodys_place():
-    assert ranked([0.1, 3.0, 2.0, 4.0], [2, 2, 2, 2], diverged=[0]) == [True, False, False, True]
+    assert left_behind([0.1, 3.0, 2.0, 4.0], [2, 2, 2, 2], diverged=[0]) == [True, False, False, True]
 
 
 def test_a_search_at_smoke_size_records_every_draw(tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
     run = TuningRun(CELL, PROFILES["smoke"].changed(epochs=6))
-    run.rungs  # noqa: B018 (read once before the training, as the configuration does)
     assert run.train()
     result = load(run.record())
     assert json.loads(json.dumps(result.configuration))["search"]["learning_rates"] == list(run.learning_rates)
@@ -88,3 +97,27 @@ def test_a_search_at_smoke_size_records_every_draw(tmp_path, monkeypatch):
     assert {replica.ended_by for replica in result.replicas} <= {"search", "epochs", "divergence"}
     best = min(replica.validation for replica in result.replicas)
     assert [replica.validation for replica in result.replicas if replica.ended_by == "epochs"] == [best]
+
+
+@pytest.mark.parametrize("model", ["pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"])
+def test_the_recorded_searches_have_one_budget(model):
+    """64 draws each, at most so many past each rung, and no test error to choose by."""
+    run = TuningRun(Cell.parse(f"tuning/described/{model}/16"), PROFILES["paper"])
+    result = load(repository() / "results" / "paper" / run.cell.place)
+    assert result.hash == run.hash
+    assert all(replica.test == {} for replica in result.replicas)
+    trials = ranked(result)
+    assert len(trials) == DRAWS
+    for epochs, survivors in run.rungs:
+        assert sum(trial.epochs > epochs for trial in trials) <= survivors
+    assert trials[0].loss < math.inf
+
+
+def test_the_search_is_printed(capsys):
+    from pna.experiments.command import _print_search
+
+    _print_search(load(repository() / "results" / "paper" / "tuning" / "described" / "pna-16.json"))
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["draw", "learning", "rate"]
+    assert len(rows) == 5
+    assert [float(row.split()[3]) for row in rows] == sorted(float(row.split()[3]) for row in rows)
