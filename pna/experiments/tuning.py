@@ -68,7 +68,8 @@ class TuningTrainer(MultiTaskTrainer):
         """Indices of the replicas that are not finished, and have not been left behind at a rung.
 
         Whoever goes on can only lower its best loss, so that ranking all replicas by it now gives, at every rung
-        passed so far, the same ones as ranking them then.
+        passed so far, the same ones as ranking them then. If one of them diverges, its place passes to the best of
+        those left behind, which goes on from where it stopped.
         """
         index = super().running(replicas)
         return index[~self.left_behind(replicas)[index]]
