@@ -69,7 +69,7 @@ class TuningTrainer(MultiTaskTrainer):
 
         Whoever goes on can only lower its best loss, so that ranking all replicas by it now gives, at every rung
         passed so far, the same ones as ranking them then. If one of them diverges, its place passes to the best of
-        those left behind, which goes on from where it stopped.
+        those left behind, which goes on from where it stopped and may in turn take the place of a worse one.
         """
         index = super().running(replicas)
         return index[~self.left_behind(replicas)[index]]
