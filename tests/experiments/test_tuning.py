@@ -101,7 +101,7 @@ def test_a_search_at_smoke_size_records_every_draw(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("model", ["pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"])
 def test_the_recorded_searches_have_one_budget(model):
-    """64 draws each, at most so many past each rung, one more for each that diverged, and no test error to choose by."""
+    """64 draws each; past each rung at most its number, and one more for each that diverged; no test error."""
     run = TuningRun(Cell.parse(f"tuning/described/{model}/16"), PROFILES["paper"])
     result = load(repository() / "results" / "paper" / run.cell.place)
     assert result.hash == run.hash
