@@ -271,7 +271,9 @@ def network_of(source: Source, packages: Path | None = None) -> Network:
 
 # ---- networks that are taken as they are ----
 
-TOPOHUB = Source("topohub", "Topologies of computer networks", "topohub", "1.5.1", "PyPI", "MIT", "topohub/data", "", iter)
+TOPOHUB = Source(
+    "topohub", "Topologies of computer networks", "topohub", "1.5.1", "PyPI", "MIT", "topohub/data", "", iter
+)
 _TOPOLOGIES = {"zoo": "topozoo", "sndlib": "sndlib", "caida": "caida"}
 
 
@@ -279,7 +281,9 @@ def topologies(packages: Path | None = None) -> Iterator[tuple[str, str, Network
     """Yield (collection, name, network) of the Internet Topology Zoo, SNDlib and CAIDA's routers, as topohub has them."""
     archive = next(iter(sorted(packages.glob(TOPOHUB.archive))), None) if packages else None
     if archive is None:
-        raise MissingData(f"topohub {TOPOHUB.version} is not here: fetch it with `{TOPOHUB.how}`, and name the folder with --packages")
+        raise MissingData(
+            f"topohub {TOPOHUB.version} is not here: fetch it with `{TOPOHUB.how}`, and name the folder with --packages"
+        )
     with zipfile.ZipFile(archive) as file:
         for name in sorted(file.namelist()):
             match = re.fullmatch(r"topohub/data/(\w+)/(?:.*/)?([^/]+)\.json", name)
