@@ -1,4 +1,4 @@
-"""Claims of a paper and what was found about them: as data, as JSON, as text and as a page."""
+"""Claims of a paper with their verdicts: as data, as JSON, as text and as a page."""
 
 import math
 import textwrap
@@ -19,10 +19,10 @@ _CORRECTED = (
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper in one's own words, and the test that decides it.
+    """A sentence of a paper, paraphrased, and the test that decides it.
 
     Attributes:
-        id: a short name of its own
+        id: a short, unique name
         sentence: what is claimed
         where: the section, figure or table that it stands in, and the measure that decides where there are several
         figure: the figure that a page shows it under

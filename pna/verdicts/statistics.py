@@ -111,8 +111,8 @@ def sample_mean(scores: ArrayLike) -> Estimate:
     return mean_of(float(scores.mean()), deviation, len(scores))
 
 
-def best_mean(validation: ArrayLike, scores: ArrayLike, kept: int, freedom: float | None = None) -> Estimate:
-    """The mean score of the `kept` seeds with the least validation error.
+def best_mean(validation: ArrayLike, scores: ArrayLike, keep: int, freedom: float | None = None) -> Estimate:
+    """The mean score of the `keep` seeds with the least validation error.
 
     Seeds that diverged (a validation error that is not finite) are left out. The mean of fewer than five seeds has no
     error.
@@ -120,7 +120,7 @@ def best_mean(validation: ArrayLike, scores: ArrayLike, kept: int, freedom: floa
     Args:
         validation: the validation error of each seed
         scores: the score of each seed, in the same order
-        kept: how many seeds are chosen
+        keep: how many seeds to choose
         freedom: the degrees of freedom of the error, if they are known from a simulation; else `choice_freedom`
     """
     validation, scores = np.asarray(validation, float), np.asarray(scores, float)
@@ -128,25 +128,25 @@ def best_mean(validation: ArrayLike, scores: ArrayLike, kept: int, freedom: floa
     order = np.argsort(validation[ended], kind="stable")
     ranked = scores[ended][order]
     seeds = len(ranked)
-    value = float(ranked[:kept].mean()) if seeds else math.nan
+    value = float(ranked[:keep].mean()) if seeds else math.nan
     if seeds < FEWEST or not np.isfinite(ranked).all():
         return Estimate(value)
-    kept = min(kept, seeds)
+    keep = min(keep, seeds)
     centred = ranked - value  # a constant changes nothing but the rounding
-    variance = float(centred @ choice_covariance(seeds, kept) @ centred) * seeds / (seeds - 1)
-    freedom = choice_freedom(seeds, kept) if freedom is None else freedom
+    variance = float(centred @ choice_covariance(seeds, keep) @ centred) * seeds / (seeds - 1)
+    freedom = choice_freedom(seeds, keep) if freedom is None else freedom
     return Estimate(value, math.sqrt(max(variance, 0.0)), min(freedom, seeds - 1.0))
 
 
 @cache
-def choice_covariance(seeds: int, kept: int) -> Array:
+def choice_covariance(seeds: int, keep: int) -> Array:
     """The covariance, [seeds, seeds], of the weights of ranked seeds if they are drawn and the best are chosen again.
 
-    Among `seeds` draws with replacement, N_r have rank r or better. min(kept, N_r) of them are chosen, so that rank r
-    has the weight (min(kept, N_r) - min(kept, N_(r-1))) / kept.
+    Among `seeds` draws with replacement, N_r have rank r or better. min(keep, N_r) of them are chosen, so that rank r
+    has the weight (min(keep, N_r) - min(keep, N_(r-1))) / keep.
     """
     counts = np.arange(seeds + 1)
-    chosen = np.minimum(kept, counts)
+    chosen = np.minimum(keep, counts)
     chances = np.array([binomial(seeds, rank / seeds) for rank in range(seeds + 1)])  # P(N_r = i), [r, i]
     mean = chances @ chosen
     second = np.zeros((seeds + 1, seeds + 1))
@@ -156,20 +156,20 @@ def choice_covariance(seeds: int, kept: int) -> Array:
             # given N_low = i, N_high is i and a binomial number of the seeds - i others
             onward = [binomial(seeds - i, share) @ chosen[i:] for i in counts]
             second[low, high] = second[high, low] = chances[low] @ (chosen * onward)
-    steps = np.diff(np.eye(seeds + 1), axis=0) / kept  # from min(kept, N) to weights
+    steps = np.diff(np.eye(seeds + 1), axis=0) / keep  # from min(keep, N) to weights
     return steps @ (second - np.outer(mean, mean)) @ steps.T
 
 
 @cache
-def choice_freedom(seeds: int, kept: int) -> float:
+def choice_freedom(seeds: int, keep: int) -> float:
     """The degrees of freedom of the error of `best_mean`, after Satterthwaite, for normal scores.
 
     The error's square is a quadratic form yᵀMy of the ranked scores y. They are independent if validation says nothing
     about them, and the degrees of freedom are then (tr M)² / tr M². A close relation of the two costs up to one.
     """
-    weights = np.where(np.arange(seeds) < kept, 1 / kept, 0.0)
+    weights = np.where(np.arange(seeds) < keep, 1 / keep, 0.0)
     centring = np.eye(seeds) - weights  # [seeds, seeds]: minus the mean of the chosen
-    form = centring.T @ choice_covariance(seeds, kept) @ centring
+    form = centring.T @ choice_covariance(seeds, keep) @ centring
     return float(np.trace(form) ** 2 / np.trace(form @ form))
 
 
