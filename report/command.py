@@ -2,26 +2,17 @@
 
 import argparse
 import json
-import textwrap
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pna.command_line import BAD_VALUE, FAILED, positive, run_command, say_if_empty
 from pna.figures.runs import RECORDED, profile_named
-from pna.figures.style import tame
 from pna.files import write_whole
 from pna.places import figures_folder, results_folder
-from pna.verdicts.rules import NOT_RUN, WORDS, Decision
-from report.claims import Finding, judge
+from pna.verdicts.claims import claims_text
+from report.claims import judge
 
-__all__ = ["cards", "claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
-
-
-_CORRECTED = (
-    "A claim's comparisons are corrected for their number by Holm's method; intervals are of one comparison each, so "
-    "that one that leaves out zero can still be undecided."
-)
+__all__ = ["cards", "claims", "coverage", "report"]
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -37,7 +28,7 @@ def _claims(options: argparse.Namespace) -> int:
     findings = judge(options.profile)
     print(claims_text(findings))
     if options.json:
-        _write(options.json, json.dumps([facts_of(finding) for finding in findings], indent=1, ensure_ascii=False))
+        _write(options.json, json.dumps([finding.facts for finding in findings], indent=1, ensure_ascii=False))
     return 0
 
 
@@ -96,60 +87,10 @@ def _report(options: argparse.Namespace) -> int:
     path = options.out or figures_folder() / "report.html"
     findings = judge(options.profile)
     facts = path.with_name("claims.json")
-    _write(facts, json.dumps([facts_of(finding) for finding in findings], indent=1, ensure_ascii=False))
+    _write(facts, json.dumps([finding.facts for finding in findings], indent=1, ensure_ascii=False))
     _write(path, page(options.profile, figures_folder(), findings, path.parent))
     print(f"{path} and {facts} written")
     return 0
-
-
-def facts_of(finding: Finding) -> dict:
-    """A finding as JSON, with every comparison behind it."""
-    claim = finding.claim
-    return {
-        "id": claim.id,
-        "claim": claim.sentence,
-        "where": claim.where,
-        "spec": finding.spec,
-        "kind": finding.kind,
-        "verdict": finding.verdict,
-        "outcome": finding.outcome,
-        "evidence": finding.evidence,
-        "budget": finding.budget,
-        "cells": list(finding.cells),
-        "comparisons": [_comparison(row) for row in finding.rows],
-    }
-
-
-def _comparison(row: Decision) -> dict:
-    """A comparison as JSON: a p-value after Holm's correction, to four digits; an estimate with its 95 % interval."""
-    facts = {"name": row.comparison.name, "outcome": row.outcome}
-    if (found := row.comparison.found) is not None:
-        facts |= tame({"value": found.value, "interval": found.interval, "bound": row.comparison.bound, "p": row.p})
-    return facts | ({"text": row.comparison.text} if row.comparison.text else {})
-
-
-def direction_of(finding: Finding) -> str:
-    """What a smaller budget says, in brackets."""
-    shown = finding.kind == NOT_RUN and finding.outcome != NOT_RUN
-    return f" (at this budget: {finding.outcome})" if shown else ""
-
-
-def claims_text(findings: Sequence[Finding]) -> str:
-    """The claims as text, 100 columns wide, with the count of verdicts at the end."""
-    lines, last = [], None
-    for finding in findings:
-        claim = finding.claim
-        if claim is not last:
-            lines += ["", *textwrap.wrap(f"{claim.sentence} ({claim.where})", 100)]
-            last = claim
-        side = f"{finding.spec}: " if finding.spec else ""
-        text = f"{side}{finding.verdict.upper()}{direction_of(finding)}. {finding.evidence}"
-        budget = f" [{finding.budget}]" if finding.budget and finding.outcome != NOT_RUN else ""
-        lines += textwrap.wrap(text + budget, 96, initial_indent="    ", subsequent_indent="    ")
-    lines += ["", *textwrap.wrap(_CORRECTED, 100)]
-    counts = Counter(finding.kind for finding in findings)
-    lines += ["", ", ".join(f"{counts[kind]} {kind}" for kind in WORDS if counts[kind])]
-    return "\n".join(lines).lstrip("\n")
 
 
 def _parser(name: str, function: Callable) -> argparse.ArgumentParser:

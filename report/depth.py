@@ -74,7 +74,7 @@ def _table(found: dict[str, RecordedRun], runs: Runs) -> str:
 def _gains(found: dict[str, RecordedRun], runs: Runs) -> str:
     """What the cap gains, one comparison for each model."""
     rows = rule([less(MODELS[model].title, gain(run)) for model, run in found.items()]).rows
-    body = [(row.comparison.name, estimate(row.comparison.found), p_value(row.p), row.outcome) for row in rows]
+    body = [(row.comparison.name, estimate(row.comparison.estimate), p_value(row.p), row.outcome) for row in rows]
     header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
     caption = f"Average over the test sets from 30 to 100 nodes, seed by seed. {budget_text(runs)}"
     return table(header, body, caption, {1: "number", 2: "number"})

@@ -1,6 +1,6 @@
-"""The tests behind the claims of section 5.2: Welch's test from the mean, deviation and number of seeds of both sides.
+"""The tests behind the claims of section 5.2: Welch's test, from each side's mean, deviation and number of seeds.
 
-A rival's number is ours where it is recorded and was trained on the same data, else the published one.
+A rival's number is ours if it is recorded and was trained on the same data; otherwise it is the published one.
 """
 
 import math
@@ -21,30 +21,30 @@ _VISION = tuple(name for name, column in COLUMNS.items() if column.data in ("cif
 
 
 def zinc(ours: Scores) -> list[Comparison]:
-    """PNA against every other model."""
+    """PNA against every other model on ZINC."""
     return _best("PNA", _ZINC, ours)
 
 
 def molhiv(ours: Scores) -> list[Comparison]:
-    """Likewise."""
+    """PNA against every other model on MolHIV."""
     return _best("PNA", ("MolHIV_ROCAUC",), ours)
 
 
 def zinc_scalers(ours: Scores) -> list[Comparison]:
-    """PNA against PNA without scalers."""
+    """PNA against PNA without scalers, on ZINC."""
     return _pair("PNA", "PNA (no scalers)", _ZINC, ours)
 
 
 def vision_scalers(ours: Scores) -> list[Comparison]:
-    """The other way round."""
+    """PNA without scalers against PNA, on CIFAR10 and MNIST."""
     return _pair("PNA (no scalers)", "PNA", _VISION, ours)
 
 
 def most(ours: Scores) -> list[Comparison]:
-    """The better of the two PNA against all others, on each column; p is doubled for that choice of two.
+    """The better of the two PNA networks against all other models, on each column.
 
-    That it beats all of them is as certain as the least certain of these comparisons, which need not be that with the
-    best of them.
+    That it beats all of them is as certain as the least certain of these comparisons, which need not be the one with
+    the best of them. Its p-value is doubled for the choice between two networks.
     """
     rows = []
     for column in COLUMNS:
@@ -59,8 +59,8 @@ def most(ours: Scores) -> list[Comparison]:
 
 
 def _doubt(comparison: Comparison) -> float:
-    """How likely a rival is not beaten; one that cannot be tested, from too few seeds, is the most doubtful."""
-    p = comparison.found.below()
+    """The one-sided p-value of a rival's being beaten; with too few seeds for a test, infinite doubt."""
+    p = comparison.estimate.below()
     return math.inf if math.isnan(p) else p
 
 
@@ -80,17 +80,17 @@ def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Co
 
 
 def _on_other_data(row: Comparison) -> Comparison:
-    """Two models that were not trained on the same data: which is better cannot be decided."""
+    """The comparison of two models that were not trained on the same data, which decides nothing."""
     return replace(row, p=1.0, text=f"{row.text}, not trained on the same data")
 
 
 def _good(column: str, score: Score) -> float:
-    """Larger is better."""
+    """A score whose larger values are better, whatever the column measures."""
     return -score.mean if COLUMNS[column].lower_is_better else score.mean
 
 
 def _rivals(column: str, ours: Scores, but: Iterable[str], mine: Score) -> dict[str, Score]:
-    """The other models' scores: ours where there is one that was trained on the same data, else the published one."""
+    """The other models' scores: ours if one was trained on the same data, otherwise the published one."""
     others = [title for title in published.realworld() if title not in but]
     here = {title: ours[title, column] for title in others if (title, column) in ours}
     same = {title: score for title, score in here.items() if score.data == mine.data}
@@ -99,7 +99,7 @@ def _rivals(column: str, ours: Scores, but: Iterable[str], mine: Score) -> dict[
 
 
 def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> Comparison:
-    """How much worse the score is than the rival's: below zero it beats it."""
+    """A comparison that holds if a score beats the rival's; its estimate, how much worse it is, is then below zero."""
     sign = 1.0 if COLUMNS[column].lower_is_better else -1.0
     difference = score.estimate - rival.estimate
     worse = Estimate(sign * difference.value, difference.error, difference.freedom)
@@ -110,7 +110,7 @@ def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> C
 
 @dataclass(frozen=True)
 class Figure6Claim:
-    """A claim on figure 6: its test, the models of ours that it needs on which columns, and how many must hold."""
+    """A claim about figure 6: its test, the models that we have to train on which columns, and how many must hold."""
 
     test: Callable[[Scores], list[Comparison]]
     titles: tuple[str, ...]
@@ -119,7 +119,7 @@ class Figure6Claim:
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """The models and columns that have to be run."""
+        """The models and columns that have to be trained."""
         return [(title, name) for name in self.columns for title in self.titles if title in COLUMNS[name].titles]
 
 
@@ -131,8 +131,8 @@ MOST = Figure6Claim(most, _OURS, tuple(COLUMNS), need=len(COLUMNS) // 2 + 1)
 
 
 def published_says(claim: Figure6Claim) -> str:
-    """On how many columns of the published table a claim holds, by its means alone."""
+    """A clause on how many columns of the published table the claim holds, by the means alone."""
     theirs = {(title, c): s for title in published.realworld() for c in COLUMNS if (s := published_score(title, c))}
     rows = claim.test(theirs)
-    held = [all(r.found.value < 0 for r in rows if r.name.startswith(COLUMNS[c].title)) for c in claim.columns]
+    held = [all(r.estimate.value < 0 for r in rows if r.name.startswith(COLUMNS[c].title)) for c in claim.columns]
     return f"by the published means it holds on {sum(held)} of {len(held)} columns"

@@ -16,10 +16,10 @@ from pna.figures.theory import Outcome, outcomes, slips
 from pna.networks import MODELS
 from pna.places import repository, results_folder
 from pna.realworld.data.datasets import DATASETS
-from pna.verdicts.rules import MARGIN, TOLERANCE, WORDS, Decision, number
+from pna.verdicts.rules import WORDS, Decision, number
 from report import speed
 from report.claims import Finding
-from report.command import direction_of
+from report.comparisons import MARGIN, TOLERANCE
 from report.cost import cost
 from report.coverage import USED, kept_table
 from report.markup import Raw, badge, escape, estimate, link, p_value, soft, table
@@ -83,13 +83,13 @@ def _claim(group: Sequence[Finding], links: Links) -> str:
 def _side(finding: Finding) -> str:
     spec = f"<b>{finding.spec}</b> " if finding.spec else ""
     budget = f' <span class="soft">[{escape(finding.budget)}]</span>' if finding.budget else ""
-    verdict = f"{badge(finding.kind, finding.verdict)}{escape(direction_of(finding))}"
+    verdict = f"{badge(finding.kind, finding.verdict)}{escape(finding.direction)}"
     return f"<p>{spec}{verdict} {escape(finding.evidence)}{budget}</p>{_comparisons(finding)}"
 
 
 def _comparisons(finding: Finding) -> str:
     """The interval plots, folded."""
-    drawn = [row for row in finding.rows if row.comparison.found is not None]
+    drawn = [row for row in finding.rows if row.comparison.estimate is not None]
     if not drawn:
         return ""
     low, high = span(drawn)
@@ -106,7 +106,7 @@ def _count(number_of: int, word: str) -> str:
 
 
 def _comparison(row: Decision, low: float, high: float) -> tuple:
-    plot, found = Raw(interval_row(row, low, high)), estimate(row.comparison.found)
+    plot, found = Raw(interval_row(row, low, high)), estimate(row.comparison.estimate)
     return row.comparison.name, plot, found, p_value(row.p), row.outcome
 
 

@@ -121,13 +121,13 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             rows = rule([against_published(run) for run in found.values()]).rows
             away = [row.comparison.name.split(",")[0] for row in rows if row.outcome == AGAINST]
             held = sum(row.outcome == HOLDS for row in rows)
-            far = max(rows, key=lambda row: abs(row.comparison.found.value)).comparison
+            far = max(rows, key=lambda row: abs(row.comparison.estimate.value)).comparison
             named = f" ({', '.join(away)})" if away else ""
             yield (
                 f"Of the {len(rows)} published averages {held} agree with the released code to a factor of two, "
                 f"{len(away) or 'none'} significantly differ{'s' * (len(away) < 2)}{named}; for "
                 f"{len(rows) - held - len(away)} our runs vary too much to tell. The "
-                f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.found.value)}."
+                f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.estimate.value)}."
             )
 
 
@@ -136,7 +136,7 @@ def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
     finding = by_id.get(("recurrent-better", "described"))
     if finding and finding.kind == "contradicted":
         turned = [row.comparison for row in finding.rows if row.outcome == AGAINST]
-        names = " and ".join(f"{one.name} is better by {one.found.value:.2f}" for one in turned)
+        names = " and ".join(f"{one.name} is better by {one.estimate.value:.2f}" for one in turned)
         words = "The recurrent architecture is not the better one for every model: in the standard one, as described,"
         yield f"{words} {names}."
 

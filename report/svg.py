@@ -23,7 +23,7 @@ def span(rows: Sequence[Decision]) -> tuple[float, float]:
     """What a claim's interval plots show, the same for all of them."""
     ends = [0.0]
     for row in rows:
-        found = row.comparison.found
+        found = row.comparison.estimate
         if found is not None:
             ends += [found.value, row.comparison.bound, *(end for end in found.interval if math.isfinite(end))]
     low, high = min(ends), max(ends)
@@ -33,7 +33,7 @@ def span(rows: Sequence[Decision]) -> tuple[float, float]:
 
 def interval_row(row: Decision, low: float, high: float) -> str:
     """One estimate with its interval beside the line that it is compared with."""
-    found, width = row.comparison.found, 160
+    found, width = row.comparison.estimate, 160
 
     def x(value: float) -> str:
         return f"{width * (value - low) / (high - low):.1f}"

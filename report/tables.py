@@ -11,9 +11,9 @@ from pna.figures.scores import SHOWN, SPLIT, WIDER, score, wider_split
 from pna.figures.style import budget_text
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.verdicts.rules import TOLERANCE, Comparison, number, rule
+from pna.verdicts.rules import Comparison, number, rule
 from report import depth
-from report.comparisons import against_published, extrapolation_against_published
+from report.comparisons import TOLERANCE, against_published, extrapolation_against_published
 from report.markup import Raw, estimate, soft, table
 
 __all__ = ["beside"]
@@ -92,7 +92,7 @@ def _tasks(runs: Runs) -> str:
 
 
 def _difference(one: Comparison, word: str) -> Raw:
-    return Raw(f"{estimate(one.found)}<br><small>{word}</small>")
+    return Raw(f"{estimate(one.estimate)}<br><small>{word}</small>")
 
 
 def _figure5(sides: Sequence[Runs], profile: str) -> str:

@@ -31,7 +31,8 @@ def run(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples_run(page, restored):
+def test_examples_run(page, restored, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where an example writes its files
     torch.manual_seed(0)
     assert run(page)
 

@@ -11,16 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pna.figures.runs import RecordedRun, Runs
-from pna.verdicts.statistics import KEPT, Estimate, combined, five_best
+from pna.verdicts.statistics import Estimate, best_mean, combined
 
 __all__ = [
     "EXPLODED",
+    "FREEDOM",
+    "KEPT",
     "SHOWN",
     "SPLIT",
     "WIDER",
     "best",
     "by_seed",
     "change",
+    "five_best",
     "log_mean",
     "log_tasks",
     "mean_score",
@@ -33,6 +36,8 @@ SPLIT = "multitask/test"
 WIDER = "multitask-15-24/test"  # the sizes that the published numbers fit; the released code tests on 15-19 (D3)
 SHOWN = 6  # the paper shows sizes up to 50; the released code tests on three more
 EXPLODED = 10.0  # times the baseline's error
+KEPT = 5  # "report the five with least validation error"
+FREEDOM = 5.0  # of that mean's error: simulated, 4.5 to 5.4 whatever the correlation of validation and test
 
 Array = NDArray[np.float64]
 
@@ -88,6 +93,11 @@ def log_mean(errors: Array) -> Array:
 def by_seed(run: RecordedRun, split: str) -> Array:
     """log10 MSE as it is compared, [S, 6]."""
     return np.log10(_tamed(run, split))
+
+
+def five_best(validation: Array, scores: Array) -> Estimate:
+    """The paper's number: the mean score of the five seeds with the least validation error."""
+    return best_mean(validation, scores, KEPT, FREEDOM)
 
 
 def score(run: RecordedRun, split: str = SPLIT, task: int | None = None) -> Estimate:

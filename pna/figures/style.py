@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import math
 import textwrap
 from collections.abc import Callable
 from functools import cache
@@ -17,6 +16,7 @@ from pna.experiments import PROFILES
 from pna.figures.runs import Runs
 from pna.files import write_whole
 from pna.networks import MODELS
+from pna.verdicts.claims import rounded
 
 __all__ = [
     "DARK",
@@ -171,5 +171,5 @@ def tame(value: object) -> object:
     if isinstance(value, list | tuple | np.ndarray):
         return [tame(item) for item in value]
     if isinstance(value, float | np.floating):
-        return round(float(f"{value:.5g}"), 9) + 0.0 if math.isfinite(value) else None
+        return rounded(float(value))
     return value.item() if isinstance(value, np.generic) else value

@@ -148,7 +148,7 @@ def test_published_averages_are_held_against_ours_on_the_sizes_that_they_fit(res
     wider = {"multitask-15-24/test": [-2.0] * 6}
     write_result("multitask/released/pna/16", level=-3.15, noise=0.05, levels=wider)
     run = runs_of("figure4", "released", "paper").of("multitask")["pna"]
-    assert comparisons.against_published(run).found.value == pytest.approx(own.found.value + 1.15)
+    assert comparisons.against_published(run).estimate.value == pytest.approx(own.estimate.value + 1.15)
     assert rule([comparisons.against_published(run)]).kind == "contradicted"
 
 
@@ -156,7 +156,7 @@ def test_extrapolation_against_published(results):
     write_result("multitask/released/gat/16", level=-1.71, baseline=-1.0)  # the five best: -0.69; published: -0.81
     run = runs_of("figure5", "released", "paper").of("extrapolation")["gat"]
     found = [comparisons.extrapolation_against_published(run, place) for place in range(6)]
-    assert found[0].found.value == pytest.approx(0.12, abs=1e-3)
+    assert found[0].estimate.value == pytest.approx(0.12, abs=1e-3)
     assert found[5] is None  # the published line leaves the plot
 
 

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from pna.figures import published
 from pna.figures.runs import RecordedRun, Runs
-from pna.figures.scores import SPLIT, best, log_mean, log_tasks, wider_split
+from pna.figures.scores import KEPT, SPLIT, best, log_mean, log_tasks, wider_split
 from pna.figures.style import GREY, MODEL_COLOURS, WIDTH, ink_on
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.verdicts.statistics import FEWEST, KEPT
+from pna.verdicts.statistics import FEWEST
 
 __all__ = ["figure4a", "figure4b", "tested_on"]
 
