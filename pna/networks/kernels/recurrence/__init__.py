@@ -26,7 +26,7 @@ from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
-from pna.networks.kernels.tiles import Each, Tiles, Until
+from pna.networks.kernels.tiles import Tiles
 
 __all__ = ["all_layers", "supports"]
 
@@ -35,7 +35,7 @@ AGGREGATORS = ("mean", "std", "max", "min", "sum", "softmax", "softmin", "moment
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
-Depth = int | Each | Until
+Depth = Any  # a number of layers for every graph, or Each or Until of pna.networks.depths
 
 
 def supports(
@@ -101,7 +101,8 @@ def all_layers(
     weights += [_stacked(x, [] if shape.split else norms, "running_mean", "running_var")]
     lifted = (t.unsqueeze(0) for t in weights)  # one replica
     tiles = _tiles(batch, convolutions[-1], shape)
-    depths = batch.to_nodes(depth.layers).int() if isinstance(depth, Each) else x.new_empty(0, dtype=torch.int32)
+    layers = None if isinstance(depth, int) else depth.layers
+    depths = x.new_empty(0, dtype=torch.int32) if layers is None else batch.to_nodes(layers).int()
     out, _, found, *_ = _AllLayers.apply(x, *lifted, *tiles, depths, shape)
     for norm, layers in zip(norms, found.squeeze(0).tensor_split(list(range(1, len(norms)))), strict=False):
         if len(layers):
@@ -147,7 +148,7 @@ class Shape(NamedTuple):
     ) -> Self | None:
         """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large, or by GIN."""
         layers = depth if isinstance(depth, int) else depth.most
-        of_graphs = (not isinstance(depth, int), getattr(depth, "threshold", None))
+        of_graphs = (False, None) if isinstance(depth, int) else (True, depth.threshold)
         model, counts, keep = _model(convolutions[-1]), (max(1, layers), len(convolutions)), torch.is_grad_enabled()
         split = model.kind == "gin" and convolutions[-1].training
         if model.kind == "gin" and keep and not split:
