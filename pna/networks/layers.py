@@ -5,16 +5,16 @@ Written with elementary operations, so that one network's code serves many repli
 
 import itertools
 import math
-from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pna.kernels.selection import kernels_for
+from pna.networks.norm import BatchNorm
 from pna.networks.specification import NetworkSpec
 
-__all__ = ["ACTIVATIONS", "GRU", "MLP", "BatchNorm", "Set2Set", "activated", "head", "initialise", "linear"]
+__all__ = ["ACTIVATIONS", "GRU", "MLP", "Set2Set", "activated", "head", "initialise", "linear"]
 
 ACTIVATIONS = {"identity": nn.Identity(), "leaky_relu": functional.leaky_relu, "relu": functional.relu}
 
@@ -48,68 +48,14 @@ def activated(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -
     return ACTIVATIONS[activation](functional.linear(x, weight, bias))
 
 
-class BatchNorm(nn.Module):
-    """Batch normalisation over the features of nodes or graphs, [rows, F].
-
-    D7: the released code sees the nodes as [graphs, N, F] and forgets to exchange the last two axes where N = F: it
-    then normalises each node position over graphs and features.
-    """
-
-    def __init__(self, features: int, spec: NetworkSpec) -> None:
-        super().__init__()
-        self.position_norm = spec.position_norm
-        self.weight = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-        self.register_buffer("running_mean", torch.zeros(features))
-        self.register_buffer("running_var", torch.ones(features))
-
-    def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
-        """[rows, F] -> [rows, F]; nodes_per_graph says that the rows are the nodes of graphs of that one size."""
-        F = x.shape[-1]
-        if self.position_norm and nodes_per_graph == F:
-            positions = x.view(-1, F, F).transpose(1, 2).reshape(-1, F)  # [graphs · features, positions]
-            return self._normalise(positions).view(-1, F, F).transpose(1, 2).reshape(-1, F)
-        return self._normalise(x)
-
-    def _normalise(self, x: Tensor) -> Tensor:
-        known = None if self.training else torch.stack([self.running_mean, self.running_var])
-        if kernels := kernels_for("pna.networks.kernels.batchnorm", x, known):
-            y, (mean, var) = kernels.normalise(x, self.weight, self.bias, known)
-        else:
-            var, mean = torch.var_mean(x, dim=0, unbiased=False) if self.training else known.flip(0)
-            y = (x - mean) * torch.rsqrt(var + 1e-5) * self.weight + self.bias
-        if self.training:
-            self.remember(mean, var, len(x))
-        return y
-
-    @torch.no_grad()
-    def remember(self, mean: Tensor, var: Tensor, rows: int, batches: int = 1) -> None:
-        """Moves the running statistics on by those of a batch of so many rows, or of more batches by `recent`."""
-        kept = 0.9**batches
-        self.running_mean.mul_(kept).add_(mean.detach(), alpha=1 - kept)
-        self.running_var.mul_(kept).add_(var.detach(), alpha=(1 - kept) * rows / max(1, rows - 1))
-
-    @staticmethod
-    def recent(statistics: Tensor) -> Tensor:
-        """The average of batches that came one after another, [batches, 2, F] -> [2, F], the last one weighs most."""
-        weights = _fading(len(statistics), statistics.dtype, statistics.device)
-        return (weights * statistics).sum(0) if len(statistics) > 1 else statistics[0]
-
-
-@cache
-def _fading(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The weights of so many batches, the last one's the greatest, [count, 1, 1]."""
-    powers = torch.logspace(count - 1, 0, count, base=0.9, dtype=dtype, device=device)
-    return (powers * (0.1 / (1 - 0.9**count))).view(-1, 1, 1)
-
-
 class MLP(nn.Module):
     """Fully-connected layers, LeakyReLU between them or, with `norm`, ReLU and batch normalisation; then `last`."""
 
     def __init__(self, sizes: list[int], spec: NetworkSpec, last: str, norm: bool = False) -> None:
         super().__init__()
         self.layers = nn.ModuleList(linear(a, b, spec) for a, b in itertools.pairwise(sizes))
-        self.norms = nn.ModuleList(BatchNorm(size, spec) for size in sizes[1:-1]) if norm else None
+        norms = (BatchNorm(size, position_norm=spec.position_norm) for size in sizes[1:-1])
+        self.norms = nn.ModuleList(norms) if norm else None
         self.between = "relu" if norm else "leaky_relu"
         self.last = last
 

@@ -29,6 +29,7 @@ from torch.nn import functional
 from pna import segments
 from pna.gather import aggregate
 from pna.kernels.selection import kernels_for
+from pna.networks import norm
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
 from pna.realworld.comparators import beside_mean
@@ -125,28 +126,16 @@ class ClusterLayer(nn.Module):
         return self.norm(y.unflatten(0, h.shape[:2]), valid)
 
 
-class ClusterNorm(nn.Module):
-    """Batch normalisation of each cluster over the graphs and the features, neither scaled nor shifted."""
+class ClusterNorm(norm.BatchNorm):
+    """Batch normalisation of each cluster over the graphs and the features, without learnt scale and shift."""
 
     def __init__(self, k: int) -> None:
-        super().__init__()
-        self.register_buffer("running_mean", torch.zeros(k))
-        self.register_buffer("running_var", torch.ones(k))
+        super().__init__(k, affine=False)
 
     def forward(self, h: Tensor, valid: Tensor) -> Tensor:
-        """[B, k, F] -> [B, k, F]; valid [B] is zero where there is no graph."""
-        mean, var = self._of(h, valid) if self.training else (self.running_mean, self.running_var)
-        return (h - mean.unsqueeze(1)) * torch.rsqrt(var + 1e-5).unsqueeze(1)
-
-    def _of(self, h: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance of a batch, [k] each, which also move the running ones."""
-        graphs, count = valid.view(-1, 1, 1), valid.sum() * h.shape[2]
-        mean = (h * graphs).sum((0, 2)) / count
-        var = ((h - mean.unsqueeze(1)).square() * graphs).sum((0, 2)) / count
-        with torch.no_grad():
-            self.running_mean.mul_(0.9).add_(mean, alpha=0.1)
-            self.running_var.mul_(0.9).add_(count / (count - 1).clamp(min=1) * var, alpha=0.1)
-        return mean, var
+        """[B, k, F] -> [B, k, F]; valid [B]: 1 for a graph, 0 where there is none."""
+        _, mean, var = self.moments(h, valid.view(-1, 1, 1), valid.sum() * h.shape[2])
+        return (h - mean) * torch.rsqrt(var + norm.EPSILON)  # a new difference: its gradient is added in this order
 
 
 def initialise(network: nn.Module) -> None:

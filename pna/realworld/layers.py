@@ -14,6 +14,7 @@ from pna.combined import CombinedAggregation
 from pna.fused import split
 from pna.gather import aggregate
 from pna.kernels.selection import kernels_for
+from pna.networks import norm
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.products import Linear, linear
@@ -32,15 +33,8 @@ AFTER_LINEAR = {
 }
 
 
-class BatchNorm(nn.Module):
-    """Batch normalisation over the real nodes of a batch, as torch.nn.BatchNorm1d without the padding."""
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-        self.register_buffer("running_mean", torch.zeros(features))
-        self.register_buffer("running_var", torch.ones(features))
+class BatchNorm(norm.BatchNorm):
+    """Batch normalisation over the real nodes of a padded batch, with the operations that mostly follow it."""
 
     def forward(
         self,
@@ -52,35 +46,23 @@ class BatchNorm(nn.Module):
         noise: Tensor | None = None,
         p: float = 0.0,
     ) -> Tensor:
-        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
+        """Normalise x, or factor · x, over the real nodes, [V, F] -> [V, F]; then activate, add and drop out.
 
-        What mostly comes after it is done on the way: ReLU or ELU, the residual [V, F] added, dropout by the noise.
+        factor: [V, 1], 0 for padding. activation: a name in AFTER_NORM. residual: [V, F], added to the result. noise:
+        uniform numbers in [0, 1), at least as wide as x; features whose noise is below p are dropped.
         """
         rows = batch.real if factor is None else factor
-        given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
+        tensors, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
         fused = self.training or (noise is None and not torch.is_grad_enabled())
-        if fused and (kernels := kernels_for("pna.realworld.kernels.norm", *given)):
+        if fused and (kernels := kernels_for("pna.realworld.kernels.norm", *tensors)):
             then = kernels.Then(activation, residual, noise, p)
             if self.training:
-                return kernels.normalise(*given, running, then)
+                return kernels.normalise(*tensors, running, then)
             return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
-        x = x if factor is None else x * factor
-        if self.training:
-            count = batch.count.clamp(min=1)  # of messages, which GatedGCN normalises too, there may be none
-            mean = (x * batch.real).sum(0) / count
-            centred = x - mean
-            var = (centred.square() * batch.real).sum(0) / count
-            self._remember(mean, count / (count - 1).clamp(min=1) * var)
-        else:
-            centred, var = x - self.running_mean, self.running_var
-        y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        centred, _, var = self.moments(x if factor is None else x * factor, batch.real, batch.count)
+        y = centred * (torch.rsqrt(var + norm.EPSILON) * self.weight) + self.bias
         y = y if activation is None else AFTER_NORM[activation](y)
         return dropout(y if residual is None else residual + y, p, noise)
-
-    @torch.no_grad()
-    def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
-        self.running_mean.mul_(0.9).add_(mean, alpha=0.1)
-        self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
 
 
 def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:

@@ -8,7 +8,8 @@ from torch.nn import functional
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec, build
-from pna.networks.layers import GRU, MLP, BatchNorm, Set2Set, head, initialise, linear
+from pna.networks.layers import GRU, MLP, Set2Set, head, initialise, linear
+from pna.networks.norm import BatchNorm
 from pna.towers import TowerLinear
 
 POSITION_NORM = NetworkSpec(position_norm=True)  # D7
@@ -97,7 +98,7 @@ def test_set2set_has_as_many_steps_as_nodes_and_no_others():
 
 def pair_of_norms(F, spec=DESCRIBED):
     """This project's and torch's, with the same random weights."""
-    mine, theirs = BatchNorm(F, spec).double(), torch.nn.BatchNorm1d(F).double()
+    mine, theirs = BatchNorm(F, position_norm=spec.position_norm).double(), torch.nn.BatchNorm1d(F).double()
     with torch.no_grad():
         for name in ("weight", "bias"):
             getattr(mine, name).copy_(random(F))
@@ -125,7 +126,7 @@ def test_batch_norm_equals_torchs_in_training_and_evaluation(spec):
 
 
 def test_batch_norm_starts_as_torchs():
-    mine, theirs = BatchNorm(6, RELEASED), torch.nn.BatchNorm1d(6)
+    mine, theirs = BatchNorm(6), torch.nn.BatchNorm1d(6)
     for name, tensor in mine.state_dict().items():
         assert torch.equal(tensor, theirs.state_dict()[name])
 
