@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.moments import block_moments, merge, merge_parts
 from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
 from pna.realworld.kernels.norm_tile import (
@@ -85,11 +86,9 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
         place, real = block_of(block, live, F, WIDTH, BLOCK)
         values = tl.load(x + r * V * F + place, mask=real, other=0.0) * factors(factor, r, block, live, V, BLOCK)
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
-        centre = tl.sum(values, 0) / m
-        away = tl.where(real, values - centre[None, :], 0.0)
-        step = centre - mu
-        squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
-        mu += step * (m / (n + m))
+        centre, within = block_moments(values, real, m, 0)
+        mu, between = merge(n, mu, m, centre)
+        squares += within + between
         n += m
     c = features(WIDTH)
     tl.store(rows + me, n)
@@ -111,9 +110,8 @@ def norm_apply(
     k = tl.arange(0, PROGRAMS)[:, None]
     each = tl.load(rows + r * P + k, mask=k < P, other=0.0)
     centres = of_programs(means, r, P, F, WIDTH, PROGRAMS)
-    mu = tl.sum(each * centres, 0)[None, :] / n
-    away = centres - mu
-    squares = tl.sum(of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    mu, squares = merge_parts(each, centres, of_programs(spreads, r, P, F, WIDTH, PROGRAMS), n)
+    mu, squares = mu[None, :], squares[None, :]
     slope = tl.rsqrt(squares / n + EPS) * of_features(weight, r, F, WIDTH)
     shift = of_features(bias, r, F, WIDTH)
     c = features(WIDTH)[None, :]
