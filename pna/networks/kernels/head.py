@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
 from pna.networks.kernels.gates import padded
 from pna.networks.kernels.layout import taken_back
 from pna.networks.kernels.linear import ACTIVATIONS, rows_at, tile
 from pna.networks.kernels.nvrtc import available, shared_memory
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
 __all__ = ["head", "supports"]
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.replicas import replicated
 from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.dense import dot, put_row, put_tile
-from pna.networks.kernels.replicas import replicated
 
 __all__ = ["ACTIVATIONS", "linear", "rows_at", "supports", "tile"]
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.realworld.kernels.norm_tile import (
     BLOCK,
     EPS,

@@ -21,11 +21,11 @@ from torch.nn import functional
 
 from pna.aggregators import EPSILON
 from pna.kernels.priority import behind
+from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
 from pna.networks.kernels.tiles import Each, Tiles, Until
 
 __all__ = ["all_layers", "supports"]

@@ -11,11 +11,11 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
 from pna.networks.kernels.gates import gate_tensors, padded, width
 from pna.networks.kernels.layout import laid_out, taken_back
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
 
 __all__ = ["set2set", "supports"]
 
