@@ -3,17 +3,13 @@
 On the way back every program sums up the gradient of the bias over its rows. The plain-torch twin is in layers.py.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import rows_of_replicas
+from pna.kernels.functions import KernelFunction, saved
 
 __all__ = ["activated", "supports"]
 
@@ -24,15 +20,16 @@ SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
 
 def supports(*_: Tensor) -> bool:
-    """Whether the kernels serve: for any."""
+    """Always: there is no restriction."""
     return True
 
 
-@on_its_device
 def activated(z: Tensor, bias: Tensor, kind: str, residual: Tensor | None = None) -> Tensor:
-    """kind: leaky, relu, or unit, ReLU of a row of length 1; z and residual [V, F], bias [F] -> [V, F]."""
-    given = (None if t is None else t.unsqueeze(0) for t in (z, bias, residual))
-    return _Activated.apply(kind, *given).squeeze(0)
+    """Add the bias, apply the activation, and add the residual where there is one.
+
+    z and residual are [V, F], bias [F]. kind: "leaky", "relu", or "unit", the ReLU of a row scaled to length 1.
+    """
+    return _Activated.call(kind, z, bias, residual)
 
 
 @triton.jit
@@ -87,14 +84,13 @@ def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, W
     tl.store(sums + (r * tl.num_programs(0) + tl.program_id(0)) * F + c, total, mask=c < F)
 
 
-class _Activated(Function):
+class _Activated(KernelFunction):
     """kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
 
     @staticmethod
     def forward(kind: str, z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
-        z, bias = z.contiguous(), bias.contiguous()
         R, V, F = z.shape
-        y, added = torch.empty_like(z), z if residual is None else residual.contiguous()
+        y, added = torch.empty_like(z), z if residual is None else residual
         constants = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
         activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **constants)
         return y
@@ -106,22 +102,13 @@ class _Activated(Function):
         ctx.save_for_backward(z, bias)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad, z, bias = (t.contiguous() for t in (grad, *ctx.saved_tensors))
+        z, bias = saved(ctx)
         R, V, F = z.shape
         programs = min(-(-V // BLOCK), PROGRAMS)
         grad_z, sums = torch.empty_like(z), z.new_empty(R, programs, F)
         activation_backward[(programs, R)](grad, z, bias, grad_z, sums, V, F, KIND=ctx.kind, **_sizes(F))
         return None, grad_z, sums.sum(1), grad if ctx.residual else None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, kind: str, *inputs: Tensor | None) -> tuple[Tensor, int]:
-        R = info.batch_size
-        lifted = (
-            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
-        )
-        return _Activated.apply(kind, *lifted).unsqueeze(1), 0
 
 
 def _sizes(F: int) -> dict[str, int]:
