@@ -20,7 +20,7 @@ ACTIVATIONS = {"identity": nn.Identity(), "leaky_relu": functional.leaky_relu, "
 
 
 def initialise(weight: Tensor, spec: NetworkSpec, bias: Tensor | None = None) -> None:
-    """Draw weight [..., out, in] and bias as torch.nn.Linear does, or within the released code's much smaller bounds."""
+    """Draw weight [..., out, in] and bias as torch.nn.Linear does, or within the released code's far smaller bounds."""
     *_, fan_out, fan_in = weight.shape
     if spec.small_initialisation:
         bound = math.sqrt(6 / (fan_in + fan_out)) / fan_in  # Xavier-uniform with gain 1/in
