@@ -30,6 +30,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.utils import _pytree as pytree
 
+from pna.kernels.replicas import replicated, rows_of_replicas
 from pna.kernels.selection import first_derivative, on_its_device
 
 __all__ = ["Copied", "CopiedOrShared", "KernelFunction", "Shared", "Strided", "contiguous", "differentiated", "saved"]
@@ -157,18 +158,10 @@ def _with_contiguous_gradients(backward: Callable) -> Callable:
 
 
 def _lift(t: Any, dim: Any, replicas: int, name: str, way: _Way) -> Any:
-    """An input of logical shape [1, ...], which vmap batches along `dim` or not at all, as [replicas, ...].
-
-    One replica's row is contiguous as it stands. It is copied all the same where a copy is asked for, since a view of
-    the replicas' state would be changed under the backward pass by the batch normalisation, which moves its running
-    statistics in place.
-    """
+    """Lift an input of logical shape [1, ...], which vmap batches along `dim` or not at all, to [replicas, ...]."""
     batched = any(d is not None for d in pytree.tree_leaves(dim))
     if batched and (way is _Way.SHARED or not isinstance(t, Tensor)):
         raise ValueError(f"{name} is data, the same for every replica: it cannot be batched")
     if not isinstance(t, Tensor) or way is _Way.SHARED or (way is _Way.COPIED_OR_SHARED and not batched):
         return t
-    rows = (t.movedim(dim, 0) if batched else t.unsqueeze(0).expand(replicas, *t.shape)).flatten(0, 1)
-    if way in (_Way.ROWS, _Way.STRIDED):
-        return rows
-    return rows.clone() if replicas == 1 else rows.contiguous()
+    return (rows_of_replicas if way in (_Way.ROWS, _Way.STRIDED) else replicated)(t, dim, replicas)
