@@ -224,13 +224,14 @@ class GatedGCNLayer(nn.Module):
         first = not isinstance(state, Gated)
         x, e, *rows = self._start(state, batch) if first else state
         graph, norm = batch.neighbourhoods, self.edge_norm
-        if self.training and (kernels := kernels_for("pna.realworld.kernels.gated_step", x, e, graph, first)):
+        kernels = kernels_for("pna.realworld.kernels.gated", x, e, graph)
+        if kernels and self.training and kernels.trains(x, e, first):
             of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
             e, *maps = self._mapped(e, embedding) if first else (e, self.C.weight, None)
             y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), of_norm, graph, self.last)
             return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
         e = embedding(e) if first else e
-        if kernels := kernels_for("pna.realworld.kernels.gated", x, e, graph):
+        if kernels:
             y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
         else:
             y, moved = self._messages(x, e, graph)

@@ -85,7 +85,7 @@ class DiffPool(nn.Module):
         """The clusters' features Sᵀ Z, [B, k, hidden], and their adjacency Sᵀ A S, [B, k, k]."""
         both, _ = beside_mean(x, batch.neighbourhoods)
         Z = self.feature_norm(activated(both, self.feature, "unit"), batch)  # [V, hidden]
-        S = self.shares(both, batch)  # [V, k]
+        S = self.assign(both, batch)  # [V, k]
         received = aggregate(batch.neighbourhoods, ("sum",), source=S).squeeze(-2)  # A S, [V, k]
         if kernels := kernels_for("pna.realworld.kernels.pool", S, Z, batch.joined):
             return kernels.pooled(S, Z, received, batch.joined.ptr, len(batch.valid))
@@ -93,8 +93,8 @@ class DiffPool(nn.Module):
         total = segments.sum(outer.flatten(1), batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
         return total.unflatten(1, (self.k, -1)).split([Z.shape[1], self.k], dim=2)
 
-    def shares(self, both: Tensor, batch: PaddedBatch) -> Tensor:
-        """S, how every node is shared out among the clusters of its graph: [V, 2 nodes] -> [V, k]."""
+    def assign(self, both: Tensor, batch: PaddedBatch) -> Tensor:
+        """Assign every node to the clusters of its graph: [V, 2 nodes] -> S [V, k], whose rows sum to one."""
         B = len(batch.valid)
         if B > self.places:
             raise ValueError(f"batch must have at most {self.places} graphs, each place having its weights; got {B}")
@@ -102,7 +102,7 @@ class DiffPool(nn.Module):
         fused = self.training or not torch.is_grad_enabled()
         if fused and (kernels := kernels_for("pna.realworld.kernels.assignment", both, self.k, batch.joined)):
             rest = (norm.weight, norm.bias, norm.running_mean, norm.running_var), batch.count, batch.joined.ptr
-            return kernels.shares(both, (weight, self.assignment.bias), *rest, B, self.training)
+            return kernels.assign(both, (weight, self.assignment.bias), *rest, B, self.training)
         logits = functional.relu(functional.normalize(self.assignment(both), dim=1))  # [V, places · k]
         logits = self.assignment_norm(logits, batch).unflatten(1, (self.places, self.k))
         place = torch.arange(B + 1, device=both.device).clamp(max=self.places - 1)  # of a graph; padding's is any
