@@ -52,6 +52,7 @@ def _aggregate(
     save: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, ...]:
+    """Aggregate source and target [N, G, F] and edge [E, G, F]: [N, G, A, F], and what the backward pass needs."""
     from pna.kernels.aggregation import forward
 
     out, saved = forward(source, edge, target, ptr, column, names, save, hubs=hubs)
@@ -76,6 +77,7 @@ def _aggregate_backward(
     target: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of source, edge and target, empty if there is none, from g [N, G, A, F]; sorts if not transposed."""
     from pna.kernels.aggregation import Saved
     from pna.kernels.aggregation_backward import backward
 

@@ -46,26 +46,32 @@ Depth = Callable[[GraphBatch], int | Each | Until]  # named functions, so that a
 
 
 def _half(batch: GraphBatch) -> int:
+    """The paper's rule, ⌊N/2⌋ layers."""
     return batch.N // 2
 
 
 def _whole(batch: GraphBatch) -> int:
+    """As many layers as nodes."""
     return batch.N
 
 
 def _diameter(batch: GraphBatch) -> Each:
+    """As many layers as the diameter of each graph, at least one."""
     return Each(batch.diameter.clamp(min=1), batch.widest)
 
 
 def _number(layers: int, batch: GraphBatch) -> int:
+    """A fixed number of layers."""
     return layers
 
 
 def _until(threshold: float, batch: GraphBatch) -> Until:
+    """Layers until convergence, at most as many as nodes."""
     return Until(threshold, batch.N)
 
 
 def _at_most(most: int, depth: Depth, batch: GraphBatch) -> int | Each | Until:
+    """The depths of another rule, limited to `most` layers."""
     value = depth(batch)
     if isinstance(value, int):
         return min(value, most)

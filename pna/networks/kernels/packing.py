@@ -80,6 +80,7 @@ def unpack_gradients(packing: Packing, tensors: Sequence[Tensor], parts: Tensor,
 
 
 def _shapes(tensors: Sequence[Tensor]) -> tuple[torch.Size, ...]:
+    """Shapes of the tensors [R, …] without the axis of replicas."""
     return tuple(t.shape[1:] for t in tensors)
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels.functions import Copied, KernelFunction, Strided, saved
+from pna.kernels.moments import block_moments, merge, merge_parts
 from pna.kernels.tiles import load_rows, multiply, relu, store_rows
 from pna.neighbourhoods import Joined
 from pna.realworld.kernels.graphs import Graphs
@@ -107,11 +108,9 @@ def assignment_statistics(
         z = multiply(w, tl.trans(load_rows(x + r * V * D, row, real, D, D, WIDTH))) + b  # [columns, rows]
         u = relu(z) * inverse[None, :]
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
-        centre = tl.sum(u, 1) / m
-        away = tl.where(real[None, :], u - centre[:, None], 0.0)
-        step = centre - mu
-        squares += tl.sum(away * away, 1) + step * step * (n * m / (n + m))
-        mu += step * (m / (n + m))
+        centre, within = block_moments(u, real[None, :], m, 1)
+        mu, between = merge(n, mu, m, centre)
+        squares += within + between
         n += m
     tl.store(rows + me, n, mask=tl.program_id(2) == 0)
     tl.store(means + me * C + c, mu, mask=c < C)
@@ -125,10 +124,9 @@ def _merged(rows, means, spreads, n, r, c, inside, P, C, PARTS: tl.constexpr):
     there = tl.arange(0, PARTS)[:, None] < P
     each = tl.load(rows + p, mask=there, other=0.0)
     centres = tl.load(means + p * C + c[None, :], mask=there & inside[None, :], other=0.0)
-    mu = tl.sum(each * centres, 0) / n
-    away = centres - mu[None, :]
-    squares = tl.load(spreads + p * C + c[None, :], mask=there & inside[None, :], other=0.0)
-    return mu, tl.sum(squares + each * away * away, 0) / n
+    distances = tl.load(spreads + p * C + c[None, :], mask=there & inside[None, :], other=0.0)
+    mu, squares = merge_parts(each, centres, distances, n)
+    return mu, squares / n
 
 
 @triton.jit

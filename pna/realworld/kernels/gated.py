@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from pna.kernels.functions import Copied, KernelFunction, Strided, saved
+from pna.kernels.moments import block_moments, merge, merge_parts
 from pna.kernels.tiles import load_features, load_rows, multiply, store_rows
 from pna.neighbourhoods import Neighbourhoods
 from pna.realworld.kernels.gated_gradients import (
@@ -143,12 +144,11 @@ def _row_sizes(F: int) -> dict[str, int]:
 
 
 @triton.jit
-def _merge(values, real, n, m, mu, squares):
+def _add_rows(values, real, n, m, mu, squares):
     """Mean and squared distance to it of n rows, merged with those of m more."""
-    centre = tl.sum(values, 0) / m
-    away = tl.where(real[:, None], values - centre[None, :], 0.0)
-    step = centre - mu
-    return mu + step * (m / (n + m)), squares + tl.sum(away * away, 0) + step * step * (n * m / (n + m))
+    centre, within = block_moments(values, real[:, None], m, 0)
+    mu, between = merge(n, mu, m, centre)
+    return mu, squares + within + between
 
 
 @triton.jit
@@ -193,8 +193,8 @@ def gated_move(
         store_rows(moved + r * E * F, m_t, row, real, F, TAIL, HEAD)
         scale = tl.load(factor + r * E + row, mask=real, other=0.0)[:, None]
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
-        mu_h, squares_h = _merge(m_h * scale, real, n, m, mu_h, squares_h)
-        mu_t, squares_t = _merge(m_t * scale, real, n, m, mu_t, squares_t)
+        mu_h, squares_h = _add_rows(m_h * scale, real, n, m, mu_h, squares_h)
+        mu_t, squares_t = _add_rows(m_t * scale, real, n, m, mu_t, squares_t)
         n += m
     tl.store(rows + me, n)
     tl.store(means + me * F + h, mu_h, mask=h < F)
@@ -216,9 +216,8 @@ def gated_statistics(
     each = tl.load(rows + r * P + p, mask=p < P, other=0.0)
     inside = (p < P) & (c < F)[None, :]
     centres = tl.load(means + (r * P + p) * F + c[None, :], mask=inside, other=0.0)
-    mu = tl.sum(each * centres, 0) / n
-    away = centres - mu[None, :]
-    squares = tl.sum(tl.load(spreads + (r * P + p) * F + c[None, :], mask=inside, other=0.0) + each * away * away, 0)
+    distances = tl.load(spreads + (r * P + p) * F + c[None, :], mask=inside, other=0.0)
+    mu, squares = merge_parts(each, centres, distances, n)
     tl.store(mean + r * F + c, mu, mask=c < F)
     tl.store(var + r * F + c, squares / n, mask=c < F)
     move_on(running_mean + r * stride_m + c, mu, c < F)

@@ -48,7 +48,7 @@ def supports(
 
 
 class Model(NamedTuple):
-    """What the kernels are told of a convolution."""
+    """The description of a convolution for the kernels."""
 
     kind: str
     F: int  # features of a tower or head, a quarter of all
