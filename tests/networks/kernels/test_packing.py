@@ -5,17 +5,17 @@ import torch
 
 from pna import DegreeStatistics
 from pna.networks import DESCRIBED, build
-from pna.networks.kernels import recurrence
 from pna.networks.kernels.gates import gate_tensors
 from pna.networks.kernels.packing import pack_weights, unpack_gradients
+from pna.networks.kernels.recurrence.weights import TENSORS, Weights
 from pna.networks.kernels.set2set import _lstm_weights
 from pna.networks.layers import Set2Set
 
 
 def recurrent(model, hidden):
     network = build(model, hidden, DESCRIBED, DegreeStatistics(1.3, 3.0))
-    weights = [t for conv in (network.GC_1, network.GC_m) for t in recurrence.TENSORS[model](conv)]
-    return recurrence._Weights(model, hidden // 4, True), weights + gate_tensors(network.gru.gates)
+    weights = [t for conv in (network.GC_1, network.GC_m) for t in TENSORS[model](conv)]
+    return Weights(model, hidden // 4, True), weights + gate_tensors(network.gru.gates)
 
 
 CASES = {
