@@ -57,12 +57,12 @@ class KernelFunction(Function):
     """Autograd Function whose tensors have a leading axis of replicas, [R, ...].
 
     A subclass writes `forward`, `setup_context` and `backward` as for any Function. `forward` runs on the device of
-    its first tensor and finds its tensors contiguous, unless they are annotated otherwise (see above). `backward` finds
-    contiguous gradients and refuses to be differentiated. None and constants are passed through. An input that is a
-    tuple with a method `of_replicas(replicas, rows)` is lifted by it; rows: the second size of the first tensor.
+    its first tensor and receives contiguous tensors, unless they are annotated otherwise (see above). `backward`
+    receives contiguous gradients and refuses to be differentiated. None and constants are passed through. An input that
+    is a tuple with a method `of_replicas(replicas, rows)` is lifted by that; rows: the second size of the first tensor.
     """
 
-    results: ClassVar[int | None] = None  # how many outputs have the axis of replicas, the first; None: all of them
+    results: ClassVar[int | None] = None  # only the first `results` outputs have the axis of replicas; None: all
     _ways: ClassVar[tuple[tuple[str, _Way], ...]]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -128,9 +128,9 @@ def _ways_of(forward: Callable) -> tuple[tuple[str, _Way], ...]:
 
 
 def _way_of(hint: Any) -> _Way:
-    """The way that an annotation names, also as one of a union: `Copied | None`."""
-    found = [m for part in (hint, *typing.get_args(hint)) for m in getattr(part, "__metadata__", ())]
-    return next((m for m in found if isinstance(m, _Way)), _Way.ROWS)
+    """The way that an annotation names, itself or within a union such as `Copied | None`."""
+    marks = [mark for part in (hint, *typing.get_args(hint)) for mark in getattr(part, "__metadata__", ())]
+    return next((mark for mark in marks if isinstance(mark, _Way)), _Way.ROWS)
 
 
 def _each(inputs: Sequence[Any], ways: tuple[tuple[str, _Way], ...]) -> Iterator[tuple[Any, str, _Way]]:
@@ -140,6 +140,8 @@ def _each(inputs: Sequence[Any], ways: tuple[tuple[str, _Way], ...]) -> Iterator
 
 
 def _with_contiguous_inputs(forward: Callable, ways: tuple[tuple[str, _Way], ...]) -> Callable:
+    """Decorate `forward`: make its tensors contiguous, except strided ones."""
+
     @functools.wraps(forward)
     def wrapped(*inputs: Any) -> Any:
         fixed = _Way.STRIDED
@@ -150,6 +152,8 @@ def _with_contiguous_inputs(forward: Callable, ways: tuple[tuple[str, _Way], ...
 
 
 def _with_contiguous_gradients(backward: Callable) -> Callable:
+    """Decorate `backward`: make its gradients contiguous."""
+
     @functools.wraps(backward)
     def wrapped(ctx: FunctionCtx, *grads: Tensor | None) -> Any:
         return backward(ctx, *contiguous(*grads))

@@ -29,7 +29,7 @@ AFTER_NORM = {"relu": functional.relu, "elu": functional.elu}
 AFTER_LINEAR = {
     "leaky": functional.leaky_relu,
     "relu": functional.relu,
-    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),  # GraphSage's: of rows of length 1
+    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),  # GraphSage's: rows are scaled to length 1
 }
 
 
@@ -66,7 +66,7 @@ class BatchNorm(norm.BatchNorm):
 
 
 def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
-    """A linear map, an activation of AFTER_LINEAR, and the residual being added: [V, in] -> [V, out]."""
+    """Apply a linear map and an activation of AFTER_LINEAR, and add the residual: [V, in] -> [V, out]."""
     if kernels := kernels_for("pna.realworld.kernels.activation", x, layer.weight, layer.bias):
         return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
     y = AFTER_LINEAR[kind](layer(x))
@@ -74,20 +74,23 @@ def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = 
 
 
 def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
-    """Zero with probability p, else 1/(1 - p) times as large; noise: uniform in [0, 1), at least as wide as x."""
+    """Set numbers to zero with probability p, and scale the others by 1/(1 - p).
+
+    noise: uniform in [0, 1), at least as wide as x; without it nothing is dropped.
+    """
     if noise is None or p == 0:
         return x
     return x * (noise[:, : x.shape[1]] >= p).to(x.dtype) / (1 - p)
 
 
 class TowersLayer(nn.Module):
-    """Equations 7 and 8 with linear M and U, as the released code has the layer around them.
+    """Equations 7 and 8 with linear M and U, in the layer of the released code.
 
     Per tower: U, times 1/√n, batch normalisation, dropout. Then the mixing layer with LeakyReLU, and the input is added
-    if it has the size of the output. The towers share out the input features.
+    if it has the size of the output. Each tower takes an equal part of the input features.
 
     There is one difference to PyTorch Geometric's layer with edge features: M takes the embedded edge as it is, where
-    theirs has an encoder to the size of the node features first.
+    theirs first encodes it to the size of the node features.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class TowersLayer(nn.Module):
         self.towers, self.p = towers, p
         self.F = divisible("hidden", sizes[0], towers)
         self.combined = CombinedAggregation(aggregators, scalers, degrees)
-        self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # of x_i, x_j and the embedded e_ij
+        self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # takes x_i, x_j and the embedded e_ij
         self.U = TowerLinear(towers, (1 + self.combined.width) * self.F, divisible("out", sizes[1], towers))
         self.norm = BatchNorm(sizes[1])
         self.mix = Linear(sizes[1], sizes[1])
@@ -113,7 +116,7 @@ class TowersLayer(nn.Module):
             initialise(layer.weight, RELEASED, layer.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]; embedding: of the edges."""
+        """[V, in] -> [V, out]. embedding: the linear map of the edge features."""
         graph, names = batch.neighbourhoods, self.combined.aggregators
         if kernels := kernels_for("pna.realworld.kernels.towers", x, names, graph):
             y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
@@ -128,6 +131,7 @@ class TowersLayer(nn.Module):
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
     ) -> Tensor:
+        """Equation 8 by the kernels, [V, in] -> [V, out]."""
         W, edge = self.M.weight, None
         if embedding is not None:
             W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
@@ -138,7 +142,7 @@ class TowersLayer(nn.Module):
 
 
 class SimpleLayer(nn.Module):
-    """MolHIV's layer: U of the scaled aggregates of the neighbours, batch normalisation, ReLU, the input, dropout."""
+    """MolHIV's layer: U of the scaled aggregates, batch normalisation, ReLU, plus the input, dropout."""
 
     def __init__(
         self,
@@ -157,7 +161,7 @@ class SimpleLayer(nn.Module):
         initialise(self.U.weight, RELEASED, self.U.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]; this layer makes no use of edge features."""
+        """[V, in] -> [V, out]. This layer does not use edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)

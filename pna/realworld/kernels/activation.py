@@ -1,6 +1,6 @@
-"""What follows a linear map's product, in one kernel each way: bias, activation, and the input where it is added.
+"""The end of a linear layer in one kernel each way: bias, activation, and a residual.
 
-On the way back every program sums up the gradient of the bias over its rows. The plain-torch twin is in layers.py.
+In the backward pass every program sums the gradient of the bias over its rows. The plain-torch twin is in layers.py.
 """
 
 import torch
@@ -14,7 +14,7 @@ from pna.kernels.functions import KernelFunction, saved
 __all__ = ["activated", "supports"]
 
 BLOCK = 32
-PROGRAMS = 128  # at most, of each replica
+PROGRAMS = 128  # for each replica, at most
 SLOPE = tl.constexpr(0.01)
 SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
@@ -34,7 +34,7 @@ def activated(z: Tensor, bias: Tensor, kind: str, residual: Tensor | None = None
 
 @triton.jit
 def _inverse_length(value):
-    """1 over the length of each row, [BLOCK, 1], and whether that is more than almost nothing."""
+    """1/|row|, [BLOCK, 1], and whether the length is at least SHORTEST."""
     length = tl.sqrt(tl.sum(value * value, 1))[:, None]
     return 1 / tl.where(length < SHORTEST, SHORTEST, length), length >= SHORTEST
 
@@ -42,7 +42,7 @@ def _inverse_length(value):
 @triton.jit
 def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr,
                        BLOCK: tl.constexpr):  # fmt: skip
-    """Of a block of rows of a replica."""
+    """Bias, activation and residual of a block of one replica's rows."""
     r = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
@@ -53,7 +53,7 @@ def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL:
         inverse, _ = _inverse_length(value)
         value *= inverse
     low = SLOPE * value if KIND == "leaky" else 0.0
-    value = tl.where(value < 0, low, value)  # not the maximum: what is no number must stay so
+    value = tl.where(value < 0, low, value)  # NaN must propagate, so not the maximum
     if RESIDUAL:
         value += tl.load(residual + at, mask=inside, other=0.0)
     tl.store(y + at, value, mask=inside)
@@ -62,7 +62,7 @@ def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL:
 @triton.jit
 def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, WIDTH: tl.constexpr,
                         BLOCK: tl.constexpr):  # fmt: skip
-    """The gradient of z, and of each program the sum of its rows."""
+    """The gradient of z, and its sum over the rows of each program."""
     r = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, WIDTH)
     b = tl.load(bias + r * F + c, mask=c < F, other=0.0)[None, :]

@@ -28,7 +28,7 @@ class Messages(NamedTuple):
         return cls(ptr, source, *transpose, target)
 
     def of_replicas(self, replicas: int, V: int) -> Self:
-        """The same messages, or those of one batch, made outside of vmap, repeated for every replica."""
+        """Return joined messages as they are; repeat those of one batch, drawn outside of vmap, for every replica."""
         return Messages(*graph_of_replicas(self, replicas, V))
 
 
@@ -39,7 +39,7 @@ class Graphs(NamedTuple):
     B: int
 
     def of_replicas(self, replicas: int, V: int) -> Self:
-        """The same pointers, or those of one batch, made outside of vmap, repeated for every replica."""
+        """Return joined pointers as they are; repeat those of one batch, drawn outside of vmap, for every replica."""
         if len(self.ptr) - 1 == replicas * (self.B + 1):
             return self
         return Graphs(segments.joined_ptr(self.ptr.expand(replicas, -1), V), self.B)
