@@ -21,10 +21,11 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
+from pna.kernels.replicas import join_graphs
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 
-__all__ = ["aggregate", "one_graph"]
+__all__ = ["aggregate"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
@@ -255,7 +256,7 @@ class _GatherAggregate(Function):
         if any(dim is not None for dim in in_dims[2:]):
             parts = _as_nodes(source, in_dims[0], R), _as_nodes(edge, in_dims[1], R)
             senders = None if source is None else len(parts[0]) // R
-            graph = one_graph(graph, in_dims[2:], R, senders)
+            graph = join_graphs(graph, in_dims[2:], R, senders)
             return _GatherAggregate.apply(*parts, *graph, names).unflatten(0, (R, -1)), 0
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
@@ -267,19 +268,6 @@ gather_aggregate.register_autograd(_GatherAggregate.backward, setup_context=_Gat
 
 def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
     return None if t is None else segments.stacked(t, dim, R).flatten(0, 1)
-
-
-def one_graph(
-    graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int, senders: int | None = None
-) -> list[Tensor | None]:
-    """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
-    parts = [None if t is None else segments.stacked(t, dim, R) for t, dim in zip(graphs, dims, strict=False)]
-    N, E = parts[0].shape[1] - 1, parts[1].shape[1]
-    steps = (None, N if senders is None else senders, None, N, E)  # of ptr, column, the transpose's three
-    return [
-        None if t is None else segments.joined_ptr(t, E) if step is None else segments.joined_index(t, step)
-        for t, step in zip(parts, steps, strict=False)
-    ]
 
 
 def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
@@ -361,7 +349,7 @@ class _FusedAggregate(Function):
         lift, at = (_as_nodes, 0) if own else (_as_channels, 1)
         parts = [lift(t, dim, R) for t, dim in zip(inputs[:3], in_dims[1:4], strict=True)]
         if own:
-            graph = joined or one_graph(graph, dims, R)
+            graph = joined or join_graphs(graph, dims, R)
         out = _fused(*parts, *graph, names, *joined)
         return (out.unflatten(at, (R, -1)), *(out.new_empty(0) for _ in range(5))), (at, *(None,) * 5)
 
