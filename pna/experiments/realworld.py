@@ -34,7 +34,7 @@ from pna.training.run import Run
 from pna.training.store import Result, load
 from pna.training.trainer import Settings, Trainer
 
-__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
+__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "summary"]
 
 EVALUATED_TOGETHER = 512  # graphs at most; a prediction does not depend on its batch then
 
@@ -365,14 +365,6 @@ class Figure6Run(Run):
             "delta": self.data.degrees.delta,
             "learning_rates": [float(f"{rate:.6g}") for rate in self.replicas.learning_rate.flatten().tolist()],
         }
-
-
-def older(result: Result) -> str:
-    """What was otherwise when a result was recorded, in words; empty if it is of what is trained now."""
-    if result.configuration["batches"] != "shared by the seeds":
-        return ""
-    errors = "and errors were averaged over graphs, not batches" if result.facts["metric"] == "MAE" else ""
-    return f"not quite as released: the seeds shared their batches, {errors or 'and δ counted the smallest molecules'}"
 
 
 def summary(result: Result) -> dict[str, tuple[float, float]]:
