@@ -5,7 +5,7 @@ import math
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -17,11 +17,23 @@ from torch import Tensor
 import pna
 from pna.files import hash_of, read_json, write_json
 
-__all__ = ["FORMAT", "ReplicaResult", "Result", "finite", "load", "provenance", "save", "thinned"]
+__all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
+__all__ += ["finite", "load", "provenance", "save", "thinned"]
 
-FORMAT = 2  # to be raised with any change of what a file holds
+FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
 CURVE_POINTS = 500
-RESULT_POINTS = 5_000  # of all its curves: a result with sixty replicas, as single tasks have, would be a megabyte
+RESULT_POINTS = 5_000  # over all curves: the sixty replicas of a single-task result would otherwise take a megabyte
+
+# What a training depends on: the modules of the package's root and of these folders, except those that only choose
+# what is trained, show a result, or talk to the user.
+_FOLDERS = ("kernels", "networks", "multitask", "realworld", "training", "experiments")
+_LEFT_OUT = {
+    *("__init__.py", "__main__.py", "command_line.py", "text.py"),
+    *("multitask/card.py", "multitask/command.py", "multitask/gallery.py", "networks/command.py"),
+    *("realworld/command.py", "realworld/data/card.py"),
+    *("experiments/__init__.py", "experiments/command.py", "experiments/figure6.py", "experiments/mps.py"),
+    *("experiments/progress.py", "experiments/side_by_side.py", "experiments/tables.py"),
+}
 
 
 @dataclass(frozen=True)
@@ -45,17 +57,18 @@ class ReplicaResult:
 
 @dataclass(frozen=True)
 class Result:
-    """A recorded cell: a fact with its provenance."""
+    """A recorded cell: its configuration, what became of every replica, and where the numbers come from."""
 
     cell: str
-    hash: str  # of the configuration
+    hash: str  # SHA-256 of the configuration
     configuration: dict
     facts: dict  # what else the benchmark has to say
     seconds: float
     device: str
     versions: dict[str, str]
-    code: str  # hash of the package's sources
+    code: str  # SHA-256 of the sources that a training depends on
     commit: str | None
+    clean: bool | None = field(default=None, kw_only=True)  # whether the package was as committed; None: not known
     written: str
     replicas: tuple[ReplicaResult, ...]
     relabelled: dict | None = None  # what it was recorded as, where the table of departures has grown since
@@ -97,29 +110,44 @@ def provenance(on_gpu: bool) -> dict:
         "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
         "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
         | {"python": platform.python_version()},
-        "code": _code_hash(),
-        "commit": _commit(),
+        "code": code_hash(Path(pna.__file__).parent),
+        **_commit(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _commit() -> str | None:
-    """The commit that the package is of: PNA_COMMIT, or what git says of its folder; None if neither knows."""
+def _commit() -> dict[str, str | bool | None]:
+    """The commit that the package is of, and whether its folder is as committed; None for what is not known.
+
+    PNA_COMMIT names the commit where there is no repository, with -dirty behind it as `git describe --dirty` puts it.
+    """
     if named := os.environ.get("PNA_COMMIT"):
-        return named
+        return {"commit": named.removesuffix("-dirty"), "clean": not named.endswith("-dirty")}
     try:
-        asked = ["git", "-C", str(Path(pna.__file__).parent), "rev-parse", "HEAD"]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return {"commit": None, "clean": None}
+    return {"commit": commit, "clean": not changes}
 
 
-def _code_hash() -> str:
-    """Of the package's sources."""
-    root = Path(pna.__file__).parent
+def _git(*words: str) -> str:
+    """The output of a git command in the package's folder."""
+    command = ["git", "-C", str(Path(pna.__file__).parent), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def code_files(package: Path) -> list[str]:
+    """The sources that a training depends on, by their paths within the package, sorted."""
+    paths = [*package.glob("*"), *(path for folder in _FOLDERS for path in (package / folder).rglob("*"))]
+    names = (path.relative_to(package).as_posix() for path in paths if path.suffix in (".py", ".cu", ".cuh"))
+    return sorted(name for name in names if name not in _LEFT_OUT)
+
+
+def code_hash(package: Path) -> str:
+    """SHA-256 over the names and contents of `code_files`."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cu", ".cuh")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in code_files(package):
+        digest.update(name.encode() + b"\0" + (package / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
 
