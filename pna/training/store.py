@@ -41,17 +41,17 @@ class ReplicaResult:
     """What became of one replica: one seed, or one seed on one task."""
 
     seed: int
-    task: str | None  # None: all of them
+    task: str | None  # None: all tasks
     epochs: int
     best_epoch: int
     ended_by: str  # patience, epochs, learning rate or divergence
-    validation: float | None  # of the best epoch; None where there is none, or where it is not a finite number
-    test: dict[str, list[float | None]]  # the errors by test set
+    validation: float | None  # in the best epoch; None if there is none, or if it is not finite
+    test: dict[str, list[float | None]]  # the error on each task, by test set
     curve: list[list[float | None]]  # epoch, training loss, validation loss, …
 
     @property
     def diverged(self) -> bool:
-        """Whether its loss was no longer finite."""
+        """Whether the replica ended because its loss was not finite."""
         return self.ended_by == "divergence"
 
 
@@ -62,7 +62,7 @@ class Result:
     cell: str
     hash: str  # SHA-256 of the configuration
     configuration: dict
-    facts: dict  # what else the benchmark has to say
+    facts: dict  # what the benchmark adds
     seconds: float
     device: str
     versions: dict[str, str]
@@ -71,27 +71,27 @@ class Result:
     clean: bool | None = field(default=None, kw_only=True)  # whether the package was as committed; None: not known
     written: str
     replicas: tuple[ReplicaResult, ...]
-    relabelled: dict | None = None  # what it was recorded as, where the table of departures has grown since
+    relabelled: dict | None = None  # its first configuration, if the table of departures has grown since
     format: int = FORMAT
 
 
 def save(path: Path, result: Result) -> None:
-    """Writes a result, with a checksum over all of it."""
+    """Write a result, with a checksum of all its fields."""
     content = asdict(result)
     write_json(path, {"sha256": hash_of(content)} | content)
 
 
 def load(path: Path) -> Result:
-    """A result; a file that is damaged, altered or of another format raises a ValueError that names it."""
+    """Read a result; a file that is damaged, altered or of another format raises a ValueError that names it."""
     return _checked(path.read_bytes(), path)
 
 
 @lru_cache(maxsize=256)  # a page, or a list of claims, asks for the same result many times
 def _checked(text: bytes, path: Path) -> Result:
     content = read_json(path, text)
-    stated, found = content.pop("sha256", None), content.get("format")
-    if found != FORMAT:
-        raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {found}")
+    stated, form = content.pop("sha256", None), content.get("format")
+    if form != FORMAT:
+        raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {form}")
     if stated != hash_of(content):
         raise ValueError(f"{path} has been altered: its contents do not have the checksum that it states")
     try:
@@ -105,7 +105,7 @@ def _checked(text: bytes, path: Path) -> Result:
 
 
 def provenance(on_gpu: bool) -> dict:
-    """What a result says of where it comes from: device, versions, code, commit, time."""
+    """The fields of a result that say where it comes from: device, versions, code, commit, time."""
     return {
         "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
         "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
@@ -117,9 +117,10 @@ def provenance(on_gpu: bool) -> dict:
 
 
 def _commit() -> dict[str, str | bool | None]:
-    """The commit that the package is of, and whether its folder is as committed; None for what is not known.
+    """The commit of the package, and whether its folder is as committed; None for what git does not know.
 
-    PNA_COMMIT names the commit where there is no repository, with -dirty behind it as `git describe --dirty` puts it.
+    The environment variable PNA_COMMIT names the commit instead; a tree that was not clean ends in -dirty there, as in
+    the output of `git describe --dirty`.
     """
     if named := os.environ.get("PNA_COMMIT"):
         return {"commit": named.removesuffix("-dirty"), "clean": not named.endswith("-dirty")}
@@ -152,12 +153,15 @@ def code_hash(package: Path) -> str:
 
 
 def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
-    """[epoch, training loss, validation loss, …] of some epochs, the first and the last among them; one of `curves`."""
+    """Thin a learning curve to rows [epoch, training loss, validation loss, …], the first and the last epoch included.
+
+    `curves` is the number of curves in the result, which share RESULT_POINTS.
+    """
     most = min(CURVE_POINTS, max(2, RESULT_POINTS // curves), len(curve))
     points = torch.linspace(0, len(curve) - 1, most).round().long().unique().tolist()
     return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
 
 
 def finite(value: float) -> float | None:
-    """A number that JSON knows, or null."""
+    """The number, or None if JSON cannot hold it."""
     return value if math.isfinite(value) else None

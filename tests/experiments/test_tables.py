@@ -198,7 +198,7 @@ def test_data_and_training_have_departures_too():
 def test_delta_is_over_batches_as_released(spec):
     """D11, in the run and in the layers of its network."""
     run = run_of(Cell("multitask", spec, "pna", "16"), PROFILES["smoke"])
-    over_nodes, over_batches = run.own_data.degrees, run.own_data.batched_degrees
+    over_nodes, over_batches = run.training_data.degrees, run.training_data.batched_degrees
     assert over_nodes.delta != over_batches.delta
     expected = over_batches if spec in ("released", "D11") else over_nodes
     assert run.degrees == expected
@@ -221,7 +221,7 @@ def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
     run = run_of(cell.trained, PROFILES["paper"])
     deeper = tuple(f"extrapolation@{rule}" for rule in ("12", "cap", "diameter", "N", "convergence"))
     assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation", *deeper)
-    assert run.made == ("multitask", "multitask-15-24", "families", "extrapolation")
+    assert run.collections_needed == ("multitask", "multitask-15-24", "families", "extrapolation")
     assert run_of(cell.trained, PROFILES["quick"]).collections == run.collections[:4]
     described = Cell.parse("extrapolation/described/gin/16")
     assert described.trained == described
