@@ -12,15 +12,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import (
-    FAILED,
-    UNFINISHED,
-    Interrupts,
-    device,
-    positive,
-    run_command,
-    seconds,
-)
+from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, seconds
 from pna.departures import SPECS
 from pna.errors import GPUFull, MissingData, OutOfTime
 from pna.experiments.cells import Cell
@@ -74,9 +66,7 @@ def _train_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pna train", description=about)
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
     parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
-    parser.add_argument(
-        "--missing", action="store_true", help="train every cell that is not recorded and whose data are here"
-    )
+    parser.add_argument("--missing", action="store_true", help="train all cells that are not recorded and have data")
     parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="with --missing: only its cells")
     parser.add_argument("--spec", choices=SPECS, help="with --missing: only the cells of this specification")
     parser.add_argument(

@@ -138,12 +138,7 @@ _ALONE = tuple(
 EXPERIMENTS: dict[str, Experiment] = {
     "figure4": Experiment("Multi-task benchmark", "figure 4", (("multitask", _SEVEN, ("16",)),)),
     "figure5": Experiment("Extrapolation", "figure 5", (("extrapolation", _SIX, ("16",)),)),
-    "figure6": Experiment(
-        "Real-world benchmarks",
-        "figure 6",
-        _REALWORLD,
-        specs=("released",),
-    ),
+    "figure6": Experiment("Real-world benchmarks", "figure 6", _REALWORLD, specs=("released",)),
     "moments": Experiment("Moments", "appendix, normalised moments", (("multitask", (*_MOMENTS, "pna"), ("16",)),)),
     "graph-types": Experiment("Graph types", "appendix, graph type experiments", (("multitask", _SEVEN, ("16",)),)),
     "standard": Experiment(
