@@ -1,4 +1,4 @@
-"""What each figure needs: cells, budgets, and the trainings of both benchmarks."""
+"""The study: cells, profiles, what each figure needs, and the trainings of both benchmarks."""
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile

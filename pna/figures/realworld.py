@@ -12,7 +12,7 @@ from pathlib import Path
 from pna.experiments.cells import HALVES, Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
 from pna.experiments.figure6 import TITLES, cell_of
-from pna.experiments.realworld import PROFILES, Figure6Run, older, summary
+from pna.experiments.realworld import PROFILES, Figure6Run, summary
 from pna.figures import published
 from pna.figures.runs import RECORDED
 from pna.files import hash_of
@@ -111,7 +111,7 @@ class Score:
     @property
     def full(self) -> bool:
         """Whether it was published, or has the paper's budget."""
-        return self.result is None or (self.budget == PAPER and not older(self.result) and not self.outdated)
+        return self.result is None or (self.budget == PAPER and not self.outdated)
 
     @property
     def outdated(self) -> bool:
@@ -196,12 +196,10 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
     }
     others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
     lines += [f"{title}: the training set is {train}" for title, train in others]
-    shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
-    remarks = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    remarks |= {
+    remarks = {
         f"{title} on {COLUMNS[name].title}: outdated, recorded with another configuration than the present one"
         for (title, name), score in ours.items()
-        if name in found and score.outdated and not older(score.result)
+        if name in found and score.outdated
     }
     shown_budgets = sorted({(score.budget, name) for (_, name), score in ours.items() if name in found})
     return lines + sorted(remarks) + [line for one in shown_budgets for line in _draws(*one)]

@@ -222,7 +222,7 @@ def test_the_last_weights_are_kept_where_they_are_what_is_reported():
     for name, kept in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
         run = Figure6Run(Cell.parse(name), Profile("tiny", seeds=1, epochs=1))
         run.replicas = run.fresh()
-        assert ("last_theta" in run.kept_tensors()) == kept
+        assert ("last_theta" in run.weight_tensors()) == kept
 
 
 # ---- other data than those of the recorded result ----
