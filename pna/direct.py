@@ -12,28 +12,14 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna import gather, together
+from pna import together
 from pna.aggregators import resolve
-from pna.fused import plain_mix, split
+from pna.fused import split
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.towers import affine, product, product_backward
 
-__all__ = ["layer", "supports"]
-
-
-def supports(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> bool:
-    """Whether `layer` serves a PNAConv whose M and U are its own: a graph of one block, the aggregators of together."""
-    return (
-        not torch.compiler.is_compiling()
-        and conv.linear
-        and x.is_cpu
-        and x.dtype in (torch.float32, torch.float64)
-        and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
-        and together.NAMES.issuperset(conv.combined.aggregators)
-        and not gather.watched(x)
-        and plain_mix(conv)
-    )
+__all__ = ["layer"]
 
 
 def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> Tensor:

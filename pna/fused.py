@@ -12,15 +12,13 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from pna.combined import CombinedAggregation
-from pna.gather import aggregate, watched
-from pna.kernels import operators
+from pna.dispatch import aggregate
 from pna.neighbourhoods import Neighbourhoods, check_range
 from pna.towers import TowerLinear, affine, product
 
-__all__ = ["layer", "plain_mix", "split", "supports", "untouched"]
+__all__ = ["layer", "split"]
 
 
 def split(
@@ -100,7 +98,7 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     if isinstance(edges, Neighbourhoods) and not conv.cached:
         return kernels(conv, x, edges)
     if conv.cached or not csr.supports(edges, N):
-        return kernels(conv, x, conv.take(x, edges)[2])
+        return kernels(conv, x, conv.prepare(x, edges)[2])
     what = (edges, N, conv.flow == "target_to_source")
     graph = csr.remembered(*what, torch.is_grad_enabled())
     if graph is not None:
@@ -121,77 +119,3 @@ def _kernels() -> tuple[ModuleType, Callable]:
     from pna.kernels.layer import layer
 
     return csr, layer
-
-
-def supports(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer.
-
-    What is wrong with x or the edges is said by the layer's own `take`, so it does not serve there.
-    """
-    return (
-        not torch.compiler.is_compiling()
-        and operators.supports(conv._modules["combined"].aggregators, x)
-        and conv.linear
-        and not conv._explain
-        and untouched(conv)
-        and plain_mix(conv)
-        and _fits(conv, x)
-        and _is_graph(conv, x, edges)
-        and not watched(x)
-        and not torch._C._is_tracing()
-    )
-
-
-def _fits(conv: nn.Module, x: Tensor) -> bool:
-    """Whether x [N, in_channels] is of the weights' kind."""
-    weight = conv._modules["mix"]._parameters["weight"]
-    return (
-        x.dtype in (torch.float32, torch.float64)
-        and x.dtype == weight.dtype
-        and x.device == weight.device
-        and x.dim() == 2
-        and x.shape[0] > 0
-        and x.shape[1] == conv.in_channels
-    )
-
-
-def _is_graph(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether this is a graph of x with edges: Neighbourhoods, or a plain edge_index [2, E]."""
-    if isinstance(edges, Neighbourhoods):
-        ptr, N = edges.ptr, x.shape[0]
-        fits = ptr.shape[0] == N + 1 and edges.senders in (None, N) and edges.flow in (None, conv.flow)
-        return fits and ptr.device == x.device and edges.source.shape[0] > 0
-    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
-    return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
-
-
-def untouched(conv: nn.Module) -> bool:
-    """Whether M, U and what is between them are the layer's own, with nothing to be called before or after them.
-
-    A hook, a parametrization or another module in its place must be called as a module is.
-    """
-    if _has_any_global_hook():
-        return False
-    modules = conv._modules
-    for name, kind in (("M", nn.Sequential), ("U", nn.Sequential), ("edge_encoder", nn.Linear)):
-        module = modules.get(name)
-        if module is None:
-            continue
-        if type(module) is not kind or _hooked(module):
-            return False
-        first = module._modules.get("0")
-        if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
-            return False
-    return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
-
-
-def plain_mix(conv: nn.Module) -> bool:
-    """Whether the mixing layer is a linear one with nothing to be called before or after it."""
-    mix = conv._modules.get("mix")
-    own = mix._parameters if type(mix) is nn.Linear else {}
-    return own.get("weight") is not None and own.get("bias") is not None and not _hooked(mix)
-
-
-def _hooked(module: nn.Module) -> bool:
-    before = module._forward_pre_hooks or module._backward_pre_hooks
-    return bool(before or module._forward_hooks or module._backward_hooks)

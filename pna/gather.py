@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
@@ -24,51 +24,60 @@ from pna.kernels import operators
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 
-__all__ = ["aggregate", "one_graph"]
+__all__ = ["BLOCK", "by_blocks", "by_kernels", "by_operator", "one_graph"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
 
-def aggregate(
-    neighbourhoods: Neighbourhoods,
-    names: Sequence[str],
-    source: Tensor | None = None,
-    edge: Tensor | None = None,
-    target: Tensor | None = None,
+def by_kernels(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
 ) -> Tensor:
-    """Aggregates the messages m_ij = target_i + edge_ij + source_j, any of the three being optional.
+    """Aggregate target_i + edge_ij + source_j in one pass on a GPU (arguments and result as of dispatch.aggregate)."""
+    parts, shape = _flat(graph, names, source, edge, target)
+    known = () if graph.joined is None else (graph.joined.ptr, graph.joined.source, *graph.joined.transpose)
+    transpose = graph.transpose or (None,) * 3
+    return _fused(*parts, graph.ptr, graph.source, *transpose, " ".join(names), *known).view(shape)
 
-    source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
-    """
-    ptr, column, _, transpose, senders, _, joined = neighbourhoods
-    given = source if source is not None else edge
-    if given is None:
-        raise ValueError("aggregate needs messages: give source, edge or both")
-    F = given.shape[-1]
-    C = math.prod(given.shape[1:-1])
-    shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
-    flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
-        graph = (ptr, column, *(transpose or (None,) * 3))
-        known = () if joined is None else (joined.ptr, joined.source, *joined.transpose)
-        return _fused(*flat, *graph, " ".join(names), *known).view(shape)
-    direct = given.is_cpu and not torch.compiler.is_compiling() and not watched(given)
-    out = (_Direct if direct else _GatherAggregate).apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
+
+def by_blocks(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
+) -> Tensor:
+    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, without an operator of torch around it."""
+    return _aggregate(_Direct, graph, names, source, edge, target)
+
+
+def by_operator(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
+) -> Tensor:
+    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, as an operator that torch's tools know."""
+    return _aggregate(_GatherAggregate, graph, names, source, edge, target)
+
+
+def _aggregate(
+    function: type[Function],
+    graph: Neighbourhoods,
+    names: Sequence[str],
+    source: Tensor | None,
+    edge: Tensor | None,
+    target: Tensor | None,
+) -> Tensor:
+    (*parts, _), shape = _flat(graph, names, source, edge, target)
+    out = function.apply(*parts, graph.ptr, graph.source, " ".join(names)).view(shape)
     if target is None:
         return out
-    empty = (neighbourhoods.degree == 0).view(-1, *[1] * (target.dim() - 1))
+    empty = (graph.degree == 0).view(-1, *[1] * (target.dim() - 1))
     target = target.masked_fill(empty, 0)  # an infinite one must not come in as 0 · ∞
-    return torch.addcmul(out, _shift(ptr, names, out), target.unsqueeze(-2))
+    return torch.addcmul(out, _shift(graph.ptr, names, out), target.unsqueeze(-2))
 
 
-def watched(x: Tensor) -> bool:
-    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
-    return (
-        type(x) not in (Tensor, nn.Parameter)
-        or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+def _flat(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
+) -> tuple[list[Tensor | None], tuple[int, ...]]:
+    """The parts of the messages as [N or E, C, F], and the shape [N, ..., A, F] of the aggregates."""
+    *channels, F = (source if source is not None else edge).shape[1:]
+    C = math.prod(channels)
+    parts = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]
+    return parts, (graph.ptr.shape[0] - 1, *channels, len(names), F)
 
 
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ from torch_geometric.nn import PNAConv as PyGConv
 from torch_geometric.nn import aggr
 from torch_geometric.nn.dense.linear import Linear
 
-from pna import fused
+from pna.dispatch import untouched
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
 
-__all__ = ["arguments", "copy_weights", "made_from", "translate"]
+__all__ = ["arguments", "convert", "copy_weights", "translate"]
 
 _NAMES = {
     aggr.MeanAggregation: "mean",
@@ -161,7 +161,7 @@ def _name(module: aggr.Aggregation) -> str:
 
 
 @torch.no_grad()
-def made_from(layer: nn.Module) -> PyGConv:
+def convert(layer: nn.Module) -> PyGConv:
     """A torch_geometric.nn.PNAConv with a copy of the weights of a pna.PNAConv."""
     combined = layer.combined
     _check_mine(layer)
@@ -198,5 +198,5 @@ def _check_mine(layer: nn.Module) -> None:
             if name not in allowed:
                 raise ValueError(f"torch_geometric.nn.PNAConv has no {name!r} among its {kind}: {', '.join(allowed)}")
     maps = [*layer.M[::2], *layer.U[::2]]
-    if not fused.untouched(layer) or any(type(module) is not TowerLinear for module in maps):
+    if not untouched(layer) or any(type(module) is not TowerLinear for module in maps):
         raise ValueError("the layer has hooks, or other modules in the place of its own, which are not carried over")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pna import PNAConv, direct
+from pna import PNAConv, direct, dispatch, gather
 from pna.neighbourhoods import Neighbourhoods
 
 DEG = torch.tensor([1, 5, 8, 4, 2])
@@ -26,7 +26,7 @@ def in_parts(monkeypatch):
 
     def run(conv, *inputs):
         with monkeypatch.context() as patch:
-            patch.setattr(direct, "supports", lambda *_: False)
+            patch.setattr(dispatch, "LAYER", [path for path in dispatch.LAYER if path.name != "whole layer on a CPU"])
             return conv(*inputs)
 
     return run
@@ -90,6 +90,6 @@ def test_a_large_graph_an_unusual_aggregator_and_a_hook_go_in_parts(calls, monke
     conv.half()(x.half(), EDGES)
     conv.double().mix.register_forward_hook(lambda *_: None)
     conv(x, EDGES)
-    monkeypatch.setattr(direct.gather, "BLOCK", 100)
+    monkeypatch.setattr(gather, "BLOCK", 100)
     make("the paper's")(x, Neighbourhoods.of(EDGES, N))
     assert calls == []

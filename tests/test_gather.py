@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pna import Neighbourhoods, segments
 from pna import gather as module
 from pna.aggregators import AGGREGATORS, resolve
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.neighbourhoods import Joined, Transpose
 
 NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]

@@ -9,8 +9,8 @@ import torch
 
 from pna import Neighbourhoods, PNAConv
 from pna.aggregators import AGGREGATORS
+from pna.dispatch import aggregate
 from pna.experiments import Cell, MultiTaskRun, Profile
-from pna.gather import aggregate
 from pna.training.store import load
 
 pytestmark = pytest.mark.gpu
