@@ -1,10 +1,10 @@
-"""All aggregators of all neighbourhoods, without the [E, F] tensor of messages.
+"""All aggregates of all neighbourhoods, without the [E, F] tensor of messages.
 
-A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part of the target i, one of the edge and one
-of the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by each
-aggregator's own law. The rest is aggregated. On a GPU that is one pass over the neighbours (pna.kernels). Here is its
-plain-torch twin, which serves elsewhere and for the aggregators without a kernel: it takes, on a CPU, a block of nodes
-at a time, so that the messages of one block exist, never those of the graph, and the backward pass makes them again.
+A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part for the target i, one for the edge and
+one for the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by a law of
+each aggregator. The rest is aggregated, on a GPU in one pass over the neighbours (pna.kernels). The plain-torch twin of
+that pass works on a block of nodes at a time: only the messages of one block exist, and the backward pass computes them
+again. pna.dispatch chooses among the three functions that begin with `by_`.
 """
 
 import functools
@@ -32,7 +32,7 @@ BLOCK = 1 << 20  # numbers in the messages of one block: small against a large g
 def by_kernels(
     graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
 ) -> Tensor:
-    """Aggregate target_i + edge_ij + source_j in one pass on a GPU (arguments and result as of dispatch.aggregate)."""
+    """Aggregate target_i + edge_ij + source_j in one pass on a GPU; the arguments are those of dispatch.aggregate."""
     parts, shape = _flat(graph, names, source, edge, target)
     known = () if graph.joined is None else (graph.joined.ptr, graph.joined.source, *graph.joined.transpose)
     transpose = graph.transpose or (None,) * 3
@@ -81,7 +81,7 @@ def _flat(
 
 
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
-    """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
+    """How often the target's part is added to each aggregate: once, d times or not at all, [N, 1, ..., A, 1]."""
     d = ptr.diff().to(out.dtype)
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
@@ -92,20 +92,20 @@ def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
 
 
 def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
-    """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
-    given = source if source is not None else edge
+    """Aggregate by the equations of pna.aggregators: source [N, C, F] and edge [E, C, F] -> [N, C, A, F]."""
+    values = source if source is not None else edge
     split = names.split()
-    if _is_one_block(column, given):
-        return _of_block(_messages(source, edge, column), ptr, split)
-    out = given.new_empty(ptr.shape[0] - 1, given.shape[1], len(split), given.shape[2])
-    for nodes, messages, f in _blocks(ptr, given):
+    if _is_one_block(column, values):
+        return _aggregate_block(_messages(source, edge, column), ptr, split)
+    out = values.new_empty(ptr.shape[0] - 1, values.shape[1], len(split), values.shape[2])
+    for nodes, messages, f in _blocks(ptr, values):
         m = _messages(source, edge, column, messages, f)  # [e, C, f]
-        out[nodes, :, :, f] = _of_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
+        out[nodes, :, :, f] = _aggregate_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
     return out
 
 
-def _of_block(m: Tensor, ptr: Tensor, names: Sequence[str]) -> Tensor:
-    """[e, C, f] -> [n, C, A, f]."""
+def _aggregate_block(m: Tensor, ptr: Tensor, names: Sequence[str]) -> Tensor:
+    """Aggregate the messages of one block, [e, C, f] -> [n, C, A, f]."""
     if m.is_cpu and m.dtype == _wide(m) and together.NAMES.issuperset(names):
         return together.aggregates(m, ptr.diff(), names)[0]
     return torch.stack([equations.resolve(name).function(m, ptr) for name in names], dim=2)
