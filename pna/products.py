@@ -26,7 +26,7 @@ WIDE = 256  # rows and columns of a matrix that fills a GPU
 
 
 def supports(x: Tensor) -> bool:
-    """Whether x stands for replicas (torch.func.vmap) on a GPU, without autocast, which casts only torch's operations."""
+    """Whether x stands for replicas (torch.func.vmap) on a GPU, outside autocast, which casts only torch's products."""
     if torch.compiler.is_compiling() or not selection.usable(x) or torch.is_autocast_enabled(x.device.type):
         return False
     innermost = torch._C._functorch.peek_interpreter_stack()

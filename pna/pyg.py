@@ -90,7 +90,7 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
 
 @torch.no_grad()
 def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
-    """Copy weights, activations, dtype, device and mode of `conv` to `layer`, which was built from `arguments(conv)`."""
+    """Copy weights, activations, dtype, device and mode of `conv` to `layer`, which has its arguments."""
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
         for k in range(1, len(mine), 2):
             mine[k] = copy.deepcopy(theirs[0][k])
