@@ -267,10 +267,7 @@ class _Encoder(nn.Linear):
 class PNASimpleConv(Layer):
     """The PNA layer without M and towers, as the paper uses it on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
 
-    Parameters
-    ----------
-    in_channels, out_channels, aggregators, scalers, deg, post_layers, act, act_kwargs, train_norm, cached, flow
-        As in PNAConv.
+    The arguments have the meaning that they have in PNAConv.
     """
 
     def __init__(

@@ -77,8 +77,10 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
         Degrees, in a floating dtype.
     scalers : list of str or float
         Names from SCALERS, or numbers: α of equation 6.
-    delta, mean_degree : Tensor or float
-        δ of equation 5, and the mean degree of the training set.
+    delta : Tensor or float
+        δ of equation 5.
+    mean_degree : Tensor or float
+        The mean degree of the training set.
 
     Returns
     -------
