@@ -18,18 +18,7 @@ __all__ = ["CombinedAggregation"]
 class CombinedAggregation(nn.Module):
     """The combined aggregation ⊕ (equation 7): every scaler times every aggregate.
 
-    δ and the mean degree are buffers, or parameters if they are learned.
-
-    Parameters
-    ----------
-    aggregators : list of str
-        Names from pna.aggregators.
-    scalers : list of str or float
-        Names from pna.scalers, or numbers: α of equation 6.
-    deg : Tensor or DegreeStatistics, optional
-        How many nodes of the training set have degree 0, 1, 2, …; only the identity scaler needs none.
-    train_norm : bool
-        Whether δ and the mean degree are learned.
+    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set.
     """
 
     def __init__(
@@ -76,23 +65,8 @@ class CombinedAggregation(nn.Module):
     def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor, scale: Tensor | None = None) -> Tensor:
         """Multiply the scaled aggregates by a weight, W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates.
 
-        The wide tensor that `forward` returns never exists.
-
-        Parameters
-        ----------
-        aggregates : Tensor [N, T, A, F]
-            Aggregates of every node and tower.
-        degree : Tensor [N]
-            Degrees of the nodes.
-        weight : Tensor [T, out, S·A·F]
-            The weight W of every tower.
-        scale : Tensor [N, S], optional
-            S(d), if it is known.
-
-        Returns
-        -------
-        Tensor [N, T, out]
-            The products.
+        The wide tensor that `forward` returns never exists: aggregates [N, T, A, F], degree [N] and weight [T, out,
+        S·A·F] -> [N, T, out]. `scale` is S(d) [N, S], if it is known.
         """
         y = product(aggregates.flatten(-2), self.by_scaler(weight))  # [N, T, S·out]
         if self.scalers == ("identity",):

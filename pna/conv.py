@@ -291,20 +291,7 @@ class PNASimpleConv(Layer):
         self.U = mlp("post_layers", post_layers, 1, sizes, act, act_kwargs)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods) -> Tensor:
-        """Compute the layer.
-
-        Parameters
-        ----------
-        x : Tensor [N, in_channels], or a pair of them
-            Node features; for a bipartite graph, those of the nodes in the first and in the second row of edge_index.
-        edge_index : Tensor [2, E] or Neighbourhoods
-            Edges (j, i) in any order, or a graph that has been sorted before.
-
-        Returns
-        -------
-        Tensor [N, out_channels]
-            The new features of the receiving nodes.
-        """
+        """Compute the layer: x [N, in_channels] and edge_index [2, E], as in PNAConv, -> [N, out_channels]."""
         return dispatch.layer(self, x, edge_index)
 
     # ---- the paths of pna.dispatch ----

@@ -107,6 +107,7 @@ class Path:
 
 
 def _method(name: str) -> Callable[..., Tensor]:
+    """The call of a layer's method."""
     return lambda conv, *inputs: getattr(conv, name)(*inputs)
 
 

@@ -39,20 +39,6 @@ def by_kernels(
     return _fused(*parts, graph.ptr, graph.source, *transpose, " ".join(names), *known).view(shape)
 
 
-def by_blocks(
-    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
-) -> Tensor:
-    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, without an operator of torch around it."""
-    return _aggregate(_Direct, graph, names, source, edge, target)
-
-
-def by_operator(
-    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
-) -> Tensor:
-    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, as an operator that torch's tools know."""
-    return _aggregate(_GatherAggregate, graph, names, source, edge, target)
-
-
 def _aggregate(
     function: type[Function],
     graph: Neighbourhoods,
@@ -61,6 +47,7 @@ def _aggregate(
     edge: Tensor | None,
     target: Tensor | None,
 ) -> Tensor:
+    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, by a Function of source and edge."""
     (*parts, _), shape = _flat(graph, names, source, edge, target)
     out = function.apply(*parts, graph.ptr, graph.source, " ".join(names)).view(shape)
     if target is None:
@@ -272,6 +259,9 @@ class _GatherAggregate(Function):
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
 
+
+by_blocks = functools.partial(_aggregate, _Direct)
+by_operator = functools.partial(_aggregate, _GatherAggregate)
 
 # For programs of torch.export, which keep the operator but not the Function around it.
 gather_aggregate.register_autograd(_GatherAggregate.backward, setup_context=_GatherAggregate.setup_context)

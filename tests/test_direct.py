@@ -1,4 +1,4 @@
-"""The layer as one function against the layer in parts: outputs, gradients, second derivatives, who takes which."""
+"""The layer as one function on a CPU against the layer in parts: outputs, gradients, second derivatives, conditions."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def make(case, **kwargs):
 
 @pytest.fixture
 def in_parts(monkeypatch):
-    """The same layer without this function."""
+    """A call of a layer that leaves out the path of the whole layer."""
 
     def run(conv, *inputs):
         with monkeypatch.context() as patch:
@@ -34,7 +34,7 @@ def in_parts(monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Counts how often the layer is taken as a whole."""
+    """One entry for each call that is computed as a whole."""
     calls, layer = [], direct.layer
     monkeypatch.setattr(direct, "layer", lambda *inputs: calls.append(1) or layer(*inputs))
     return calls
