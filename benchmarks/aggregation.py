@@ -26,7 +26,7 @@ from torch_geometric.nn.aggr import DegreeScalerAggregation
 
 from benchmarks.machine import describe
 from pna import Neighbourhoods
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.scalers import DegreeStatistics, scale
 
 AGGREGATORS = ["mean", "max", "min", "std"]

@@ -21,7 +21,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 
 
 def needed(requirements):
-    """Every package that these need, by the metadata of what is installed, with who asks for it."""
+    """Every package that these requirements need, by the metadata of what is installed, and who asks for it."""
     waiting, seen = [(requirement, "pna") for requirement in requirements], {}
     while waiting:
         text, who = waiting.pop()
@@ -55,10 +55,10 @@ def test_binder_takes_the_lock_and_the_extras_of_the_notebooks():
 
 def test_all_that_binder_needs_is_pinned_within_what_each_package_allows():
     extras = [requirement for name in ("notebooks", "verification") for requirement in EXTRAS[name]]
-    found = list(needed([*PROJECT["dependencies"], *extras]))
-    assert len(found) > 80
+    packages = list(needed([*PROJECT["dependencies"], *extras]))
+    assert len(packages) > 80
     loose = {"setuptools", "pip", "triton", "cuda-toolkit", "cuda-bindings", "cuda-pathfinder"}  # of torch with CUDA
-    for one, who in found:
+    for one, who in packages:
         name = normal(one.name)
         if name in LOCK:
             assert one.specifier.contains(LOCK[name], prereleases=True), f"{who} needs {one}"
@@ -86,40 +86,40 @@ print(len(toy_graphs(2)))
 
 
 def the_address(root):
-    """Of the citation file, after a look that it is in the other places, too."""
-    found = yaml.safe_load((root / "CITATION.cff").read_text()).get("repository-code", "")
+    """The address in the citation file, after a check that all other places have the same."""
+    url = yaml.safe_load((root / "CITATION.cff").read_text()).get("repository-code", "")
     cells = json.loads((root / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
     code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
-    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == found
-    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"].get("Source", "") == found
+    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == url
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"].get("Source", "") == url
     screen = (root / "README.md").read_text(encoding="utf-8").partition("<!-- the end of the first screen -->")[0]
     badges = re.findall(
         r"\((https://(?:colab\.research\.google\.com/github|mybinder\.org/v2/gh)/[^)]*introduction\.ipynb)\)", screen
     )
-    assert len(badges) == (2 if found else 0)
-    assert all(f"/{found.removeprefix('https://github.com/')}/" in badge for badge in badges)
-    return found
+    assert len(badges) == (2 if url else 0)
+    assert all(f"/{url.removeprefix('https://github.com/')}/" in badge for badge in badges)
+    return url
 
 
 def test_badges_and_the_first_cell_have_the_address_of_the_citation_file():
     """Without an address there is no badge, rather than a broken one."""
-    found = the_address(ROOT)
-    assert found == "" or found.startswith("https://github.com/")
+    url = the_address(ROOT)
+    assert url == "" or url.startswith("https://github.com/")
 
 
 def test_one_command_writes_the_address_everywhere_and_writes_it_anew(tmp_path):
     for name, *_ in address.LINES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    for given in (
+    for url in (
         "https://github.com/some-one/graphs.git",
         "https://github.com/other/pna",
         "https://github.com/other/pna/",
     ):
-        address.main(given, tmp_path)
-        assert the_address(tmp_path) == given.removesuffix(".git").removesuffix("/")
+        address.main(url, tmp_path)
+        assert the_address(tmp_path) == url.removesuffix(".git").removesuffix("/")
     once = {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
-    address.main(given, tmp_path)
+    address.main(url, tmp_path)
     assert once == {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
 
 

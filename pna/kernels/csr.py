@@ -29,7 +29,7 @@ _graphs = WeakTensorKeyDictionary()  # edge_index -> its state when it was sorte
 
 
 def supports(edges: Tensor, num_nodes: int) -> bool:
-    """Whether `sort` can sort edges [2, E] among num_nodes nodes: keys are int32."""
+    """Whether `sort` can sort these edges: there are some, and its keys fit into int32."""
     return 0 < edges.shape[1] < 1 << 30 and num_nodes < 1 << 30
 
 

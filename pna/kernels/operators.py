@@ -1,6 +1,6 @@
-"""The fused aggregation as operators of torch, so that torch.compile, autocast and CUDA graphs can handle it.
+"""The fused aggregation as operators of torch, which torch.compile, autocast and CUDA graphs know how to handle.
 
-Triton itself is imported at the first call: the package works without it where there is no GPU.
+Triton is imported at the first call: without a GPU, the package works without it.
 """
 
 import functools
@@ -18,7 +18,7 @@ _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "momen
 
 
 def supports(names: Sequence[str], messages: Tensor) -> bool:
-    """Whether there is a kernel for these aggregators of messages like these."""
+    """Whether kernels can read these messages and there is one for each of these aggregators, none named twice."""
     return usable(messages) and _known(tuple(names))
 
 
@@ -106,16 +106,17 @@ def _(
 ) -> tuple[Tensor, ...]:
     from pna.kernels.aggregation import allocate
 
-    return allocate(source if source is not None else edge, ptr.shape[0] - 1, column.shape[0], names, save, hubs=hubs)
+    messages = source if source is not None else edge
+    return allocate(messages, ptr.shape[0] - 1, column.shape[0], names, save, hubs=hubs)
 
 
 @torch.library.register_fake("pna::fused_aggregate_backward", lib=_library)
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor]:
-    like, target = source if source is not None else edge, rest[9]  # hubs may come after it
-    grads = (like.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
-    return *grads, like.new_empty(ptr.shape[0] - 1 if target else 0, *like.shape[1:])
+    messages, target = source if source is not None else edge, rest[9]  # hubs may come after it
+    grads = (messages.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
+    return *grads, messages.new_empty(ptr.shape[0] - 1 if target else 0, *messages.shape[1:])
 
 
 aggregate = torch.ops.pna.fused_aggregate.default

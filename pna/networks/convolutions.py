@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.networks.batch import GraphBatch
 from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise

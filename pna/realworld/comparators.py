@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.kernels.selection import kernels_for
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear, linear

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from pna.arguments import divisible
 from pna.combined import CombinedAggregation
+from pna.dispatch import aggregate
 from pna.fused import split
-from pna.gather import aggregate
 from pna.kernels.selection import kernels_for
 from pna.networks import norm
 from pna.networks.layers import initialise

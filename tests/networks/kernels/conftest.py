@@ -32,4 +32,4 @@ def cuda(monkeypatch):
 def kernels(cuda, monkeypatch):
     """All the network's kernels, wherever the tensors are, unless the plain-torch twins are asked for."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(selection, "usable", lambda t: not selection._plain)
+        monkeypatch.setattr(selection, "usable", lambda t: not selection.is_plain())
