@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 WEIGHTS = {
     path.relative_to(ROOT / "results").as_posix(): path.stat().st_size
     for path in (ROOT / "results").glob("paper*/*/*/*.safetensors")
-    if not path.parent.name.endswith("-rows")  # halves of a training set show how much its draw matters, and no more
 }
 MIB = 2**20
 

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from pna.combined import CombinedAggregation
 from pna.errors import MissingData
-from pna.experiments.cells import HALVES, Cell, Profile
+from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data import storage
-from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
+from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
@@ -268,7 +268,8 @@ class Figure6Run(Run):
             of = load(self.result).facts["data"]
         except ValueError:  # damaged: said by what reads it
             return None
-        return None if of["sha256"] == storage.facts_of(self.cell.training)["sha256"] else of["train"]
+        here = storage.facts_of(self.cell.training)
+        return None if of["sha256"] == here["sha256"] else training_set(self.dataset.name, of)
 
     @property
     def aside(self) -> "Figure6Run":
@@ -301,9 +302,8 @@ class Figure6Run(Run):
 
     @cached_property
     def data(self) -> storage.Splits:
-        """The data set, thinned to the profile; of the training set perhaps a half."""
-        data = storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
-        return data.half(HALVES[self.cell.spec]) if self.cell.spec in HALVES else data
+        """The data set, thinned to the profile."""
+        return storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
 
     @cached_property
     def splits(self) -> dict[str, DeviceSplit]:

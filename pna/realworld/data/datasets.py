@@ -4,12 +4,17 @@ from dataclasses import dataclass
 
 from pna.arguments import choice
 
-__all__ = ["DATASETS", "SPLITS", "WEIGHTS", "Dataset", "dataset"]
+__all__ = ["DATASETS", "OFFICIAL", "RECOMPUTED", "SPLITS", "WEIGHTS", "Dataset", "dataset", "training_set"]
 
 SPLITS = ("train", "validation", "test")
 
 # The weights that a replica can be tested with, in words.
 WEIGHTS = {"last": "after the last epoch", "best": "with the weights best on validation"}
+
+# Words for a training set that holds the published molecules or images: the graphs themselves, or graphs made from the
+# same images by the same recipe.
+OFFICIAL = "official"
+RECOMPUTED = "recomputed from the raw images"
 
 # The sizes of ogb's nine categorical features of an atom and three of a bond (ogb.utils.features).
 OGB_ATOM = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -99,5 +104,14 @@ DATASETS: dict[str, Dataset] = {
 
 
 def dataset(name: str) -> Dataset:
-    """The data set of that name."""
+    """The data set with this name."""
     return DATASETS[choice("data set", name, tuple(DATASETS))]
+
+
+def training_set(name: str, facts: dict) -> str:
+    """Words for the training set of a made data set or of a recorded result, from its facts.
+
+    Superpixels from local files are recomputed, and some recorded results call them official.
+    """
+    recomputed = DATASETS[name].superpixels and facts.get("origin") == "local" and facts["train"] == OFFICIAL
+    return RECOMPUTED if recomputed else facts["train"]
