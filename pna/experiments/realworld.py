@@ -308,7 +308,7 @@ class Figure6Run(Run):
     @cached_property
     def splits(self) -> dict[str, DeviceSplit]:
         """Its splits on the device, without the graphs that are too small for the released code."""
-        return {s: DeviceSplit(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
+        return {s: DeviceSplit(self.dataset, self.data.large_enough(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
         """The network of one seed, freshly drawn."""

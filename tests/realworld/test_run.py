@@ -124,7 +124,7 @@ def test_molhiv_drops_small_graphs_and_maximises_the_roc_auc(toys):
 @pytest.mark.parametrize("name", ["zinc", "molhiv"])
 def test_delta_is_of_the_messages_sent_and_without_small_graphs(name):
     run = Figure6Run(Cell.parse(f"{name}/released/pna/no-edges"), PROFILES["smoke"], dtype=torch.double)
-    train = run.data.kept("train")
+    train = run.data.large_enough("train")
     logs = []
     for g in range(len(train)):
         sources = train.source[train.message_ptr[train.node_ptr[g]] : train.message_ptr[train.node_ptr[g + 1]]]

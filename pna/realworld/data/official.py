@@ -1,7 +1,7 @@
 """Whether a local training set is the official one: by its size, and for ZINC by the SHA-256 of its rows.
 
 A row of ZINC is the line "smiles,y", as read from the local files, of all splits in order. zinc_rows.bin holds the
-first four bytes of every official row's own SHA-256, so that a set that is not official can be told row by row.
+first four bytes of every official row's own SHA-256, so that a set that is not official can be described row by row.
 """
 
 import hashlib

@@ -39,10 +39,10 @@ class Splits:
     facts: dict  # origin, train (what the training set is: see training_set), sha256
 
     def __getitem__(self, split: str) -> Graphs:
-        """The split of that name."""
+        """The split with this name."""
         return self.sets[split]
 
-    def kept(self, split: str) -> Graphs:
+    def large_enough(self, split: str) -> Graphs:
         """A split without the graphs that are too small for the released code."""
         graphs, large = self[split], self[split].nodes >= self.dataset.min_nodes
         return graphs if large.all() else graphs.take(large.nonzero()[0])
@@ -53,7 +53,7 @@ class Splits:
 
         In a molecule, a node sends as many as it receives. A superpixel always sends eight, so that δ is log 9.
         """
-        train = self.kept("train")
+        train = self.large_enough("train")
         sent = np.full(len(train.degree), NEIGHBOURS) if self.dataset.superpixels else train.sent
         return DegreeStatistics.from_degrees(torch.from_numpy(sent))
 
@@ -87,7 +87,7 @@ def is_here(name: str) -> bool:
 
 def facts_of(name: str, folder: Path | None = None) -> dict:
     """Origin, training set and checksum of a data set, which is prepared first if need be, but not loaded."""
-    return _known(read_facts(_made(name, folder, progress=False), FORMAT))
+    return _known(read_facts(_prepared(name, folder, progress=False), FORMAT))
 
 
 def load(
@@ -100,7 +100,7 @@ def load(
     device: str = "cpu",
 ) -> Splits:
     """Load a data set, which is prepared first if need be; `graphs` limits the number from each split."""
-    path = _made(name, folder, workers=workers, progress=progress)
+    path = _prepared(name, folder, workers=workers, progress=progress)
     arrays, facts = read_arrays(path, FORMAT)
     data = dataset(name)
     if "train/position" in arrays:
@@ -121,7 +121,7 @@ def _known(facts: dict) -> dict:
     return {key: facts[key] for key in ("origin", "train", "sha256")}
 
 
-def _made(name: str, folder: Path | None, workers: int | None = None, progress: bool = True) -> Path:
+def _prepared(name: str, folder: Path | None, workers: int | None = None, progress: bool = True) -> Path:
     path, data = archive_path(name, folder), dataset(name)
     if not path.exists():
         source = folder or data_folder()
@@ -147,7 +147,7 @@ def _some(data: Dataset, graphs: Graphs, count: int) -> NDArray[np.int64]:
 
 
 def _superpixels(data: Dataset, split: str, arrays: dict[str, NDArray], count: int | None) -> Graphs:
-    """The graphs of a split, or the first `count` of them, with their edges made on the spot."""
+    """The graphs of a split, or its first `count` graphs, whose edges are made here."""
     part = {name: arrays[f"{split}/{name}"] for name in ("nodes", "y", "colour", "position")}
     if count is not None:
         part = _first(part | {"dropped": arrays[f"{split}/dropped"]}, count)

@@ -116,8 +116,8 @@ def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tenso
     A = ((A + A.mT) / 2).masked_fill(torch.eye(N, dtype=torch.bool, device=n.device), 0)
     rank = (A * 2**40).round().long() * 256 + (n.view(-1, 1, 1) - 1 - column)
     nine = rank.masked_fill(~both, -1).topk(NEIGHBOURS + 1).indices[real]  # [V, 9], the nearest first
-    kept = torch.arange(NEIGHBOURS + 1, device=n.device) != without.unsqueeze(1)
-    target = nine[kept].view(-1, NEIGHBOURS)  # [V, 8]
+    chosen = torch.arange(NEIGHBOURS + 1, device=n.device) != without.unsqueeze(1)
+    target = nine[chosen].view(-1, NEIGHBOURS)  # [V, 8]
     graph, source = (t.unsqueeze(1).expand_as(target) for t in real.nonzero().unbind(1))
     received = (graph * N + target).flatten()
     order = (received * N + source.flatten()).argsort()
