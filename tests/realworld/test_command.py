@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def test_show_prints_a_card(folder, capsys):
     assert main(["realworld", "show", "zinc"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("ZINC: local, training set not official: 3 of 20 rows")
+    assert out.startswith("ZINC: local, training set unofficial: 3 of 20 rows")
     for word in ("published: 12,000 graphs", "here: 60 graphs", "δ = ", "mean log(d+1)", "label", "sha256"):
         assert word in out
     assert main(["realworld", "show", "molhiv"]) == 0

@@ -36,7 +36,7 @@ def test_training_writes_a_result_and_says_so(run, capsys):
     (last, _), (best, _) = (summary(load(run.result))[name] for name in ("last", "best"))
     assert re.search(rf"MAE on the test set, 2 seeds: {last:.3f}±\d\.\d{{3}} after the last epoch, as released", out)
     assert f"({best:.3f}±" in out
-    assert "training set not official: 3 of 20 rows" in out
+    assert "training set unofficial: 3 of 20 rows" in out
     assert run.weights.exists()
     assert not run.checkpoint.exists()
     assert train(SMOKE) == 0
@@ -245,7 +245,7 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert "smoke, of other data than yours" in states(capsys)
     assert train(SMOKE) == 0
     out = capsys.readouterr().out
-    assert "is of another data set (training set not official: 3 of 20 rows" in out
+    assert "is of another data set (training set unofficial: 3 of 20 rows" in out
     assert "than yours (official)" in out
     assert run.recorded
     assert load(run.result).facts["data"]["train"] == "official"

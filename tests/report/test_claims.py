@@ -228,14 +228,14 @@ def test_the_first_screen_says_what_became_of_zinc(results):
     assert text.endswith("; the training set is not official.")
 
 
-def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
+def test_the_first_screen_tells_pnas_numbers_in_percent(results):
     write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
     assert list(summary._real("recorded")) == []  # no percentage
     write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
     write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
     (sentence,) = summary._real("recorded")
     assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
-    assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
+    assert sentence.endswith("PNA, in % (published): MNIST, edge features 97.70 (97.69).")
 
 
 # ---- on which graphs ----
