@@ -16,7 +16,7 @@ from pna.figures.scores import best, log_tasks, wider_split
 from pna.files import read_tensors, write_whole
 from pna.networks import MODELS
 from pna.places import repository
-from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.store import Result, load
 
@@ -60,10 +60,10 @@ are not in the package: `python -m pna realworld prepare NAME --download` fetche
 _REAL_WORLD_ERROR = """\
 On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
 error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
-reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept and, but for
-older results on ZINC, the last ones too where they are what is reported; `python -m pna evaluate` says which number
-they give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated
-was recorded with another configuration than the present one."""
+reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept, and the last
+ones too where they are what is reported; `python -m pna evaluate` says which number they give. GCN and GIN on MolHIV
+have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was recorded with another
+configuration than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.
@@ -177,7 +177,8 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
     for cell, run in found.items():
         result: Result = load(run.result)
         best_weights, last = (cell_text(cell.training, *row) for row in summary(result).values())
-        facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, result.facts["data"]["train"])
+        words = training_set(cell.training, result.facts["data"])
+        facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, words)
         budget = run.profile.name + ", outdated" * (result.hash != run.hash)
         yield f"`{cell}`", f"{result.facts['parameters']:,}", budget, *facts, _shipped_seeds(run) or "-"
 

@@ -217,8 +217,8 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     cells = tuple(score.file for score in found.values())
     budget = "; ".join(budgets(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
-    drawn = full and not all(score.official for score in found.values())
-    return replace(finding, verdict=f"{finding.verdict}, training set redrawn") if drawn else finding
+    other = full and not all(score.official for score in found.values())
+    return replace(finding, verdict=f"{finding.verdict}, training set not official") if other else finding
 
 
 def _from_checks(claim: Claim) -> Finding:

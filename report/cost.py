@@ -13,7 +13,7 @@ from report.speed import pace
 
 __all__ = ["campaign", "cost"]
 
-_OTHER = "halves of ZINC's training set"
+_OTHER = "other cells"
 _HEADER = (
     "experiment",
     "cells",

@@ -67,10 +67,10 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     ours = scores(profile)
     places = sum(len(column.titles) for column in COLUMNS.values())
     whole = [one for one in ours.values() if one.full]
-    drawn = sum(not one.official for one in whole)
+    others = sum(not one.official for one in whole)
     words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget"
-    redrawn = f", {drawn} of these on a redrawn training set" if drawn else ""
-    yield _line("Real world", real, f"{words}{redrawn}. Compared by Welch's test.")
+    unofficial = f", {others} of these on a training set that is not official" if others else ""
+    yield _line("Real world", real, f"{words}{unofficial}. Compared by Welch's test.")
 
 
 def _line(title: str, findings: Sequence[Finding], words: str) -> str:
@@ -163,15 +163,15 @@ def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
         held = sum(row.outcome == HOLDS for row in finding.rows)
         means = {COLUMNS[name].edges: (ours["PNA", name], published_score("PNA", name)) for name in ZINC.columns}
         parts = {edges: f"{one.mean:.3f} (published: {theirs.mean:.3f})" for edges, (one, theirs) in means.items()}
-        drawn = "" if all(one.official for one, _ in means.values()) else "; the training set is redrawn"
+        other = "" if all(one.official for one, _ in means.values()) else "; the training set is not official"
         yield (
             f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
-            f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."
+            f"{parts['no-edges']} without and {parts['edges']} with edge features{other}."
         )
 
 
 def _real(profile: str) -> Iterator[str]:
-    """Figure 6's published numbers beside ours, and PNA's where the data are the paper's."""
+    """How our numbers compare with figure 6's, and PNA's where they are percentages."""
     rows = [row for row in rows_of(scores(profile)) if row.ours and row.ours.full and not isnan(row.p)]
     official = [r for r in rows if r.title == "PNA" and r.ours.official and not r.column.lower_is_better]
     if official:
@@ -180,7 +180,7 @@ def _real(profile: str) -> Iterator[str]:
         numbers = (f"{row.column.title} {row.ours.mean:.2f} ({row.published.mean:.2f})" for row in official)
         yield (
             f"Of figure 6's published numbers {len(rows)} have ours beside them, of which {len(named) or 'none'} differ"
-            f"{'s' * (len(named) < 2)} significantly{differ}. PNA on official data, in % (published): "
+            f"{'s' * (len(named) < 2)} significantly{differ}. PNA, in % (published): "
             f"{'; '.join(numbers)}."
         )
 

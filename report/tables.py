@@ -170,6 +170,6 @@ def _compared(row: Row) -> tuple[object, ...]:
         return (*place, "not run", "", "", "", "", "", *cost)
     change = "–" if row.difference is None else estimate(row.difference, row.digits)
     seeds = f"{row.ours.seeds} and {row.published.seeds}" if row.published else str(row.ours.seeds)
-    budget = ("yes" if row.ours.full else "no") + ("" if row.ours.official else ", training set redrawn")
+    budget = ("yes" if row.ours.full else "no") + ("" if row.ours.official else ", training set not official")
     p = "–" if isnan(row.p) else f"{row.p:.3f}"
     return (*place, str(row.ours), change, seeds, p, row.verdict, budget, *cost)

@@ -1,8 +1,7 @@
 """Cells: a cell is one training of one model, all its seeds together. Its name is training/spec/model/variant.
 
 As an example, multitask/released/pna/16 is PNA with 16 hidden features on the multi-task benchmark, as
-the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features, and zinc/even-rows/pna/edges the
-same on one half of the training set.
+the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
 """
 
 import math
@@ -20,7 +19,7 @@ from pna.networks.depths import DEEPEST
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 
-__all__ = ["HALVES", "TRAININGS", "Cell", "Profile", "Training"]
+__all__ = ["TRAININGS", "Cell", "Profile", "Training"]
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,6 @@ TRAININGS: dict[str, Training] = {
     "depth-varied": _deep(varied=True, deepest=18),
     "tuning": Training("multitask", "recurrent", False, (), search=True),
 }
-
-# As released, but trained on every second graph, from this one on: two draws of a training set, with none in common.
-HALVES: dict[str, int] = {"even-rows": 0, "odd-rows": 1}
 
 MOST_SEEDS = 10_000
 
@@ -195,7 +191,7 @@ def _check_multitask(cell: Cell) -> None:
 
 
 def _check_realworld(cell: Cell) -> None:
-    choice(f"spec in '{cell}'", cell.spec, ("released", *HALVES))
+    choice(f"spec in '{cell}'", cell.spec, ("released",))
     rows = [(model, edges) for data, model, edges in HYPERPARAMETERS if data == cell.training]
     choice(f"model in '{cell}'", cell.model, tuple(dict.fromkeys(model for model, _ in rows)))
     choice(f"edges in '{cell}'", cell.variant, tuple(edges for model, edges in rows if model == cell.model))

@@ -28,7 +28,7 @@ from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
 from pna.realworld.data import storage
-from pna.realworld.data.datasets import DATASETS, WEIGHTS
+from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
 from pna.training.run import Run
 from pna.training.store import Result, load
@@ -213,7 +213,7 @@ def _already(run: Run) -> int | None:
     if not run.matches(load(run.result)):
         if run.other_data is None:
             raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
-        here, to = storage.facts_of(run.cell.training)["train"], run.aside.result
+        here, to = training_set(run.cell.training, storage.facts_of(run.cell.training)), run.aside.result
         print(f"{run.result} is of another data set (training set {run.other_data}) than yours ({here}).")
         print(f"The cell is trained on yours, and at the end the other result moves to {to}.", flush=True)
         return None
@@ -368,7 +368,7 @@ def _print_seeds(run: Figure6Run, metrics: dict[str, list[float]]) -> None:
     if reported not in metrics:
         values = ", ".join(f"seed {seed} had {_digits(recorded[seed][f'test/{reported}'][0])}" for seed in seeds)
         print(f"Those weights were not kept when this cell was recorded; {values}.")
-    print(f"Training set: {result.facts['data']['train']}.")
+    print(f"Training set: {training_set(run.cell.training, result.facts['data'])}.")
 
 
 def _digits(value: float | None) -> str:
@@ -391,8 +391,9 @@ def _print_metric(result: Result) -> None:
     """Print the test metric over all replicas in figure 6's format."""
     data, facts = DATASETS[result.cell.split("/")[0]], result.facts
     texts = {name: f"{cell_text(data.name, *row)} {WEIGHTS[name]}" for name, row in summary(result).items()}
+    words = training_set(data.name, facts["data"])
     print(f"{facts['metric']} on the test set, {len(result.replicas)} seeds: {texts.pop(data.reported)}, as released")
-    print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
+    print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {words}")
 
 
 def _print_errors(result: Result) -> None:

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from pna.combined import CombinedAggregation
 from pna.errors import MissingData
-from pna.experiments.cells import HALVES, Cell, Profile
+from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data import storage
-from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
+from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
@@ -276,7 +276,8 @@ class Figure6Run(Run):
             data = load(self.result).facts["data"]
         except ValueError:  # damaged, as whoever reads the result will say
             return None
-        return None if data["sha256"] == storage.facts_of(self.cell.training)["sha256"] else data["train"]
+        here = storage.facts_of(self.cell.training)
+        return None if data["sha256"] == here["sha256"] else training_set(self.dataset.name, data)
 
     @property
     def aside(self) -> "Figure6Run":
@@ -309,14 +310,13 @@ class Figure6Run(Run):
 
     @cached_property
     def data(self) -> storage.Splits:
-        """The data set, thinned to the profile; of the training set perhaps a half."""
-        data = storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
-        return data.half(HALVES[self.cell.spec]) if self.cell.spec in HALVES else data
+        """The data set, thinned to the profile."""
+        return storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
 
     @cached_property
     def splits(self) -> dict[str, DeviceSplit]:
         """The splits on the device, without the graphs that are too small for the released code."""
-        return {s: DeviceSplit(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
+        return {s: DeviceSplit(self.dataset, self.data.large_enough(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
         """The network of one seed, with its initial weights."""

@@ -5,11 +5,11 @@ shown: the paper's if there is any of it, else the one with most models.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pna.experiments.cells import HALVES, Cell
+from pna.experiments.cells import Cell
 from pna.experiments.figure6 import COLUMNS as PLACES
 from pna.experiments.figure6 import TITLES, cell_of
 from pna.experiments.realworld import PROFILES, Figure6Run, summary
@@ -17,9 +17,8 @@ from pna.figures import published
 from pna.figures.runs import RECORDED
 from pna.files import hash_of
 from pna.places import results_folder
-from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.datasets import DATASETS, OFFICIAL, RECOMPUTED, training_set
 from pna.training.store import Result, load
-from pna.verdicts.rules import number
 from pna.verdicts.statistics import Estimate, mean_of
 
 __all__ = ["COLUMNS", "Column", "Score", "budgets", "missing", "published_score", "scores"]
@@ -123,12 +122,17 @@ class Score:
     @property
     def data(self) -> tuple[str, str] | None:
         """What it was trained on, as two of ours can be compared by; None for a published one."""
-        return self.result and (self.result.facts["data"]["train"], self.result.facts["data"].get("sha256", ""))
+        return self.result and (_training_set(self.result), self.result.facts["data"].get("sha256", ""))
 
     @property
     def official(self) -> bool:
-        """Whether its training set is the published one's."""
-        return self.result is None or self.result.facts["data"]["train"] == "official"
+        """Whether its training set holds the published molecules or images."""
+        return self.result is None or _training_set(self.result) in (OFFICIAL, RECOMPUTED)
+
+
+def _training_set(result: Result) -> str:
+    """Words for the training set of a result."""
+    return training_set(result.cell.split("/")[0], result.facts["data"])
 
 
 def _apart_from_seeds(configuration: dict) -> str:
@@ -191,18 +195,15 @@ def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS
             trained.setdefault(_settings(score.result), []).append((data, model, score.result))
     everywhere = [data for results in trained.values() for data in {data for data, *_ in results}]
     lines = [_budget(settings, results, everywhere) for settings, results in trained.items()]
-    sets = {
-        (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
-    }
-    others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
+    sets = {(COLUMNS[name].data, _training_set(result)) for name, results in found.items() for result in results}
+    others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != OFFICIAL]
     lines += [f"{title}: the training set is {train}" for title, train in others]
     remarks = {
         f"{title} on {COLUMNS[name].title}: outdated, recorded with another configuration than the present one"
         for (title, name), score in ours.items()
         if name in found and score.outdated
     }
-    shown_budgets = sorted({(score.budget, name) for (_, name), score in ours.items() if name in found})
-    return lines + sorted(remarks) + [line for one in shown_budgets for line in _draws(*one)]
+    return lines + sorted(remarks)
 
 
 def _settings(result: Result) -> str:
@@ -230,28 +231,6 @@ def _budget(settings: str, results: list[tuple[str, str, Result]], everywhere: l
     lost = sum(replica.diverged for replica in replicas)
     diverged = f", {lost} of {len(replicas)} runs diverged" * bool(lost)
     return f"{', '.join(names)}: {settings}{sooner}{diverged}"
-
-
-def _draws(budget: str, name: str) -> list[str]:
-    """How much a number hangs on the draw of the training set, for each model that is recorded on both halves of one.
-
-    The halves are two draws with no graph in common; which draw it was is expected to matter less for the whole set.
-    """
-    lines, column = [], COLUMNS[name]
-    for title, cell in column.cells.items():
-        paths = [results_folder() / budget / replace(cell, spec=half).place for half in HALVES]
-        if all(path.exists() for path in paths):
-            one, other = (_score(load(path), column, path) for path in paths)
-            difference, digits = one.estimate - other.estimate, 3 if column.lower_is_better else 2
-            ends = " … ".join(number(end, digits) for end in difference.interval)
-            edges = " with edge features" * (cell.variant == "edges")
-            halves = f"{title}{edges} has {one} from one half of the training set and {other} from the other"
-            apart = f", {abs(difference.value):.{digits}f} apart"
-            interval = f" (first minus second, 95 % interval: {ends})" * difference.known
-            redrawn = one.result.facts["data"]["train"].startswith("redrawn")
-            bound = "; this is what another draw changes, not official against redrawn" * redrawn
-            lines.append(f"{DATASETS[column.data].title}: {halves}{apart}{interval}{bound}")
-    return lines
 
 
 def missing(ours: dict[tuple[str, str], Score]) -> list[tuple[str, str]]:

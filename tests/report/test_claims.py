@@ -109,7 +109,7 @@ def test_a_missing_cell_of_the_full_budget_is_no_verdict_either(results):
 
 
 def test_claims_on_real_data_say_their_budget_and_their_data(results):
-    train = "redrawn: 3 of 20 rows are the official molecules"
+    train = "unofficial: 3 of 20 rows are the official molecules"
     for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
         write_real(f"zinc/released/{model}/edges", "paper-200-epochs", (level, level + 0.01), epochs=200, train=train)
     (finding,) = judge_recorded("zinc-scalers")
@@ -133,9 +133,11 @@ def test_a_column_that_was_not_run_keeps_a_claim_open(results):
 def test_a_training_set_that_is_not_the_published_one_is_part_of_the_verdict(results):
     for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
         for edges in ("edges", "no-edges"):
-            write_real(f"zinc/released/{model}/{edges}", "paper", (level, level + 0.01), train="redrawn: 3 of 20 rows")
+            write_real(
+                f"zinc/released/{model}/{edges}", "paper", (level, level + 0.01), train="unofficial: 3 of 20 rows"
+            )
     (finding,) = judge_recorded("zinc-scalers")
-    assert (finding.kind, finding.verdict) == ("reproduced", "reproduced, training set redrawn")
+    assert (finding.kind, finding.verdict) == ("reproduced", "reproduced, training set not official")
     (other,) = judge_recorded("molhiv")
     assert other.verdict == NOT_RUN
 
@@ -217,23 +219,23 @@ def test_the_first_screen_says_what_became_of_zinc(results):
     def said():
         return list(summary._zinc({("zinc", ""): judge_recorded("zinc")[0]}, "recorded"))
 
-    write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="redrawn: 3 of 20 rows")
+    write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="unofficial: 3 of 20 rows")
     assert said() == []  # one column of two
     write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
     (text,) = said()
     assert text.startswith("On ZINC PNA is significantly better in ")
     assert "MAE 0.305 (published: 0.320) without and 0.195 (published: 0.188) with edge features" in text
-    assert text.endswith("; the training set is redrawn.")
+    assert text.endswith("; the training set is not official.")
 
 
-def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
+def test_the_first_screen_tells_pnas_numbers_in_percent(results):
     write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
     assert list(summary._real("recorded")) == []  # no percentage
     write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
     write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
     (sentence,) = summary._real("recorded")
     assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
-    assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
+    assert sentence.endswith("PNA, in % (published): MNIST, edge features 97.70 (97.69).")
 
 
 # ---- on which graphs ----

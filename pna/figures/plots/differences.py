@@ -77,8 +77,8 @@ def _words(rows: Sequence[Row]) -> str:
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
         f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
     ]
-    redrawn = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
-    lines += [f"{data}: the training set is not the official one." for data in sorted(redrawn)]
+    unofficial = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
+    lines += [f"{data}: the training set is not the official one." for data in sorted(unofficial)]
     return "\n".join(lines)
 
 

@@ -79,7 +79,7 @@ def _numbers(ours: dict[tuple[str, str], Score]) -> dict[str, dict]:
             "seeds": len(score.result.replicas),
             "budget": score.budget,
             "full": score.full,
-            "training set": score.result.facts["data"]["train"],
+            "training set": score.data[0],
         }
         for (title, name), score in ours.items()
     }
