@@ -50,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Give the first page the README's first screen and glossary; rewrite links for the site, and formulas as MathML."""
+    """Add the README's first screen and glossary to the first page; rewrite links for the site, formulas as MathML."""
     uri = page.file.src_uri
     if uri == "index.md":
         first, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(END)
