@@ -204,7 +204,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             ),
         ),
         (
-            "As described, PNA leads {} of the six other models by more, not less, when tasks are trained one by one.",
+            "As described, its lead over {} of the six other models narrows.",
             lambda: (NUMBER_WORDS[len(_larger_alone())],),
         ),
         (
