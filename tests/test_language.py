@@ -19,11 +19,12 @@ FORMULA = re.compile(
     r"|(?!a [a-z]{2})[a-z](_\w+|\d|ᵀ)?(?![\w'])"  # a symbol: x, d_i, q0, gᵀ
     r"|\w+(\(|\[\d|\s?[·^+*/=])"  # f(x), starts[0], weight · x
     r"|(log10|max|min|mean|std|softmax|softmin)\b"  # the paper's functions
-    r"|\w+(\.\w+)+|(ogb|matplotlib|networkx|numpy|torch)\b"  # torch.nn.Linear, ogb's GCN
+    r"|\w+(\.\w+)+|(ogb|graph-tool|matplotlib|networkx|numpy|torch)\b"  # torch.nn.Linear, ogb's GCN
 )
+SIGNATURE = re.compile(r"[a-z][^.]*\[.*->", flags=re.DOTALL)  # nodes [V, 3], edges [E] -> [V]
 FRAGMENTS = ("Of", "Likewise", "Ditto", "The same", "The other way round", "That", "So many")
 TORCH_NAMES = {"forward", "backward", "setup_context", "vmap"}  # of an autograd Function, whose class is documented
-PREPOSITIONS = ("As", "By", "For", "From", "In", "On", "Than", "To", "Until", "With", "Without")
+PREPOSITIONS = ("As (?!many|much)", "By", "For", "From", "In", "On", "Than", "To", "Until", "With", "Without")
 SHORTEST = 6  # words: a shorter sentence that begins with a preposition has no noun of its own
 UNCLEAR_MODULES = {"beside", "choice", "draw", "effects", "opening", "quoted", "utils", "helpers", "manager"}
 UNCLEAR_NAMES = {
@@ -64,12 +65,12 @@ def _definitions_in(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
 def complaint(docstring: str) -> str:
     """Say what is wrong with the first sentence of a docstring; "" if nothing is."""
     first = re.split(r"(?<=[.:;])\s", docstring.strip(), maxsplit=1)[0]
-    if not (first[:1].isupper() or FORMULA.match(first)):
+    if not (first[:1].isupper() or FORMULA.match(first) or SIGNATURE.match(docstring)):
         return "starts with neither a capital nor a formula"
     for words in FRAGMENTS:
         if re.match(rf"{words}\b", first):
             return f"starts with {words!r}: a phrase without its noun"
-    if first.split()[0] in PREPOSITIONS and len(first.split()) < SHORTEST:
+    if re.match(rf"({'|'.join(PREPOSITIONS)})\b", first) and len(first.split()) < SHORTEST:
         return "is a prepositional phrase without a noun"
     return ""
 
@@ -95,6 +96,8 @@ def test_public_things_have_a_docstring_and_every_docstring_stands_alone(path):
         ("d_i in the dtype of the messages.", ""),
         ("a b + c as precise as float32.", ""),
         ("1/√d of each node.", ""),
+        ("nodes [V, 3], labels [V, 3] or None -> errors [3].", ""),
+        ("As many layers as nodes.", ""),
         ("a graph of n nodes", "neither a capital nor a formula"),
         ("`count` streams of high priority.", ""),
         ("With one graph in a batch, the loss is that of the graph.", ""),
