@@ -291,6 +291,14 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             ),
         ),
         (
+            "GAT is close to MPNN (max)**: {} and {}, a difference of {} ({} to {}).",
+            lambda: (
+                two(multitask("gat", "described").value),
+                two(multitask("mpnn-max", "described").value),
+                *lead(multitask("mpnn-max", "described"), multitask("gat", "described")),
+            ),
+        ),
+        (
             "At 20 to 24 nodes it is {} ({} to {}) as released and {} ({} to {}) as described; at 45 to 49 nodes "
             "{} ({} to {}) "
             "and {} ({} to {}).",
