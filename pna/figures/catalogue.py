@@ -18,6 +18,7 @@ from pna.figures.plots import (
     differences,
     extrapolation,
     multitask,
+    overview,
     realworld,
     schematics,
     theory,
@@ -103,7 +104,9 @@ def _depth(profile: str) -> Iterator[Picture]:
 
 FIGURES: dict[str, Entry] = {
     "figure4": Entry(
-        "Multi-task benchmark", "figure 4", {"figure4a": multitask.figure4a, "figure4b": multitask.figure4b}
+        "Multi-task benchmark",
+        "figure 4",
+        {"overview": overview.overview, "figure4a": multitask.figure4a, "figure4b": multitask.figure4b},
     ),
     "figure5": Entry("Extrapolation to larger graphs", "figure 5", {"figure5": extrapolation.figure5}),
     "figure6": Entry(
