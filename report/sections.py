@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pna.experiments import EXPERIMENTS, SPECS
 from pna.figures.catalogue import FIGURES
-from pna.figures.realworld import scores
+from pna.figures.realworld import figure6_runs
 from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
 from pna.figures.style import MODEL_COLOURS
 from pna.figures.theory import Outcome, outcomes, slips
@@ -214,11 +214,10 @@ def learning(profile: str) -> str:
     for run in _all_runs(profile):
         group, title = _named(run)
         groups.setdefault(group, {})[title] = (MODEL_COLOURS[run.cell.model], run.curves)
-    for (title, _), found in scores(profile).items():
-        data, spec, _, edges = found.result.cell.split("/")
-        group, with_edges = f"{DATASETS[data].title}, {spec}, {found.budget}", "" if edges == "edges" else "no "
-        drawn = ("currentColor", [Curve.of(one) for one in found.result.replicas])
-        groups.setdefault(group, {})[f"{title}, {with_edges}edge features"] = drawn
+    for run in figure6_runs(profile).values():
+        group = f"{DATASETS[run.cell.training].title}, {run.cell.spec}, {run.profile.name}"
+        title = f"{run.title}, {'' if run.cell.variant == 'edges' else 'no '}edge features"
+        groups.setdefault(group, {})[title] = ("currentColor", run.curves)
     return soft(words) + "".join(_group(title, cells) for title, cells in groups.items())
 
 
@@ -272,7 +271,7 @@ def speeds() -> str:
 
 def provenance(profile: str) -> str:
     """What the runs were made with: not the machine that drew the page."""
-    results = [run.result for run in _all_runs(profile)] + [score.result for score in scores(profile).values()]
+    results = [run.result for run in _all_runs(profile)] + [run.result for run in figure6_runs(profile).values()]
     made = Counter(tuple(made_with(result).values()) for result in results)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(made.items())]
     words = (

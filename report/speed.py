@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from pna.experiments import Cell
-from pna.experiments.figure6 import TITLES
-from pna.figures.realworld import Column
+from pna.figures.realworld import CELLS, column_title
 from pna.places import repository
 
 __all__ = ["pace", "rows"]
@@ -46,11 +45,11 @@ def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
+    places = {str(cell): place for place, cell in CELLS.items()}
     for row in facts["rows"]:
-        seconds, (data, _, model, edges) = row["pna"]["seconds_per_epoch_and_run"], row["cell"].split("/")
-        what = (
-            f"one epoch and run of {TITLES[model]} on {Column(data, edges).title}, {row['pna']['runs']} seeds at once"
-        )
+        title, column = places[row["cell"]]
+        what = f"one epoch and run of {title} on {column_title(column)}, {row['pna']['runs']} seeds at once"
+        seconds = row["pna"]["seconds_per_epoch_and_run"]
         yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from math import isnan
 
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
+from pna.figures import realworld
 from pna.figures.depth import FIVE, SIX, trained_gain
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import COLUMNS, published_score, scores
 from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.networks import MODELS
@@ -64,11 +64,10 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
-    ours = scores(profile)
-    places = sum(len(column.titles) for column in COLUMNS.values())
+    ours = realworld.figure6_runs(profile)
     whole = [one for one in ours.values() if one.full]
     drawn = sum(not one.official for one in whole)
-    words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget"
+    words = f"{len(ours)} of {len(realworld.CELLS)} cells, {len(whole)} of them at the paper's budget"
     redrawn = f", {drawn} of these on a redrawn training set" if drawn else ""
     yield _line("Real world", real, f"{words}{redrawn}. Compared by Welch's test.")
 
@@ -148,7 +147,7 @@ def _beyond(profile: str) -> Iterator[str]:
         size, split = list(sizes_of(found["pna"]).items())[-1]
         values = {name: ratio(found[name], split) for name in ("pna", "mpnn-max")}
         gap = values["mpnn-max"] - values["pna"]
-        p = 2 * min(gap.below(), 1 - gap.below())
+        p = gap.unlike(0.0)
         words = ", ".join(f"{MODELS[name].title} {number(one.value)}" for name, one in values.items())
         lead = "MPNN (max) overtakes PNA" if p < 1 - LEVEL and gap.value < 0 else "PNA's lead over MPNN (max) is gone"
         yield (
@@ -158,12 +157,15 @@ def _beyond(profile: str) -> Iterator[str]:
 
 
 def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
-    finding, ours = by_id.get(("zinc", "")), scores(profile)
+    finding, ours = by_id.get(("zinc", "")), realworld.figure6_runs(profile)
     if finding and finding.kind != NOT_RUN:
         held = sum(row.outcome == HOLDS for row in finding.rows)
-        means = {COLUMNS[name].edges: (ours["PNA", name], published_score("PNA", name)) for name in ZINC.columns}
-        parts = {edges: f"{one.mean:.3f} (published: {theirs.mean:.3f})" for edges, (one, theirs) in means.items()}
-        drawn = "" if all(one.official for one, _ in means.values()) else "; the training set is redrawn"
+        runs = {column: ours["PNA", column] for column in ZINC.columns}
+        means = {c: (realworld.score(run).value, realworld.published_score("PNA", c).value) for c, run in runs.items()}
+        parts = {
+            realworld.COLUMNS[c][1]: f"{mine:.3f} (published: {theirs:.3f})" for c, (mine, theirs) in means.items()
+        }
+        drawn = "" if all(run.official for run in runs.values()) else "; the training set is redrawn"
         yield (
             f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
             f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."
@@ -172,12 +174,12 @@ def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
 
 def _real(profile: str) -> Iterator[str]:
     """Figure 6's published numbers beside ours, and PNA's where the data are the paper's."""
-    rows = [row for row in rows_of(scores(profile)) if row.ours and row.ours.full and not isnan(row.p)]
-    official = [r for r in rows if r.title == "PNA" and r.ours.official and not r.column.lower_is_better]
+    rows = [row for row in rows_of(realworld.figure6_runs(profile)) if row.ours and row.ours.full and not isnan(row.p)]
+    official = [r for r in rows if r.title == "PNA" and r.ours.official and not realworld.lower_is_better(r.column)]
     if official:
-        named = [f"{row.title} on {row.column.title}" for row in rows if row.p < 1 - LEVEL]
+        named = [f"{row.title} on {row.where}" for row in rows if row.p < 1 - LEVEL]
         differ = f" ({'; '.join(named)})" if named else ""
-        numbers = (f"{row.column.title} {row.ours.mean:.2f} ({row.published.mean:.2f})" for row in official)
+        numbers = (f"{row.where} {row.score.value:.2f} ({row.published.value:.2f})" for row in official)
         yield (
             f"Of figure 6's published numbers {len(rows)} have ours beside them, of which {len(named) or 'none'} differ"
             f"{'s' * (len(named) < 2)} significantly{differ}. PNA on official data, in % (published): "

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from math import isnan
 
-from pna.figures import published
+from pna.figures import published, realworld
 from pna.figures.figure6 import CAPTION, COSTS, Row, compared, complete, costs_text, rows_of
-from pna.figures.realworld import COLUMNS, Score, budgets, published_score, scores
-from pna.figures.runs import Runs
+from pna.figures.runs import RecordedRun, Runs
 from pna.figures.scores import SHOWN, SPLIT, WIDER, score, wider_split
 from pna.figures.style import budget_text
 from pna.multitask import TASKS
@@ -134,13 +133,15 @@ def _parameters(sides: Sequence[Runs], profile: str) -> str:
 
 def _figure6(sides: Sequence[Runs], profile: str) -> str:
     """All of the figure as a table, then every cell that is trained here with its difference and verdict."""
-    ours = scores(profile)
-    header = ("model", *(f"{column.title}, {column.metric}" for column in COLUMNS.values()))
-    rows = [(title, *(_figure6_cell(title, name, ours) for name in COLUMNS)) for title in published.realworld()]
+    ours = realworld.figure6_runs(profile)
+    header = ("model", *(f"{realworld.column_title(c)}, {realworld.metric_of(c)}" for c in realworld.COLUMNS))
+    rows = [
+        (title, *(_figure6_cell(title, name, ours) for name in realworld.COLUMNS)) for title in published.realworld()
+    ]
     whole = table(
         header, rows, "Published mean ± deviation over seeds; below, ours", dict.fromkeys(range(1, 8), "number")
     )
-    budget = soft(f"Ours: {'; '.join(budgets(ours)) or 'not run'}.")
+    budget = soft(f"Ours: {'; '.join(realworld.budget_lines(ours)) or 'not run'}.")
     budget += soft(
         "DiffPool's prediction depends on the place that a graph has in its batch: in its benchmark each of the 128 "
         "places has assignment weights of its own, and batches that are not full are left out; so it is here."
@@ -148,13 +149,14 @@ def _figure6(sides: Sequence[Runs], profile: str) -> str:
     return f"{whole}{budget}{_welch(ours)}{_note('realworld')}"
 
 
-def _figure6_cell(title: str, name: str, ours: dict[tuple[str, str], Score]) -> Raw:
-    theirs, mine = published_score(title, name), ours.get((title, name))
-    below = f"<br><b>{mine}</b>" if mine else "<br><small>not yet</small>" if title in COLUMNS[name].titles else ""
-    return Raw(f"{theirs or '–'}{below}")
+def _figure6_cell(title: str, name: str, ours: dict[realworld.Place, RecordedRun]) -> Raw:
+    theirs, mine = realworld.published_score(title, name), ours.get((title, name))
+    below = f"<br><b>{realworld.score_text(realworld.score(mine))}</b>" if mine else ""
+    below = below or "<br><small>not yet</small>" * ((title, name) in realworld.CELLS)
+    return Raw(f"{realworld.score_text(theirs)}{below}")
 
 
-def _welch(ours: dict[tuple[str, str], Score]) -> str:
+def _welch(ours: dict[realworld.Place, RecordedRun]) -> str:
     """Every cell: the published number, ours, their difference with its interval, and the verdict."""
     rows = rows_of(ours)
     header = ("data and model", "published", "ours", "difference", "seeds", "p", "ours is", "paper's budget")
@@ -164,12 +166,13 @@ def _welch(ours: dict[tuple[str, str], Score]) -> str:
 
 
 def _compared(row: Row) -> tuple[object, ...]:
-    place = (f"{row.column.title}, {row.title}", row.published or "–")
+    place = (f"{row.where}, {row.title}", realworld.score_text(row.published))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", "", "", "", "", "", *cost)
-    change = "–" if row.difference is None else estimate(row.difference, row.digits)
-    seeds = f"{row.ours.seeds} and {row.published.seeds}" if row.published else str(row.ours.seeds)
+    change = "–" if row.difference is None else estimate(row.difference, realworld.digits_of(row.column))
+    theirs = f" and {realworld.published_seeds(row.column)}" if row.published else ""
+    seeds = f"{realworld.seeds_of(row.ours)}{theirs}"
     budget = ("yes" if row.ours.full else "no") + ("" if row.ours.official else ", training set redrawn")
     p = "–" if isnan(row.p) else f"{row.p:.3f}"
-    return (*place, str(row.ours), change, seeds, p, row.verdict, budget, *cost)
+    return (*place, realworld.score_text(row.score), change, seeds, p, row.verdict, budget, *cost)

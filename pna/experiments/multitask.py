@@ -22,6 +22,7 @@ from pna.training.replicas import Replicas
 from pna.training.run import Run
 from pna.training.store import Result, finite, load, save
 from pna.training.trainer import Settings, Trainer
+from pna.verdicts.ranking import KEPT, ranking
 
 __all__ = ["PROFILES", "MultiTaskRun", "MultiTaskTrainer", "five_best", "mean_log_errors", "table_of", "task_errors"]
 
@@ -326,10 +327,9 @@ def _mask(task: int | None) -> Tensor:
 
 
 def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
-    """For one task: of the replicas trained on it, the five with the least validation error."""
-    trained = torch.tensor([own is None or own == task for own in tasks]) & validation.isfinite()
-    rows = trained.nonzero().flatten()
-    return rows[validation[rows].argsort(stable=True)[:5]]
+    """Rows of the five replicas with the least validation error among those trained on a task."""
+    rows = torch.tensor([own is None or own == task for own in tasks]).nonzero().flatten()
+    return rows[ranking(validation[rows].numpy())[:KEPT]]
 
 
 def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | None]) -> list[float]:

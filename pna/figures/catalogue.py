@@ -22,7 +22,7 @@ from pna.figures.plots import (
     schematics,
     theory,
 )
-from pna.figures.realworld import budgets, missing, scores
+from pna.figures.realworld import CELLS, budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, Runs, runs_of, specs_of
 from pna.figures.style import STYLE, WARN, WIDTH, budget_text, save, stamp
 from pna.places import figures_folder, results_folder
@@ -83,11 +83,11 @@ def _theory(function: Callable[[], dict[str, dict]]) -> Callable[[str], Iterator
 
 
 def _realworld(profile: str) -> Iterator[Picture]:
-    found = scores(profile)
+    runs = figure6_runs(profile)
     made_from = {
-        "budget": budgets(found),
-        "cells": [_cell(score.result) for score in found.values()],
-        "missing": [f"{title}, {column}" for title, column in missing(found)],
+        "budget": budget_lines(runs),
+        "cells": [_cell(run.result) for run in runs.values()],
+        "missing": [f"{title}, {column}" for title, column in CELLS if (title, column) not in runs],
     }
     for file, function in (("figure6", realworld.figure6), ("figure6_differences", differences.differences)):
         figure, numbers = function(profile)

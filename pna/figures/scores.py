@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pna.figures.runs import RecordedRun, Runs
-from pna.verdicts.statistics import KEPT, Estimate, combined, five_best
+from pna.multitask import TASKS
+from pna.verdicts.ranking import KEPT, ranking
+from pna.verdicts.statistics import Estimate, combined, five_best
 
 __all__ = [
     "EXPLODED",
@@ -67,9 +69,11 @@ def sizes_of(run: RecordedRun) -> dict[str, str]:
 
 def best(run: RecordedRun, split: str) -> Array:
     """The errors of the five best seeds of each task, [5, 6]; nan where fewer than five came to an end."""
-    order = np.argsort(run.validation, axis=0, kind="stable")[:KEPT]
-    kept = np.take_along_axis(run.errors(split), order, axis=0)
-    return np.where(np.isfinite(np.take_along_axis(run.validation, order, axis=0)), kept, np.nan)
+    errors, chosen = run.errors(split), np.full((KEPT, len(TASKS)), np.nan)
+    for task, validation in enumerate(run.validation.T):
+        rows = ranking(validation)[:KEPT]
+        chosen[: len(rows), task] = errors[rows, task]
+    return chosen
 
 
 def log_tasks(errors: Array) -> Array:

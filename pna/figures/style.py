@@ -159,7 +159,7 @@ def _drawing_code() -> str:
     """A hash of what decides how a figure looks."""
     here = Path(__file__).parent
     digest = hashlib.sha256(version("matplotlib").encode())
-    for path in [Path(__file__), *sorted((here / "figures").glob("*.py"))]:
+    for path in [Path(__file__), *sorted((here / "plots").glob("*.py"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
