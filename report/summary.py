@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isnan
 
+from markupsafe import Markup
+
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
 from pna.figures import realworld
 from pna.figures.depth import FIVE, SIX, trained_gain
@@ -16,7 +18,7 @@ from pna.verdicts.statistics import LEVEL
 from report.claims import Finding
 from report.comparisons import against_published, pna_best, pna_best_on_average
 from report.coverage import USED, kept_table
-from report.markup import badge, escape
+from report.markup import render
 from report.realworld_claims import ZINC
 from report.svg import averages
 
@@ -25,19 +27,16 @@ __all__ = ["opening"]
 TITLE = "Principal Neighbourhood Aggregation: what holds"
 
 
-def opening(findings: Sequence[Finding], profile: str) -> str:
-    """What a reader sees first."""
+def opening(findings: Sequence[Finding], profile: str) -> Markup:
+    """The first screen."""
     sides = [runs_of("figure4", spec, profile) for spec in SPECS]
-    sentences = "".join(f"<li>{sentence}</li>" for sentence in _sentences(findings, sides, profile))
-    return (
-        f'<header><h1>{TITLE}</h1><p class="soft">Every figure, table and claim of the paper (Corso, Cavalleri, '
-        "Beaini, Liò and Veličković, NeurIPS 2020), computed again. <b>Described</b> is what the paper says, "
-        "<b>released</b> what the authors' code does; the published numbers come from the latter.</p>"
-        f'<div class="first"><div><ul class="lines">{"".join(_lines(findings, profile))}</ul>'
-        f'<ol class="findings">{sentences}</ol></div>'
-        f'<figure class="main">{averages(sides)}<figcaption>Average log<sub>10</sub> MSE over the six tasks, lower is '
-        f"better; five best of ten runs with the 95&nbsp;% interval. {escape(_sizes(sides))}</figcaption></figure>"
-        "</div></header>"
+    return render(
+        "summary",
+        title=TITLE,
+        lines=list(_lines(findings, profile)),
+        sentences=list(_sentences(findings, sides, profile)),
+        picture=averages(sides),
+        sizes=_sizes(sides),
     )
 
 
@@ -50,8 +49,11 @@ def _sizes(sides: Sequence[Runs]) -> str:
 
 # ---- three lines ----
 
+Line = tuple[str, dict[str, int], str]  # its title, the number of verdicts of each kind, words
 
-def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
+
+def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
+    """Theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
     theory = [f for f in findings if f.claim.checked]
     yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]
@@ -72,10 +74,9 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     yield _line("Real world", real, f"{words}{redrawn}. Compared by Welch's test.")
 
 
-def _line(title: str, findings: Sequence[Finding], words: str) -> str:
+def _line(title: str, findings: Sequence[Finding], words: str) -> Line:
     counts = Counter(finding.kind for finding in findings)
-    badges = " ".join(f"{badge(kind)}&nbsp;{counts[kind]}" for kind in WORDS if counts[kind])
-    return f"<li><b>{title}</b> {badges}<br><span>{escape(words)}</span></li>"
+    return title, {kind: counts[kind] for kind in WORDS if counts[kind]}, words
 
 
 # ---- findings ----
@@ -93,24 +94,25 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
 
 
 def _best(by_id: dict[tuple[str, str], Finding], sides: Sequence[Runs]) -> Iterator[str]:
-    """By figure 4a's measure, which decides the claim, and by 4b's, whose averages are told."""
-    parts, logs = [], []
+    """How many models PNA beats, by figure 4a's measure, which decides the claim, and by 4b's."""
+    by_mean, by_logs = [], []
     for runs in sides:
         if ("best", runs.spec) in by_id and runs.full and "pna" in runs.of("multitask"):
             wide = widened(runs)
-            (held, of), (held_by_logs, _) = (_held(test(wide)) for test in (pna_best, pna_best_on_average))
-            value = number(score(wide.of("multitask")["pna"]).value)
-            parts.append(f"than {held} of {of} models as {runs.spec} (average {value})")
-            logs.append(f"{held_by_logs}")
-    if parts:
-        measures = f"by the mean MSE over the tasks; by the average of log<sub>10</sub> MSE than {' and '.join(logs)}"
-        yield f"PNA is significantly better {' and '.join(parts)}, {measures}. Test graphs of 15 to 24 nodes."
+            average = number(score(wide.of("multitask")["pna"]).value)
+            by_mean.append(f"{_held(pna_best(wide))} models as {runs.spec}")
+            by_logs.append(f"{_held(pna_best_on_average(wide))} models as {runs.spec} (PNA's average: {average})")
+    if by_mean:
+        yield (
+            f"By the mean MSE over the six tasks (figure 4a), PNA is significantly better than {' and '.join(by_mean)}"
+            f"; by the average of log₁₀ MSE (figure 4b), than {' and '.join(by_logs)}. Test graphs of 15 to 24 nodes."
+        )
 
 
-def _held(comparisons: Sequence[Comparison]) -> tuple[int, int]:
-    """How many comparisons hold, of how many."""
+def _held(comparisons: Sequence[Comparison]) -> str:
+    """How many comparisons hold, as "5 of 6"."""
     rows = rule(comparisons).rows
-    return sum(row.outcome == HOLDS for row in rows), len(rows)
+    return f"{sum(row.outcome == HOLDS for row in rows)} of {len(rows)}"
 
 
 def _published(sides: Sequence[Runs]) -> Iterator[str]:
@@ -151,8 +153,8 @@ def _beyond(profile: str) -> Iterator[str]:
         words = ", ".join(f"{MODELS[name].title} {number(one.value)}" for name, one in values.items())
         lead = "MPNN (max) overtakes PNA" if p < 1 - LEVEL and gap.value < 0 else "PNA's lead over MPNN (max) is gone"
         yield (
-            f"Beyond the paper's 50 nodes {lead}: at {size} nodes the error relative to the baseline, in "
-            f"log<sub>10</sub>, is {words} (p = {p:.2g})."
+            f"Beyond the paper's 50 nodes {lead}: at {size} nodes the error relative to the baseline, in log₁₀, is "
+            f"{words} (p = {p:.2g})."
         )
 
 

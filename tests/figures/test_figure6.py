@@ -159,7 +159,7 @@ def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
     write_real(str(last), "paper", (0.20, 0.21, 0.20, 0.21))
     assert main(["figure6"]) == 0
     out, page = capsys.readouterr().out, beside("figure6", [], RECORDED)
-    assert "paper&#x27;s budget" in page
+    assert "paper&#39;s budget" in page
     for said in (out, page):
         assert "57 rows" in said
         assert not any(words in said for words in ("hours", "s/epoch", "not run", "not measured"))

@@ -53,7 +53,7 @@ def test_the_section_has_the_answers_and_what_is_missing(results):
     write_six()
     write_result("depth-varied/described/pna/16")
     text = text_of(section("recorded"))
-    assert "⌊N/2⌋, the paper&#x27;s: PNA has the least error at 9 of 9 sizes" in text
+    assert "⌊N/2⌋, the paper&#39;s: PNA has the least error at 9 of 9 sizes" in text
     assert "⌊N/2⌋, at most 12: PNA has the least error at 0 of 9 sizes" in text
     assert "released: no network is tested with other depths" in text
     assert "PNA, ⌊N/2⌋ ± ⌊N/4⌋ at random" in text
