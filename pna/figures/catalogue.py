@@ -1,4 +1,4 @@
-"""The frozen table of figures, and the one call that draws any of them: what every notebook uses."""
+"""The frozen table of figures, and `draw`, which every notebook calls to draw one of them."""
 
 import base64
 import html
@@ -31,7 +31,7 @@ from pna.training.store import Result
 __all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "Lesson", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
-Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # its file, what is drawn, what its JSON says
+Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # file name, figure or its contents, JSON
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Entry:
     files: dict[str, str] = field(default_factory=dict)  # what each picture shows, by its name
 
     def shows(self, file: str) -> str:
-        """What a picture shows, in a sentence."""
+        """A sentence on what a picture shows."""
         if file in self.files:
             return self.files[file]
         panel, _, spec = file.rpartition("_")
@@ -176,7 +176,7 @@ FIGURES: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook that teaches: what papermill is told besides the three parameters, and the trained cells it needs."""
+    """A notebook that teaches, with its options for papermill and the trained cells that it needs."""
 
     options: str = ""
     cells: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class Drawing(dict):
 
 
 def files_of(name: str, spec: str = "both") -> list[str]:
-    """The names of the files that a figure is drawn to, without their endings."""
+    """The names of a figure's files, without their endings."""
     entry = _entry(name)
     return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel in entry.panels)]
 
@@ -221,7 +221,7 @@ def draw(
     train: bool = False,
     folder: Path | str | None = None,
 ) -> Drawing:
-    """Draws a figure from what is recorded, as PDF, PNG and SVG with a sidecar JSON each; returns the PNG files.
+    """Draw a figure from the recorded runs, as PDF, PNG and SVG with a sidecar JSON each; return the PNG files.
 
     profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
     missing are first trained on the device, under a profile; those of figure6 and depth by `python -m pna train`.
@@ -261,7 +261,7 @@ def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device
 def _panels(
     name: str, panels: dict[str, Callable[[Runs], Drawn]], profile: str, specs: tuple[str, ...]
 ) -> Iterator[Picture]:
-    """Panels of an experiment, under each specification."""
+    """The panels of an experiment, under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
         for panel, function in panels.items():
             figure, numbers = function(runs) if runs.found else _nothing()
@@ -270,14 +270,14 @@ def _panels(
 
 
 def _nothing() -> Drawn:
-    """In place of a figure that has no run at all."""
+    """A figure that says that no run is recorded."""
     figure = Figure(figsize=(WIDTH, 1.2), layout="constrained")
     figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
     return figure, {}
 
 
 def _provenance(runs: Runs) -> dict:
-    """What an experiment's figure was made from."""
+    """The provenance of an experiment's figure."""
     return {
         "spec": runs.spec,
         "budget": budget_text(runs),

@@ -46,7 +46,7 @@ def _file() -> dict:
 
 
 def table(name: str) -> dict:
-    """One table as it stands in the file."""
+    """A table as it stands in the file."""
     tables = {key: value for key, value in _file().items() if isinstance(value, dict)}
     if name not in tables:
         raise ValueError(f"table must be one of {', '.join(tables)}; got {name!r}")
@@ -54,7 +54,7 @@ def table(name: str) -> dict:
 
 
 def note(name: str) -> str:
-    """What a table holds and how sure its digits are."""
+    """A sentence on what a table holds and how certain its digits are."""
     facts = table(name)
     return facts["what"] + (f"; confidence: {facts['confidence']}" if "confidence" in facts else "")
 

@@ -130,7 +130,7 @@ class RecordedRun:
 
     @property
     def diverged(self) -> str:
-        """How many replicas ended because their loss was no longer finite, as 6 of 10; "" if none did."""
+        """The number of replicas that ended because their loss was no longer finite, as 6 of 10; "" if none did."""
         count = sum(replica.diverged for replica in self.result.replicas)
         return f"{count} of {len(self.result.replicas)}" if count else ""
 
