@@ -56,14 +56,8 @@ def _comparisons(finding: Finding, rows: Sequence[Decision]) -> Markup:
     """Comparisons with their interval plots, all on one scale."""
     low, high = span(rows)
     lines = [
-        (
-            row.comparison.name,
-            interval_row(row, low, high),
-            estimate(row.comparison.found),
-            p_value(row.p),
-            row.outcome,
-        )
-        for row in rows
+        (one.name, interval_row(row, low, high), estimate(one.found), p_value(row.p), row.outcome)
+        for row, one in ((row, row.comparison) for row in rows)
     ]
     whose = f"{finding.claim.sentence}, {finding.spec}" if finding.spec else finding.claim.sentence
     caption = f"{whose}: the line is at {number(rows[0].comparison.bound, 1)}"
@@ -104,17 +98,10 @@ def _low(rows: Sequence[dict]) -> str:
 
 def theory() -> Markup:
     """Every statement with its evidence and what may be said of it; then the slips."""
+    methods = [f"{row.method}; {row.axioms}" if row.axioms else row.method for row in outcomes()]
     statements = [
-        (
-            row.statement,
-            row.verdict or row.status,
-            row.kind,
-            f"{row.method}; {row.axioms}" if row.axioms else row.method,
-            row.range,
-            row.evidence,
-            row.caveat,
-        )
-        for row in outcomes()
+        (row.statement, row.verdict or row.status, row.kind, method, row.range, row.evidence, row.caveat)
+        for row, method in zip(outcomes(), methods, strict=True)
     ]
     header = ("statement", "verdict", "kind of evidence", "by", "range", "what was seen", "caveat")
     caption = "Statements of the paper and their evidence; the checks were run when this page was made"

@@ -22,9 +22,9 @@ __all__ = ["beside"]
 _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "parameters")
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
 _RANGE = (
-    "The range is where the mean over the five best of ten more such runs falls, at 95 %. A published number with all "
-    f"of it within ±{TOLERANCE} (a factor of two) is as ours; that it is another counts after Holm's correction over "
-    "the table."
+    "The range is where the mean over the five best of ten more such runs would fall, at 95 %. A published number is as "
+    f"ours if the whole range is within ±{TOLERANCE} of it (a factor of two), and another if it differs significantly "
+    "after Holm's correction over the table."
 )
 
 

@@ -119,7 +119,7 @@ def compared(rows: Iterable[Row]) -> int:
 
 # ---- what is not run ----
 
-COSTS = ("s/epoch", "hours to the end")  # the last columns, where a cell is not run to its end
+COSTS = ("s/epoch", "hours to the end")  # the last columns, unless every cell is trained to its end
 
 
 def complete(rows: Iterable[Row]) -> bool:
@@ -166,20 +166,8 @@ def costs_text(rows: Iterable[Row]) -> str:
 
 # ---- as text ----
 
-_HEADER = (
-    "data",
-    "model",
-    "published",
-    "ours",
-    "difference",
-    "95 % interval",
-    "p",
-    "ours is",
-    "seeds",
-    "epochs",
-    "budget",
-    *COSTS,
-)
+_HEADER = ("data", "model", "published", "ours", "difference", "95 % interval", "p", "ours is")
+_HEADER += ("seeds", "epochs", "budget", *COSTS)
 
 
 def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
@@ -205,8 +193,8 @@ def _line(row: Row) -> tuple[str, ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print figure 6's table, published beside ours."""
-    parser = argparse.ArgumentParser(prog="pna figure6", description="Figure 6's table: published, ours, or not run.")
+    """Print figure 6's table: published scores beside ours."""
+    parser = argparse.ArgumentParser(prog="pna figure6", description=main.__doc__)
     parser.add_argument("--profile", choices=PROFILES, help="show this budget (default: the fullest recorded)")
     parser.add_argument("--seeds", type=positive, help="show trainings with another number of seeds than the profile's")
     parser.add_argument(

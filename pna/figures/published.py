@@ -13,16 +13,7 @@ from numpy.typing import NDArray
 from pna.multitask import TASKS
 from pna.networks import MODELS
 
-__all__ = [
-    "RELEASED_SECONDS",
-    "boxes",
-    "extrapolation",
-    "multitask",
-    "note",
-    "parameters",
-    "realworld",
-    "table",
-]
+__all__ = ["RELEASED_SECONDS", "boxes", "extrapolation", "multitask", "note", "parameters", "realworld", "table"]
 
 RELEASED_SECONDS = {  # per epoch of one run of the released code, measured on one H200
     "pna": 1.445,

@@ -16,18 +16,8 @@ from pna.networks import MODELS
 from pna.places import results_folder
 from pna.training.store import ReplicaResult, Result, load
 
-__all__ = [
-    "RECORDED",
-    "Curve",
-    "RecordedRun",
-    "Runs",
-    "made_with",
-    "profile_named",
-    "recorded_path",
-    "recorded_run",
-    "runs_of",
-    "specs_of",
-]
+__all__ = ["RECORDED", "Curve", "RecordedRun", "Runs", "made_with", "profile_named", "recorded_path", "recorded_run"]
+__all__ += ["runs_of", "specs_of"]
 
 RECORDED = "recorded"  # in place of a profile: the fullest budget recorded for all cells of the figure
 
