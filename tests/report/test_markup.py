@@ -17,10 +17,6 @@ from report.markup import blocks, estimate, p_value, render, stacked, table
 
 NAMES = ("small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
 TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
-    end + tag
-    for tag in ["small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td"]
-    for end in ("", "/")
-} | {"br"}
 FOLDER = Path(report.__file__).parent
 
 
