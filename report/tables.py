@@ -23,8 +23,8 @@ _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "paramete
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
 _RANGE = (
     "The range is where the mean over the five best of ten more such runs would fall, at 95 %. A published number is "
-    f"as ours if the whole range is within ±{TOLERANCE} of it (a factor of two), and another if it differs significantly "
-    "after Holm's correction over the table."
+    f"as ours if the whole range is within ±{TOLERANCE} of it (a factor of two), and another if it differs "
+    "significantly after Holm's correction over the table."
 )
 
 
