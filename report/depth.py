@@ -13,10 +13,10 @@ from report.markup import blocks, estimate, p_value, render, table
 __all__ = ["section"]
 
 PRACTICE = (
-    "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
-    "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
-    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNNs then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
+    "With a trained network, on graphs larger than those of its training, do not let the number of layers grow with "
+    "the graph: stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
+    "If you train a network and can afford to compute the diameter, use as many layers as that, in training and at "
+    "test. PNA and both MPNNs then have less error at every size, also on the five other tasks; so has GIN, though "
     "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
@@ -28,8 +28,8 @@ LIMITS = (
     "the depth is then at most N.",
     "Errors above ten times the baseline's count as ten times, as everywhere in the comparisons.",
     "As described, a run ends where its validation loss, here on graphs of 25 to 29 nodes, is not finite; that is our "
-    "choice, the paper says nothing of it. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; their "
-    "weights are the best until then, and what they would have learned is not known.",
+    "choice, as the paper does not say. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; they keep "
+    "the best weights until then, and what they would have learned is not known.",
 )
 _GOES_ON = (
     "As released (D13), a run goes on where its validation loss is not finite, and only a training loss ends it. "

@@ -32,9 +32,9 @@ CAPTION = (
 )
 NOT_MEASURED = "How long the rest would take is not measured: python -m benchmarks.realworld --cells DATA does that"
 ASSUMED = (
-    "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
-    "many epochs as the same model took on ZINC without edge features, where its schedule is the same (CIFAR10 and "
-    "MNIST), and else the published maximum"
+    "s/epoch: seconds of one run, with all seeds at once on one {}. Hours: of all seeds to their end, alone on that "
+    "machine, with as many epochs as the same model took on ZINC without edge features if its schedule is the same "
+    "(CIFAR10 and MNIST), and else with the published maximum"
 )
 
 
