@@ -17,12 +17,12 @@ from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
 from pna.networks.depths import Depth, capped, depth_named, varied
 from pna.scalers import DegreeStatistics
+from pna.training.ranking import KEPT, ranking
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
 from pna.training.store import Result, finite, load, save
 from pna.training.trainer import Settings, Trainer
-from pna.verdicts.ranking import KEPT, ranking
 
 __all__ = ["PROFILES", "MultiTaskRun", "MultiTaskTrainer", "five_best", "mean_log_errors", "table_of", "task_errors"]
 

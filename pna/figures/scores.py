@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pna.figures.runs import RecordedRun, Runs
 from pna.multitask import TASKS
-from pna.verdicts.ranking import KEPT, ranking
+from pna.training.ranking import KEPT, ranking
 from pna.verdicts.statistics import Estimate, combined, five_best
 
 __all__ = ["EXPLODED", "SHOWN", "SPLIT", "WIDER", "best", "by_seed", "change", "log_mean", "log_tasks", "mean_score"]

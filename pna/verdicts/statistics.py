@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from pna.verdicts.ranking import KEPT, ranking
-
 __all__ = [
     "FEWEST",
     "FREEDOM",
@@ -33,6 +31,7 @@ __all__ = [
     "mean_of",
 ]
 
+KEPT = 5  # "report the five with least validation error"
 FEWEST = 5  # seeds: from fewer there is no interval
 LEVEL = 0.95
 FREEDOM = 5.0  # of the error of a five-best mean
@@ -115,7 +114,10 @@ def five_best(validation: Sequence[float] | Array, scores: Sequence[float] | Arr
     Seeds that diverged (a validation error that is not finite) are left out. Of fewer than five the mean is taken as
     it is, without an error.
     """
-    ranked = np.asarray(scores, float)[ranking(validation)]
+    validation, scores = np.asarray(validation, float), np.asarray(scores, float)
+    ended = np.isfinite(validation)
+    order = np.argsort(validation[ended], kind="stable")
+    ranked = scores[ended][order]
     seeds = len(ranked)
     value = float(ranked[:KEPT].mean()) if seeds else math.nan
     if seeds < FEWEST or not np.isfinite(ranked).all():

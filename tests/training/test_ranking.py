@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pna.verdicts.ranking import KEPT, ranking
+from pna.training.ranking import KEPT, ranking
 
 ERRORS = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf), st.just(math.nan)), max_size=12)
 
