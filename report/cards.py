@@ -77,7 +77,7 @@ def cards() -> dict[str, str]:
 
 
 def write_cards(folder: Path | None = None) -> list[Path]:
-    """Writes all of them, by default to docs/models/."""
+    """Write all cards, by default to docs/models/."""
     folder = folder or repository() / "docs" / "models"
     paths = []
     for name, text in cards().items():
@@ -88,7 +88,7 @@ def write_cards(folder: Path | None = None) -> list[Path]:
 
 def _card(experiment: Experiment) -> str:
     cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
-    real = cells[0].training in DATASETS  # whose older results are shown, and said to be
+    real = cells[0].training in DATASETS  # outdated results of these are shown, and marked
     runs = ((cell, fullest(cell)) for cell in cells)
     found = {cell: one[0] for cell, one in runs if one is not None and (one[1] or real)}
     what, data, error, limits = (
@@ -148,8 +148,8 @@ def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]
         split = split if split in recorded.splits else recorded.splits[0]
         score = f"{log_tasks(best(recorded, split)).mean():.2f}"
         seeds = _shipped_seeds(run)
-        own = _own(recorded, split) if seeds else "-"
-        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, own, seeds or "-", recorded.diverged or "0"
+        shipped = _shipped_error(recorded, split) if seeds else "-"
+        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, shipped, seeds or "-", recorded.diverged or "0"
 
 
 def _nodes(run: MultiTaskRun, split: str) -> str:
@@ -159,8 +159,8 @@ def _nodes(run: MultiTaskRun, split: str) -> str:
     return ", ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]}-{sizes[-1]}"
 
 
-def _own(run: RecordedRun, split: str) -> str:
-    """The error of the network that is shipped: of each task, of the seed with the least validation error."""
+def _shipped_error(run: RecordedRun, split: str) -> str:
+    """The error of the shipped network: for each task, of the seed with the least validation error."""
     rows = np.argmin(run.validation, axis=0)
     return f"{np.log10(run.errors(split)[rows, np.arange(len(rows))]).mean():.2f}"
 
@@ -184,7 +184,7 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
 
 
 def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
-    """The same error on ever larger graphs, of the networks that were tested on them."""
+    """The error of the five best seeds on ever larger graphs, of the networks that were tested on them."""
     rows = []
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)

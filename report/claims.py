@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
-from pna.figures.realworld import budgets, scores
+from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, widened
 from pna.figures.style import budget_text
@@ -209,13 +209,13 @@ def _file(run: RecordedRun) -> str:
 
 
 def _from_realworld(claim: Claim, profile: str) -> Finding:
-    ours, asked = scores(profile), claim.realworld
+    ours, asked = figure6_runs(profile), claim.realworld
     found = {place: score for place, score in ours.items() if place[1] in asked.columns}
     full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
     ruling = rule(asked.test(ours), asked.need)
     text = f"{ruling.text}; {real.published_says(asked)}"
     cells = tuple(score.file for score in found.values())
-    budget = "; ".join(budgets(ours, asked.columns))
+    budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
     other = full and not all(score.official for score in found.values())
     return replace(finding, verdict=f"{finding.verdict}, training set not official") if other else finding

@@ -17,6 +17,7 @@ from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
 from pna.networks.depths import Depth, capped, depth_named, varied
 from pna.scalers import DegreeStatistics
+from pna.training.ranking import KEPT, ranking
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
@@ -333,10 +334,9 @@ def _mask(task: int | None) -> Tensor:
 
 
 def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
-    """For one task: of the replicas trained on it, the five with the least validation error."""
-    trained = torch.tensor([own is None or own == task for own in tasks]) & validation.isfinite()
-    rows = trained.nonzero().flatten()
-    return rows[validation[rows].argsort(stable=True)[:5]]
+    """Rows of the five replicas with the least validation error among those trained on a task."""
+    rows = torch.tensor([own is None or own == task for own in tasks]).nonzero().flatten()
+    return rows[ranking(validation[rows].numpy())[:KEPT]]
 
 
 def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | None]) -> list[float]:

@@ -1,7 +1,7 @@
 """The table of experiments: which cells each figure needs. Also the way from a cell and a profile to its run."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ __all__ = [
     "all_cells",
     "budgets",
     "fullest",
+    "most_recorded",
     "profile_named",
     "profile_of",
     "run_of",
@@ -76,14 +77,22 @@ def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     return _RUNS[cell.training](cell, profile, device)
 
 
+def most_recorded(profiles: Iterable[Profile], count: Callable[[Profile], int]) -> Profile:
+    """The budget under which most is recorded, by `count`; the first of equals, so pass the fullest first."""
+    return max(profiles, key=count)
+
+
 def fullest(cell: Cell) -> tuple[Run, bool] | None:
     """The run of the fullest budget under which a cell is recorded, and whether as it is configured now.
 
     One that is counts before a fuller one that is not.
     """
-    recorded = [run for profile in budgets(results_folder(), cell) if (run := run_of(cell, profile)).result.exists()]
-    now = next((run for run in recorded if load(run.result).hash == run.hash), None)
-    return (now, True) if now else (recorded[0], False) if recorded else None
+    runs = {profile: run_of(cell, profile) for profile in budgets(results_folder(), cell)}
+    current = {p: load(run.result).hash == run.hash for p, run in runs.items() if run.result.exists()}
+    if not current:
+        return None
+    profile = most_recorded(current, current.__getitem__)
+    return runs[profile], current[profile]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pna.experiments import EXPERIMENTS
 from pna.figures import FIGURES, draw
 from pna.figures.catalogue import files_of
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import scores
+from pna.figures.realworld import figure6_runs
 from pna.figures.runs import RECORDED
 from pna.figures.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
 from pna.networks import MODELS
@@ -113,7 +113,7 @@ def test_the_differences_of_figure_6_are_those_of_its_table(results, no_pictures
     write_real("molhiv/released/pna-no-scalers/no-edges", "paper", (0.78, 0.79))  # not published
     draw("figure6", folder=tmp_path)
     numbers = json.loads((tmp_path / "figure6_differences.json").read_text())["numbers"]
-    rows = {f"{row.title}, {row.column.title}": row for row in rows_of(scores(RECORDED)) if row.difference}
+    rows = {f"{row.title}, {row.where}": row for row in rows_of(figure6_runs(RECORDED)) if row.difference}
     assert set(numbers) == set(rows) == {"PNA, ZINC, no edge features", "GIN, ZINC, no edge features"}
     for name, row in rows.items():
         assert numbers[name]["difference"] == pytest.approx(row.difference.value, rel=1e-4, abs=1e-9)
