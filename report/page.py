@@ -18,7 +18,7 @@ from report.departures import departures
 from report.links import Links
 from report.markup import picture, render
 from report.summary import TITLE, opening
-from report.tables import beside
+from report.tables import tables_of
 
 __all__ = ["caption_of", "page"]
 
@@ -63,7 +63,7 @@ def _figure(name: str, entry: Entry, profile: str, figures: Path, links: Links) 
         "caption": caption_of(name),
         "budgets": [_budget(runs) for runs in sides],
         "files": [_file(file, entry, figures, links) for file in files_of(name)],
-        "tables": beside(name, sides, profile),
+        "tables": tables_of(name, sides, profile),
     }
 
 

@@ -17,7 +17,7 @@ from report import depth
 from report.comparisons import TOLERANCE, against_published, extrapolation_against_published
 from report.markup import blocks, estimate, render, table
 
-__all__ = ["beside"]
+__all__ = ["tables_of"]
 
 _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "parameters")
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
@@ -28,7 +28,7 @@ _RANGE = (
 )
 
 
-def beside(name: str, sides: Sequence[Runs], profile: str) -> Markup:
+def tables_of(name: str, sides: Sequence[Runs], profile: str) -> Markup:
     """The tables and notes below a figure; empty if there is nothing to compare with."""
     tables = {
         "figure4": lambda: _figure4(sides),

@@ -36,7 +36,7 @@ pna/command_line.py, files.py, locks.py, places.py, errors.py, text.py
 pna/verdicts                      the engine of claims; it imports nothing of pna
 """
 
-FACE = ("pna", "pna.__main__")  # the package's names and its commands, each imported when it is asked for
+FACE = ("pna", "pna.__main__", "pna.report")  # the package's names and its commands, each imported when it is asked for
 LONGEST = 500  # lines of code in a file
 
 

@@ -118,6 +118,7 @@ def test_names_say_what_a_thing_is():
     wrong = [
         f"{place} {kind} {name}"
         for path in FILES
+        if path.relative_to(ROOT).as_posix() != "pna/kernels/choice.py"  # a former name, which warns
         for place, name, kind, _ in definitions(path)
         if name in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
     ]

@@ -19,35 +19,39 @@ RESULTS = PACKAGE.parent / "results"
 # new is covered unless pna/training/store.py leaves it out; either way it is written down here.
 COVERED = {
     "": """
-        aggregators.py arguments.py combined.py conv.py departures.py derivatives.py direct.py errors.py files.py
-        fused.py gather.py layer.py locks.py neighbourhoods.py places.py products.py pyg.py scalers.py segments.py
-        together.py towers.py""",
+        aggregators.py arguments.py combined.py conv.py departures.py derivatives.py direct.py dispatch.py errors.py
+        files.py fused.py gather.py layer.py locks.py neighbourhoods.py places.py products.py pyg.py scalers.py
+        segments.py together.py towers.py""",
     "kernels": """
-        __init__.py aggregation.py aggregation_backward.py coefficients.py compile_time.py csr.py gradients.py hubs.py
-        launch.py layer.py layer_weights.py messages.py operators.py priority.py selection.py""",
+        __init__.py aggregation.py aggregation_backward.py coefficients.py compile_time.py csr.py functions.py
+        gradients.py hubs.py launch.py layer.py layer_weights.py messages.py moments.py operators.py priority.py
+        replicas.py selection.py tiles.py""",
     "networks": """
-        __init__.py architectures.py batch.py convolutions.py depths.py layers.py models.py specification.py""",
+        __init__.py architectures.py batch.py convolutions.py depths.py layers.py models.py norm.py specification.py""",
     "networks/kernels": """
-        __init__.py batchnorm.py dense.py errors.py gates.py head.py layout.py linear.py nvrtc.py replicas.py routes.py
+        __init__.py batchnorm.py dense.py errors.py gates.py head.py linear.py nvrtc.py packing.py routes.py
         tensor_cores.cuh tiles.py""",
     "networks/kernels/recurrence": """
-        __init__.py attention.cuh backward.cu forward.cu gather.cuh gin.cuh layer.cuh pna_backward.cuh sums.cuh""",
-    "networks/kernels/set2set": "__init__.py backward.cu forward.cu readout.cuh",
+        __init__.py attention.cuh backward.cu forward.cu gather.cuh gin.cuh layer.cuh pna_backward.cuh sums.cuh
+        weights.py""",
+    "networks/kernels/set2set": """
+        __init__.py backward.cu forward.cu readout.cuh""",
     "multitask": """
-        __init__.py dataset.py distances.py families.py generate.py graphset.py labels.py powerlaw.py random_numbers.py
-        specification.py splits.py storage.py toggling.py""",
+        __init__.py dataset.py distances.py families.py generate.py graphset.py labels.py powerlaw.py
+        random_numbers.py specification.py splits.py storage.py toggling.py""",
     "realworld": """
         __init__.py batches.py comparators.py diffpool.py hyperparameters.py layers.py metrics.py networks.py""",
     "realworld/data": """
-        __init__.py datasets.py graphs.py introselect.py local.py molecules.py parallel.py public.py storage.py
-        superpixels.py""",
+        __init__.py datasets.py graphs.py introselect.py local.py molecules.py official.py parallel.py public.py
+        storage.py superpixels.py""",
     "realworld/kernels": """
-        __init__.py activation.py assignment.py assignment_gradients.py assignment_tile.py attention.py batch.py edge.py
-        gated.py gated_gradients.py gated_step.py gated_tile.py message.py monet.py neighbours.py norm.py norm_tile.py
-        pool.py readout.py tower_weights.py towers.py weighted.py""",
+        __init__.py activation.py assignment.py attention.py batch.py edge.py gated.py gated_gradients.py graphs.py
+        message.py monet.py neighbours.py norm.py norm_tile.py pool.py readout.py tower_weights.py towers.py
+        weighted.py""",
     "training": """
-        __init__.py adam.py adam_kernel.py recording.py replicas.py run.py schedule.py store.py trainer.py""",
-    "experiments": "cells.py depth.py multitask.py realworld.py",
+        __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py trainer.py""",
+    "experiments": """
+        cells.py depth.py multitask.py realworld.py tuning.py""",
 }
 
 
