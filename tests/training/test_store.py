@@ -49,7 +49,8 @@ COVERED = {
         message.py monet.py neighbours.py norm.py norm_tile.py pool.py readout.py tower_weights.py towers.py
         weighted.py""",
     "training": """
-        __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py trainer.py""",
+        __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py
+        trainer.py""",
     "experiments": """
         cells.py depth.py multitask.py realworld.py tuning.py""",
 }

@@ -117,7 +117,7 @@ def tower_spread(
 
 
 class _Towers(KernelFunction):
-    """All towers of a layer: `save`, the tensors of `towers` for R replicas, the aggregators' names, messages -> y [R, V, T·H].
+    """All towers of a layer: the tensors of `towers` for R replicas, the aggregators' names, messages -> y [R, V, T·H].
 
     Then what the backward pass needs: x [T·R, V, Kp], its parts [T·R, V, Hp + 2Fp], the weights of both products, the
     aggregates [T·R, V, A·Fp], and what their kernel saves if `save`.
