@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then runs the project. See --help.
+# Set up what is missing, then run the project. See --help.
 set -euo pipefail
 CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -9,26 +9,26 @@ usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--f
                     [-- SNAKEMAKE ARGUMENTS]
        ./run_all.sh test     run every test: lint, tests/ and verification/
        ./run_all.sh docs     build the documentation, build/site/index.html; a broken link is an error
-       ./run_all.sh --help   this text
+       ./run_all.sh --help   print this text
 
 Trains what is not recorded yet, executes the notebooks, draws the figures and writes the report, figures/report.html.
 
   --profile P      the budget: smoke (seconds a cell), quick (minutes) or paper (section 4 of the paper).
-                   Without it: paper on a machine with a GPU; on one without, quick, and each figure is drawn from the
-                   fullest budget that is recorded for it. smoke and quick, asked for, go to build/P/ and not to figures/.
-  --only FIGURE    only this one and what it needs: figure1 to figure6, benchmark, moments, graph-types, standard,
-                   single-task, parameters, theory, depth, introduction,
-                   pna-from-scratch, collide-yourself, explore; several with commas
-  --slurm          each training as a job of a Slurm cluster, in slices (--slice-minutes N, default 240)
+                   Default: paper on a machine with a GPU; on one without, quick, with each figure drawn from the
+                   fullest budget recorded for it. smoke and quick, if given, write to build/P/ and not to figures/.
+  --only FIGURE    only this figure and what it needs; several are separated by commas: figure1 to figure6, benchmark,
+                   moments, graph-types, standard, single-task, parameters, theory, depth, introduction,
+                   pna-from-scratch, collide-yourself, explore
+  --slurm          run each training as a job on a Slurm cluster, in slices (--slice-minutes N, default 240)
   --from-results   draw from recorded runs, train nothing
-  --cores N        steps side by side (default: all cores)
+  --cores N        run N steps side by side (default: all cores)
   --dry-run        say what would be done
 
-It can be stopped at any time, even with kill -9: the same command goes on, and what is finished is not done again. A
-failed training does not stop the others; the end says what failed, and the exit code is 1.
+You can stop it at any time, even with kill -9: the same command resumes, and finished work is not repeated. A failed
+training does not stop the others; it is named at the end, and the exit code is 1.
 
-Needs Python 3.11 or 3.12 with pip and venv. If the active environment already holds the versions of
-requirements.lock it is used as it is; otherwise they are installed into .venv, once.
+Needs Python 3.11 or 3.12 with pip and venv. If the active environment already has the versions in requirements.lock,
+it is used as it is; otherwise they are installed into .venv, once.
 TXT
 }
 

@@ -6,11 +6,11 @@ On two graphs: random edges, and a power law whose largest hub has a tenth of th
 
 - ours: the aggregates [N, 4, F], and the scalers as one factor per node, [N, 3]. In this project a scaler is applied
   after the product with U's weights, so the concatenation of scalers and aggregators, [N, 12 F], never exists.
-- ours, concatenated: with that concatenation made nevertheless, as PyTorch Geometric does.
+- ours, concatenated: the same with that concatenation, as PyTorch Geometric makes it.
 - torch_geometric: DegreeScalerAggregation with the same aggregators and scalers.
 
-The graph is given in CSR order with its transpose, made once ("prepare" is the time of that). Prints a table and a JSON
-line per graph; bandwidths are those of the bytes that must move at least, beside a copy's. --tune times tile sizes.
+The graph is given in CSR order with its transpose, which is made once ("prepare" is the time for it). Prints a table
+and a JSON line for each graph. Bandwidths count the least number of bytes that must move. --tune times tile sizes.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from torch_geometric.nn.aggr import DegreeScalerAggregation
 
 from benchmarks.machine import describe
 from pna import Neighbourhoods
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.scalers import DegreeStatistics, scale
 
 AGGREGATORS = ["mean", "max", "min", "std"]
@@ -40,7 +40,7 @@ def uniform(nodes: int, edges: int) -> Tensor:
 
 
 def power_law(nodes: int, edges: int) -> Tensor:
-    """In- and out-degrees fall like 1 / rank, and node 0 receives a tenth of the edges."""
+    """Edges of a power law, [2, E]: degrees fall like 1 / rank, and node 0 receives a tenth of the edges."""
     ranks = torch.rand(2, edges, device=DEVICE, dtype=torch.double)
     edge_index = (nodes**ranks - 1).long().clamp(max=nodes - 1)
     mixed = torch.randperm(nodes, device=DEVICE)
@@ -76,7 +76,7 @@ def _queued(function: Callable[[], object], repeats: int) -> float:
 
 
 def peak_gib(function: Callable[[], object]) -> float | None:
-    """The most memory that a call holds beyond what was held before; None where torch does not know."""
+    """GiB that a call holds at its peak beyond what was held before; None where torch cannot tell."""
     if DEVICE != "cuda":
         return None
     torch.cuda.synchronize()
@@ -88,7 +88,7 @@ def peak_gib(function: Callable[[], object]) -> float | None:
 
 
 def copy_bandwidth(repeats: int) -> float:
-    """TB/s of a copy within the device: what was read and what was written."""
+    """Bandwidth of a copy within the device in TB/s, reads and writes together."""
     size = 1 << 30 if DEVICE == "cuda" else 1 << 24
     a = torch.empty(size, dtype=torch.uint8, device=DEVICE)
     b = torch.empty_like(a)
@@ -118,7 +118,7 @@ def _backward_ms(run: Callable[[Tensor], list[Tensor]], x: Tensor, repeats: int)
 
 
 def ours(neighbourhoods: Neighbourhoods, statistics: DegreeStatistics, concatenate: bool) -> Callable:
-    """A function of x [N, F]: aggregates [N, 4, F] and factors [N, 3] apart, or their product [N, 12 F]."""
+    """Return a function of x [N, F]: aggregates [N, 4, F] and factors [N, 3] apart, or their product [N, 12 F]."""
 
     def run(x: Tensor) -> list[Tensor]:
         aggregates = aggregate(neighbourhoods, AGGREGATORS, x)
@@ -130,7 +130,7 @@ def ours(neighbourhoods: Neighbourhoods, statistics: DegreeStatistics, concatena
 
 
 def theirs(edge_index: Tensor, nodes: int, histogram: Tensor) -> Callable:
-    """The same by PyTorch Geometric, from an edge_index sorted by receiver."""
+    """Return PyTorch Geometric's aggregation of x [N, F], from an edge_index sorted by receiver."""
     layer = DegreeScalerAggregation(AGGREGATORS, SCALERS, histogram).to(DEVICE)
 
     def run(x: Tensor) -> list[Tensor]:
@@ -140,7 +140,7 @@ def theirs(edge_index: Tensor, nodes: int, histogram: Tensor) -> Callable:
 
 
 def compare(kind: str, nodes: int, edges: int, features: int, repeats: int) -> dict:
-    """All rows on one graph."""
+    """Measure all rows on one graph."""
     torch.manual_seed(0)
     edge_index = {"uniform": uniform, "power law": power_law}[kind](nodes, edges)
     prepare = milliseconds(lambda: Neighbourhoods.of(edge_index, nodes).with_transpose(), max(1, repeats // 4))
@@ -179,7 +179,7 @@ def compare(kind: str, nodes: int, edges: int, features: int, repeats: int) -> d
 
 
 def show(result: dict) -> None:
-    """A table of one graph's rows."""
+    """Print one graph's rows as a table."""
     print(f"{result['graph']}: largest degree {result['largest_degree']:,}, prepare {result['prepare_ms']:.2f} ms,")
     print(f"copy {result['copy_tb_s']:.2f} TB/s")
     columns = ["inference_ms", "forward_ms", "backward_ms", "total_ms", "peak_gib", "forward_tb_s", "inference_tb_s"]

@@ -3,13 +3,13 @@
     python -m benchmarks.counters [cifar10/released/pna/edges] [--steps 1] [--keep]
 
 Starts itself under Nsight Compute (ncu, which must be allowed to read the counters), trains some steps of all seeds,
-and has the last --steps of them counted: how long each kernel takes, and how much it uses of what the memory, the two
-caches, the instruction issue and the float32 units can give at most. The step is not recorded as a CUDA graph then, its
-kernels run one by one and from cold caches, and its batches are filled up to the largest shape, which every batch fits
-(on CIFAR10 a tenth more nodes than the usual one): so their sum is longer than a step of a training, and the shares are
-what counts. Prints a table of the kernels by time and, weighted by time, how much of the step is limited by what: a
-kernel that uses more than half of anything is limited by what it uses most, any other one waits, for memory or to be
-started.
+and counts the last --steps of them: how long each kernel takes, and its use of memory, both caches, instruction issue
+and float32 units, as a share of the most that is possible. Kernels run one by one, from cold caches, and batches are
+filled up to the largest shape (on CIFAR10 a tenth more nodes than usual). Their sum is therefore longer than a step of
+a training; the shares are what counts.
+
+Prints the kernels by time and, weighted by time, what limits the step. A kernel that uses more than half of some
+resource is limited by the one it uses most; any other waits, for memory or to be started.
 """
 
 import argparse
@@ -49,7 +49,7 @@ NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, 
 
 @dataclass(frozen=True)
 class Counted:
-    """One launch: nanoseconds, shares of the most that is possible by name, and active warps, in percent."""
+    """One launch: its nanoseconds, its use of each resource and its active warps, in percent."""
 
     kernel: str
     time: float
@@ -58,13 +58,13 @@ class Counted:
 
     @property
     def limit(self) -> str:
-        """What it uses most, if that is more than half of what there is."""
+        """The resource that it uses most, if that is by more than half."""
         name = max(self.shares, key=self.shares.__getitem__)
         return name if self.shares[name] > LIMITED else WAITS
 
 
 def launches(text: str) -> list[Counted]:
-    """From ncu's CSV, a row for each counter of each launch; what else is printed before it is passed over."""
+    """Read launches from ncu's CSV, a row for each counter of each launch; lines before the header are ignored."""
     lines = text.splitlines()
     start = next((k for k, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -83,7 +83,7 @@ def launches(text: str) -> list[Counted]:
 
 
 def by_kernel(counted: Iterable[Counted], steps: int) -> list[dict]:
-    """Launches of the same name together, those that take longest first; shares weighted by time."""
+    """Add up launches of the same name, the longest first; shares are weighted by time."""
     groups = defaultdict(list)
     for launch in counted:
         groups[launch.kernel].append(launch)
@@ -99,7 +99,7 @@ def by_kernel(counted: Iterable[Counted], steps: int) -> list[dict]:
 
 
 def limits(counted: Iterable[Counted]) -> dict[str, float]:
-    """The share of all time that each limit has, the largest first."""
+    """Share of the total time that each resource limits, the largest first."""
     times = defaultdict(float)
     for launch in counted:
         times[launch.limit] += launch.time
@@ -108,7 +108,7 @@ def limits(counted: Iterable[Counted]) -> dict[str, float]:
 
 
 def train(cell: Cell, steps: int, profile: str) -> None:
-    """What is counted: some steps to warm up, then `steps` more between the marks that ncu looks for."""
+    """Train some steps to warm up, then `steps` more between the marks that ncu looks for."""
     run = Figure6Run(cell, PROFILES[profile], "cuda")
     replicas, trainer = run.fresh(), run.trainer
     orders = np.stack([epoch_batches(len(trainer.train), trainer.size, seed, 0) for seed in run.seeds], axis=1)
@@ -128,7 +128,7 @@ def train(cell: Cell, steps: int, profile: str) -> None:
 
 
 def count(cell: Cell, steps: int, profile: str) -> list[Counted]:
-    """Runs this file under ncu."""
+    """Run this file under ncu and return its output."""
     if shutil.which("ncu") is None:
         raise ValueError("ncu is not on the PATH: install NVIDIA's Nsight Compute")
     metrics = ",".join((TIME, WARPS, *SHARES.values()))
@@ -139,7 +139,7 @@ def count(cell: Cell, steps: int, profile: str) -> list[Counted]:
 
 
 def main() -> None:
-    """Count and print."""
+    """Count the kernels of a step and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("cell", nargs="?", default="cifar10/released/pna/edges", help="of figure 6")
     parser.add_argument("--steps", type=int, default=1, help="that are counted")

@@ -1,7 +1,7 @@
-"""Trainings prepared side by side and timed alone: processes that compile and record at once, then wait their turn.
+"""Trainings that are prepared side by side and timed alone: processes compile and record, then wait for their turn.
 
-An epoch takes milliseconds; the imports, compilations and recordings before it take most of a minute. They are the
-processor's work, and all cores share it. Whatever fails, or is not ready in time, is left out and named.
+An epoch takes milliseconds; the imports, compilations and recordings before it take most of a minute. That is
+work for the processor, shared by all cores. Jobs that fail, or are not ready in time, are left out and named.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ LEAVE = 5.0  # for a process to end
 
 @dataclass(frozen=True)
 class Job:
-    """A cell to be timed with so many seeds at once; with `fewer`, too, it is timed twice."""
+    """A cell to be timed with a number of seeds at once, and again with `fewer` if given."""
 
     cell: str
     seeds: int
@@ -46,7 +46,7 @@ class Job:
 def prepare_cell(
     name: str, seeds: int, profile: Profile, device: str, dtype: torch.dtype = torch.float32
 ) -> tuple[Trainer, Replicas]:
-    """The trainer of a cell, and its replicas before the first epoch."""
+    """Make the trainer of a cell and its replicas before the first epoch."""
     endless = replace(profile, seeds=seeds, epochs=PROFILES["paper"].epochs)
     run = MultiTaskRun(Cell.parse(name), endless, device, dtype)
     return run.trainer, run.fresh()
@@ -60,7 +60,7 @@ class _Trained:
         self.epoch()
 
     def epoch(self) -> float:
-        """One more; its seconds."""
+        """Run one more epoch and return its seconds."""
         start = time.perf_counter()
         next(self.steps)
         if self.replicas.theta.is_cuda:
@@ -69,14 +69,14 @@ class _Trained:
 
 
 class _Worker:
-    """In a process of its own: what is ready, and what waits. The methods are what the crew may ask for."""
+    """State of one process: the jobs that are ready and those that wait. The crew calls its methods by name."""
 
     def __init__(self, jobs: Sequence[Job], profile: Profile, device: str) -> None:
         self.profile, self.device = profile, device
         self.waiting, self.ready = deque(jobs), dict[Job, list[_Trained]]()
 
     def prepare(self, until: float) -> tuple[list[Job], dict[Job, str]]:
-        """Makes as many ready as time and memory allow; those, and why others failed."""
+        """Prepare as many jobs as time and memory allow; return them, and why others failed."""
         self.ready.clear()
         _free()
         failed = {}
@@ -101,7 +101,7 @@ class _Worker:
             return [_Trained(trainer, part) for part in parts]
 
     def time(self, job: Job, epochs: int) -> list[tuple[int, float]]:
-        """Replicas, and the median seconds of an epoch of all of them, after two that are not counted."""
+        """Number of replicas, and the median seconds of an epoch of all of them; two warm-up epochs are not counted."""
         return [
             (len(one.replicas), statistics.median([one.epoch() for _ in range(epochs + 2)][2:]))
             for one in self.ready[job]
@@ -115,7 +115,7 @@ class _Worker:
         return dict(sorted(times.items(), key=lambda item: -item[1]))
 
     def together(self, job: Job, start: float, seconds: float) -> float:
-        """Epochs a second from a moment on, at which other processes start too."""
+        """Epochs a second, from a moment at which the other processes start, too."""
         time.sleep(max(0.0, start - time.monotonic()))
         begun, count = time.monotonic(), 0
         while time.monotonic() < start + seconds:
@@ -131,7 +131,7 @@ def _free() -> None:
 
 
 def _room(device: str) -> bool:
-    """Whether there is memory for more, for this process and the others."""
+    """Whether the GPU has memory left for one more job of this process and of the others."""
     free, total = torch.cuda.mem_get_info() if device != "cpu" else (1, 1)
     return free > ROOM * total
 
@@ -141,7 +141,7 @@ def _words(error: BaseException) -> str:
 
 
 def _serve(jobs: Sequence[Job], profile: Profile, device: str, environment: dict[str, str], orders: Connection) -> None:
-    """The process: does what it is asked for until nobody is there."""
+    """Main loop of the process: answer questions until the pipe closes."""
     os.environ.update(environment)  # which CUDA reads when it is first used
     torch.set_num_threads(1)  # the other processes have the other cores
     worker = _Worker(jobs, profile, device)
@@ -156,7 +156,7 @@ def _serve(jobs: Sequence[Job], profile: Profile, device: str, environment: dict
 
 
 class _Member:
-    """A process of the crew, as the others see it."""
+    """A process of the crew, seen from outside."""
 
     def __init__(self, jobs: Sequence[Job], *facts: Profile | str | dict[str, str]) -> None:
         self.jobs, self.open = jobs, True
@@ -166,12 +166,12 @@ class _Member:
         theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
 
     def ask(self, *order: object) -> None:
-        """Without waiting for the answer."""
+        """Send a question without waiting for the answer."""
         with contextlib.suppress(OSError):  # its answer will tell
             self.pipe.send(order)
 
     def answer(self, until: float) -> object:
-        """To the last question. A process that has died, or does not answer in time, is out."""
+        """Return the answer to the last question. A process that has died, or does not answer in time, is dropped."""
         try:
             if not self.pipe.poll(max(0.0, until - time.monotonic())):
                 raise TimeoutError("no answer in time")
@@ -184,7 +184,7 @@ class _Member:
         return found
 
     def end(self, patience: float = 0.0) -> None:
-        """Ends the process, which without a pipe goes by itself if it can."""
+        """End the process: close its pipe, which ends its loop, and kill it if it hangs."""
         self.open = False
         self.pipe.close()
         self.process.join(patience)
@@ -193,7 +193,7 @@ class _Member:
 
 
 class Crew:
-    """Processes that share out jobs. `failed` says of which job there is no time, and why."""
+    """Processes that share jobs among them. `failed` maps each job without a time to the reason."""
 
     def __init__(
         self, jobs: Sequence[Job], profile: Profile, device: str, environment: dict[str, str] | None = None
@@ -213,7 +213,7 @@ class Crew:
         self.failed = self.left | self.failed
 
     def rounds(self, end: float) -> Iterator[list[tuple[_Member, Job]]]:
-        """Each time all that is ready, while no process has anything else to do; the next round frees it."""
+        """Yield all jobs that are ready, round by round, while every process is idle; the next round frees them."""
         while self.left and time.monotonic() < end:
             until = time.monotonic() + PREPARING * (end - time.monotonic())
             asked = [member for member in self.members if member.open]
@@ -232,7 +232,7 @@ class Crew:
             yield ready
 
     def time(self, member: _Member, job: Job, epochs: int) -> list[tuple[int, float]] | None:
-        """Replicas and seconds of an epoch; None if it failed."""
+        """Number of replicas and seconds of an epoch of a job; None if it failed."""
         member.ask("time", job, epochs)
         try:
             times = member.answer(time.monotonic() + GRACE)
@@ -243,14 +243,14 @@ class Crew:
         return times
 
     def breakdown(self, member: _Member, job: Job) -> dict[str, float] | None:
-        """Milliseconds of each kernel in an epoch; None if the profiler failed."""
+        """Milliseconds of each kernel in an epoch of a job; None if the profiler failed."""
         member.ask("breakdown", job)
         with contextlib.suppress(RuntimeError):
             return member.answer(time.monotonic() + GRACE)
         return None
 
     def together(self, chosen: Sequence[tuple[_Member, Job]], seconds: float) -> dict[Job, float]:
-        """Epochs a second of some jobs at once, each of another process."""
+        """Epochs a second of several jobs that run at once, each in its own process."""
         start = time.monotonic() + 0.5
         for member, job in chosen:
             member.ask("together", job, start, seconds)
@@ -267,7 +267,7 @@ class Crew:
 
 
 def shared_out(jobs: Sequence[Job], processes: int) -> list[list[Job]]:
-    """Jobs for each process: those that share compiled kernels together, and each process with as much to compile.
+    """Deal jobs to processes: jobs that share compiled kernels stay together, and each process has as much to compile.
 
     Within a process they keep their order.
     """
@@ -282,13 +282,13 @@ def shared_out(jobs: Sequence[Job], processes: int) -> list[list[Job]]:
 
 
 def _kernels(job: Job) -> tuple[str, ...]:
-    """What its kernels are compiled for, one training of the recurrent network being as another."""
+    """Key of the kernels that a job compiles; all trainings of the recurrent network share theirs."""
     training, *others = job.cell.split("/")
     return TRAININGS[training].architecture, TRAININGS[training].depth, *others, job.path
 
 
 def _work(jobs: Sequence[Job]) -> int:
-    """Of preparing them, roughly: to compile kernels is four times as much as to set up a cell that has them."""
+    """Rough cost of preparing jobs: compiling kernels counts four times as much as setting up a cell that has them."""
     return 4 * len({_kernels(job) for job in jobs}) + len(jobs)
 
 

@@ -37,7 +37,7 @@ def curves(path: str, args: argparse.Namespace, model: str) -> Tensor:
 
 
 def main() -> None:
-    """All three paths, model by model."""
+    """Train all three paths, model by model, and print how far they are apart."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", choices=RELEASED_SECONDS, default=["pna", "gat", "gin"])
     parser.add_argument("--spec", default="released")

@@ -36,7 +36,7 @@ def apart(a: list[float], b: list[float]) -> float:
 
 
 def main() -> None:
-    """Compare all cells of both folders."""
+    """Compare all cells that both folders hold."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("plain", type=Path)
     parser.add_argument("kernels", type=Path)

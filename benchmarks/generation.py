@@ -1,12 +1,12 @@
-"""How fast the multi-task benchmark is made: graphs per second with all six labels, on one CPU core.
+"""Speed of generating the multi-task benchmark: graphs per second with all six labels, on one CPU core.
 
     python -m benchmarks.generation [--seconds 2]
 
 Prints a table and, last, one JSON line with the same numbers, the processor and the versions. The released code's
-generator makes about 34 graphs a second (sizes 15-24, paper's mixture); one hundred times that is 3,400.
+generator makes about 34 graphs a second (sizes 15-24, the paper's mixture of families).
 
-As described, large graphs are dear because toggling seldom spares them: of about 5,000 stars of 100 nodes, one is left
-without an isolated node. All others are drawn again.
+As described, large graphs are expensive, since toggling leaves few of them whole: of about 5,000 stars of 100 nodes one
+is left without an isolated node, and all others are drawn again.
 """
 
 # ruff: noqa: E402 (the number of threads must be set before numpy is imported)
@@ -31,7 +31,7 @@ TRAINING_SIZES = tuple(range(15, 25))
 
 
 def graphs_per_second(spec: Spec, sizes: tuple[int, ...], per_size: int, seconds: float) -> float:
-    """The median rate over fresh seeds, for at least `seconds` and three runs; one run before is not counted."""
+    """Median rate over fresh seeds, for at least `seconds` and three runs, after one warm-up run."""
     split = Split("train", "train", sizes, per_size)
     rates, end, seed = [], time.perf_counter() + seconds, 0
     while len(rates) < 4 or time.perf_counter() < end:
@@ -43,7 +43,7 @@ def graphs_per_second(spec: Spec, sizes: tuple[int, ...], per_size: int, seconds
 
 
 def measure(seconds: float) -> list[dict]:
-    """The paper's training set, then the growth with the number of graphs and with their size."""
+    """Measure the paper's training set, then more graphs, then larger ones."""
     cases = [("training set", TRAINING_SIZES, 512)]
     cases += [("more graphs", TRAINING_SIZES, per_size) for per_size in (1, 8, 64, 4096)]
     cases += [("larger graphs", (N,), 512) for N in (15, 20, 25, 30, 40, 50, 75, 100)]
@@ -66,7 +66,7 @@ def measure(seconds: float) -> list[dict]:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all rows and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each row (default: 2)")
     seconds = parser.parse_args().seconds

@@ -2,8 +2,8 @@
 
     python -m benchmarks.layer_cpu [--nodes 200000] [--edges 2000000] [--features 64] [--repeats 3]
 
-Each layer runs in a process of its own, one after the other on the same random graph, so that the peak memory is its
-own. Prints a table and, last, one JSON line.
+Each layer runs in a process of its own, one after the other on the same random graph, so that its peak memory is
+measured alone. Prints a table and, last, one JSON line.
 """
 
 import argparse
@@ -27,7 +27,7 @@ LAYERS = {"pna": PNAConv, "torch_geometric": pyg.PNAConv}
 
 
 def measure(which: str, nodes: int, edges: int, features: int, repeats: int) -> dict[str, float]:
-    """Seconds of the median forward and backward pass, and how much memory they took at the peak."""
+    """Median seconds of a forward and backward pass, and the peak memory in GiB."""
     torch.manual_seed(0)
     edge_index = torch.randint(0, nodes, (2, edges))
     deg = torch.bincount(torch.bincount(edge_index[1], minlength=nodes))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.layer_gpu [--repeats 50]
 
-Two batches: as of ZINC, 128 molecules (75 features, 5 towers), and as of CIFAR10's superpixels, 128 graphs of 118 nodes
+Two batches: 128 molecules like ZINC's (75 features, 5 towers), and 128 graphs like CIFAR10's superpixels, of 118 nodes
 with eight neighbours each. Rows: ours from an edge_index in random order, sorting included; ours with Neighbourhoods
 made before; PyTorch Geometric's with the same weights; both compiled; ours and theirs from the
 edge_index recorded as a CUDA graph, forward and backward, and replayed. Times are medians of whole calls, the host's
@@ -29,7 +29,7 @@ WARM = 0.5  # seconds: the row that is measured first would else pay for the oth
 
 
 def molecules(graphs: int) -> tuple[Tensor, int]:
-    """Trees of 23 atoms with two bonds more, both directions of each: 48 messages per molecule."""
+    """Make a batch like ZINC's: trees of 23 atoms and two more bonds, in both directions: 48 messages per molecule."""
     n = 23
     parent = (torch.rand(graphs, n - 1) * torch.arange(1, n)).long()  # of the atoms 1 … 22
     child = torch.arange(1, n).expand(graphs, -1)
@@ -40,7 +40,7 @@ def molecules(graphs: int) -> tuple[Tensor, int]:
 
 
 def superpixels(graphs: int) -> tuple[Tensor, int]:
-    """118 superpixels, each with eight others as neighbours: 944 messages per graph."""
+    """Make a batch like CIFAR10's: 118 superpixels with eight neighbours each, 944 messages per graph."""
     n, k = 118, 8
     source = torch.rand(graphs, n, n).topk(k, dim=2).indices + (torch.arange(graphs) * n).view(-1, 1, 1)
     target = torch.arange(graphs * n).repeat_interleave(k)
@@ -54,7 +54,7 @@ Step = Callable[[], object]  # a forward and a backward pass
 
 
 def milliseconds(step: Step, repeats: int) -> float:
-    """The median time, once calls have gone on for long enough that clocks, caches and the interpreter are warm."""
+    """Median time of a call, once clocks, caches and the interpreter are warm."""
     times, begun = [], time.perf_counter()
     while len(times) < 5 or (DEVICE == "cuda" and time.perf_counter() - begun < WARM):
         times.append(_timed(step))
@@ -75,13 +75,13 @@ def _synchronise() -> None:
 
 
 def step_of(layer: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Step:
-    """A layer's passes, with the gradients of x and of all weights."""
+    """Return a layer's forward and backward pass, with the gradients of x and of all weights."""
     wanted = [x, *(p for p in layer.parameters() if p.requires_grad)]
     return lambda: torch.autograd.grad(layer(x, edges).sum(), wanted)
 
 
 def recorded(step: Step) -> Step:
-    """The same as one CUDA graph, replayed."""
+    """Record a function as one CUDA graph; return its replay."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # what is done once only is done before
@@ -109,19 +109,19 @@ class Comparison:
         print(f"{batch}: {self.nodes:,} nodes, {self.edge_index.shape[1]:,} edges, forward and backward")
 
     def eager(self) -> None:
-        """Ours, ours with the graph prepared, and theirs."""
+        """Time our layer, our layer on a prepared graph, and PyTorch Geometric's."""
         prepared = Neighbourhoods.of(self.edge_index, self.nodes).with_transpose()
         self._measure("ours", step_of(self.ours, self.x, self.edge_index))
         self._measure("ours, prepared", step_of(self.ours, self.x, prepared))
         self._measure("torch_geometric", step_of(self.theirs, self.x, self.edge_index))
 
     def compiled(self) -> None:
-        """Ours and theirs by torch.compile."""
+        """Time both layers under torch.compile."""
         self._measure("ours, compiled", step_of(torch.compile(self.ours), self.x, self.edge_index))
         self._measure("torch_geometric, compiled", step_of(torch.compile(self.theirs), self.x, self.edge_index))
 
     def recorded(self, name: str, layer: nn.Module) -> None:
-        """One layer as a CUDA graph, if it can be recorded."""
+        """Time a layer as a CUDA graph, if it can be recorded."""
         try:
             self._measure(f"{name}, recorded", recorded(step_of(layer, self.x, self.edge_index)))
         except RuntimeError as error:
@@ -132,7 +132,7 @@ class Comparison:
         print(f"{name:<28}{self.rows[name]:>10.3f} ms")
 
     def result(self) -> dict:
-        """All rows, and theirs as multiples of ours."""
+        """Return all rows, and PyTorch Geometric's times as multiples of ours."""
         others = [name for name in self.rows if name.startswith("torch_geometric")]
         ratios = {
             f"times_{mine.replace(', ', '_')}": {name: self.rows[name] / self.rows[mine] for name in others}
@@ -144,7 +144,7 @@ class Comparison:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure both batches and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--graphs", type=int, default=128)
     parser.add_argument("--features", type=int, default=75)

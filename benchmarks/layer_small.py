@@ -2,9 +2,9 @@
 
     python -m benchmarks.layer_small [--repeats 300] [--features 16]
 
-Mean, min, max and std with three scalers, one tower; a new edge_index at every call, as a loader gives it. Both layers
-take turns, call by call, so that what else the machine does meets both alike; the time is the processor's, not the
-clock's, and the median over all calls. Prints a table and, last, one JSON line.
+Mean, min, max and std with three scalers, one tower; a new edge_index at every call, as from a loader. The layers take
+turns, call by call, so that other load on the machine meets both alike. Times are processor time, the median over all
+calls. Prints a table and, last, one JSON line.
 """
 
 import argparse
@@ -34,7 +34,7 @@ GRAPHS = {
 
 
 def measure(nodes: int, degree: int, edge_dim: int | None, features: int, repeats: int) -> dict[str, float]:
-    """Milliseconds of the median forward and backward pass of each layer."""
+    """Median milliseconds of a forward and backward pass of each layer."""
     torch.manual_seed(0)
     edges = torch.randint(0, nodes, (2, degree * nodes))
     x = torch.randn(nodes, features, requires_grad=True)

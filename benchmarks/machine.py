@@ -1,4 +1,4 @@
-"""What a benchmark's JSON line says of the machine and of the versions that it ran on, and where lines are kept."""
+"""The machine and the versions that a benchmark's JSON line names, and the file that keeps these lines."""
 
 import json
 import platform
@@ -27,7 +27,7 @@ def describe() -> dict[str, str | int]:
 
 
 def _processor() -> str:
-    """The processor's own name where the system tells it, else its architecture."""
+    """Name of the processor where the system tells it, else its architecture."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -35,7 +35,7 @@ def _processor() -> str:
 
 
 def keep(lines: Sequence[dict], same: tuple[str, ...] | None = None, path: Path = RESULTS) -> None:
-    """Puts lines behind those of other benchmarks; older ones of the same benchmark go.
+    """Append lines to results.jsonl, in place of older ones of the same benchmark.
 
     With `same`, only the rows of older lines go that have these facts in common with a new row.
     """

@@ -1,4 +1,4 @@
-"""Figure 6's network of PNA as one writes it with torch_geometric: the alternative in benchmarks.realworld."""
+"""Figure 6's PNA network written with torch_geometric alone: the alternative in benchmarks.realworld."""
 
 import itertools
 import time
@@ -23,7 +23,7 @@ WARM_UP = 5  # batches
 
 
 class PlainNetwork(nn.Module):
-    """The network of figure 6 with torch_geometric's own layers."""
+    """Figure 6's network with torch_geometric's own layers."""
 
     def __init__(self, model: Hyperparameters, data: Dataset, deg: Tensor) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class PlainNetwork(nn.Module):
         return self.readout(global_add_pool(x, batch.batch))
 
     def loss(self, batch: Data) -> Tensor:
-        """L1 or cross-entropy."""
+        """Loss of the data set's task: L1 or cross-entropy."""
         out = self(batch)
         if self.data.task == "classes":
             return functional.cross_entropy(out, batch.y)
@@ -66,7 +66,7 @@ def _embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.M
 
 
 def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
-    """The graphs as torch_geometric takes them."""
+    """Convert the graphs to torch_geometric's Data."""
     dtype = torch.long if data.node_categories else torch.float32
     out = []
     for g in range(len(graphs)):
@@ -83,7 +83,7 @@ def as_data(data: Dataset, graphs: Graphs) -> list[Data]:
 
 
 def time_plain(run: Figure6Run, batches: int) -> dict[str, float]:
-    """The same of the plain implementation, reckoned from some batches."""
+    """Seconds per epoch and run of the plain implementation, reckoned from some batches."""
     data, model = run.dataset, run.model
     train, validation = run.data["train"], run.data["validation"]
     wanted = min(len(train), batches * model.batch)
@@ -122,6 +122,6 @@ def _timed(batches: DataLoader, work: Callable[[Data], object], device: str) -> 
 
 
 def wait(device: str) -> None:
-    """Until a GPU has done what it was told."""
+    """Wait until the device has finished."""
     if device.startswith("cuda"):
         torch.cuda.synchronize()

@@ -9,17 +9,17 @@ its layer mixes the towers before the normalisation, which changes no size. Thei
 batches and one pass over the validation set, and its epoch reckoned from them; ours on --epochs whole epochs after one
 to warm up. The data set must be prepared (python -m pna realworld prepare).
 
-Prints a table, then of ours what the time goes to: set-up (reading, moving to the device, the first step, in which
-kernels are compiled and recorded), a step, an evaluation, and the kernels of a step by time. Last comes one JSON line;
---keep puts it into results.jsonl, in place of older rows of the same cells.
+Prints a table, then where our time goes: set-up (reading, moving to the device, the first step, in which kernels are
+compiled and recorded), a step, an evaluation, and the kernels of a step by time. The last line is JSON; --keep puts it
+into results.jsonl, in place of older rows of the same cells.
 
     python -m benchmarks.realworld --cells molhiv cifar10 mnist [--seconds 300] [--compile-in 12] [--batches 60]
 
-measures ours alone, for any cells of figure 6 or all of a data set: what an epoch takes, reckoned from its last
---batches batches and its evaluation. A data set is read once for all its cells. With --seconds no cell is begun that
-would probably end later; which were left out is said. With --compile-in the kernels of all cells are compiled
-beforehand, in so many processes at once, and the set-up is then that of a training whose kernels are on disk. `pna
-figure6` and the report take the hours that a cell would need from this JSON line, if it was kept.
+measures ours alone, for any cells of figure 6 or all of a data set: the time of an epoch, reckoned from its last
+--batches batches and its evaluation. A data set is read once for all its cells. With --seconds, cells that would
+probably end later are left out and named. With --compile-in N the kernels of all cells are compiled beforehand, in N
+processes at once; the set-up is then that of a training whose kernels are on disk. `pna figure6` and the report take
+the hours that a cell would need from this JSON line, if it was kept.
 """
 
 import argparse
@@ -48,7 +48,7 @@ CHUNK = 8  # batches of a cell; the median over chunks leaves one out in which s
 
 
 def time_ours(run: Figure6Run, epochs: int) -> dict[str, float]:
-    """Seconds per epoch and run, and what the preparation took once."""
+    """Measure our seconds per epoch and run, and those of the set-up."""
     clock = Clock(run.device)
     set_up = {"read": clock.lap(run.data), "move": clock.lap(run.splits)}
     replicas = run.fresh()
@@ -77,26 +77,26 @@ def time_ours(run: Figure6Run, epochs: int) -> dict[str, float]:
 
 
 class Clock:
-    """Laps, each until the device has done what it was told."""
+    """A stopwatch whose laps end when the device has finished."""
 
     def __init__(self, device: str) -> None:
         self.device, self.start = device, time.perf_counter()
 
     def lap(self, _: object = None) -> float:
-        """Seconds since the last one; what is given has been worked out by then."""
+        """Seconds since the last lap; the tensors given are computed by then."""
         wait(self.device)
         before, self.start = self.start, time.perf_counter()
         return self.start - before
 
 
 def whole(steps: Iterator[Tensor | None]) -> None:
-    """To the end of the epoch."""
+    """Train to the end of the epoch."""
     while next(steps) is None:
         pass
 
 
 def kernels_of(steps: Iterator[Tensor | None], count: int, device: str) -> dict:
-    """How many kernels a training step launches, and the share of those that take longest, by torch's profiler."""
+    """Number of kernels that a training step launches, and the shares of the longest, by torch's profiler."""
     on_gpu = device.startswith("cuda")
     if count < 1:
         return {}
@@ -115,7 +115,7 @@ def kernels_of(steps: Iterator[Tensor | None], count: int, device: str) -> dict:
 
 
 def measure(name: str, edges: bool, profile: Profile, device: str, batches: int, epochs: int) -> dict:
-    """One data set: both implementations and the ratio of their times per epoch and run."""
+    """Measure both implementations on one data set, and the ratio of their times per epoch and run."""
     cell = Cell.parse(f"{name}/released/pna/{'edges' if edges else 'no-edges'}")
     run = Figure6Run(cell, profile.changed(epochs=epochs + 3), device)
     ours, plain = time_ours(run, epochs), time_plain(run, batches)
@@ -128,7 +128,7 @@ def measure(name: str, edges: bool, profile: Profile, device: str, batches: int,
 
 
 def cells_named(names: list[str]) -> list[Cell]:
-    """Cells, each named itself or by its data set; those of one data set together."""
+    """Parse cells, each named itself or by its data set, grouped by data set."""
     every = EXPERIMENTS["figure6"].cells("released")
     found = [
         cell
@@ -144,7 +144,7 @@ def cells_named(names: list[str]) -> list[Cell]:
 
 
 def compile_beforehand(cells: list[Cell], profile: str, device: str, processes: int, seconds: float) -> None:
-    """This command for a share of the cells in each process, to no other end than that its kernels lie on disk."""
+    """Run this command for a share of the cells in each process, so that their kernels are on disk."""
     size = -(-len(cells) // processes)
     shares = [[str(cell) for cell in cells[k : k + size]] for k in range(0, len(cells), size)]
     words = [sys.executable, "-m", "benchmarks.realworld", "--profile", profile, "--device", device, "--batches", "2"]
@@ -157,7 +157,7 @@ def compile_beforehand(cells: list[Cell], profile: str, device: str, processes: 
 def measure_cells(
     cells: list[Cell], profile: Profile, device: str, batches: int, seconds: float
 ) -> tuple[list[dict], list[str]]:
-    """A row for each cell, and the cells that there was no time for."""
+    """Measure a row for each cell; return the rows, and the cells for which no time was left."""
     begun, longest, rows, left = time.perf_counter(), 0.0, [], []
     shared: Figure6Run | None = None
     for cell in cells:
@@ -213,7 +213,7 @@ def time_cell(run: Figure6Run, read: dict[str, float], batches: int) -> dict:
 
 
 def cell_line(row: dict) -> str:
-    """One cell in words."""
+    """Describe one cell's times in a line."""
     return (
         f"{row['cell']:<36}{row['seconds_per_epoch_and_run']:>9.4f} s per epoch and run of {row['runs']} "
         f"({row['steps_per_epoch']} steps of {1e3 * row['step_seconds']:.2f} ms, evaluation "
@@ -223,7 +223,7 @@ def cell_line(row: dict) -> str:
 
 
 def print_breakdown(row: dict) -> None:
-    """What the time of ours goes to."""
+    """Describe where our time goes."""
     ours = row["pna"]
     parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f} s" for name, seconds in ours["set_up"].items())
     print(f"\n{row['cell']}: set-up {ours['set_up_seconds']:.1f} s ({parts})")
@@ -239,7 +239,7 @@ def print_breakdown(row: dict) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure the data sets or cells asked for, and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA[:2]))
     parser.add_argument("--edges", action="store_true", help="with edge features")

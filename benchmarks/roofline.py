@@ -1,4 +1,4 @@
-"""How near the kernels come to the hardware: arithmetic rate over arithmetic intensity, from benchmarks/results.jsonl.
+"""Roofline plot of the kernels: arithmetic rate over arithmetic intensity, from benchmarks/results.jsonl.
 
     python -m benchmarks.roofline [--to figures/roofline.png]
 
@@ -24,7 +24,7 @@ FP32, TF32_THRICE = 67e12, 495e12 / 3  # operations per second of an H200, by it
 
 @dataclass(frozen=True)
 class Count:
-    """What a kernel of the recurrent network does for one node in one layer."""
+    """Work of a kernel of the recurrent network for one node in one layer."""
 
     dense: int  # matrices 16 × 16
     towers: int  # four blocks 4 × 4
@@ -42,7 +42,7 @@ LABELS = {"recurrence_forward": ((0, 8), "center"), "recurrence_backward": ((0, 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel on the plot."""
+    """A kernel as a point on the plot."""
 
     name: str
     operations: float
@@ -61,7 +61,7 @@ def last(benchmark: str, **wanted: str) -> dict:
 
 
 def pna_rows() -> list[dict]:
-    """PNA's training with the time of each kernel."""
+    """The recorded training of PNA with the time of each kernel."""
     lines = [json.loads(line) for line in (HERE / "results.jsonl").read_text().splitlines()]
     rows = [row for line in lines if line["benchmark"] == "training" for row in line["rows"]]
     found = [row for row in rows if row["model"] == "pna" and "kernels" in row]
@@ -71,7 +71,7 @@ def pna_rows() -> list[dict]:
 
 
 def network_points() -> list[Point]:
-    """The kernels of a recurrent PNA, all replicas of an epoch."""
+    """Points of the recurrent network's kernels, all replicas of an epoch."""
     row = max(pna_rows(), key=lambda row: row["replicas"])
     points = []
     for name, count in COUNTS.items():
@@ -83,7 +83,7 @@ def network_points() -> list[Point]:
 
 
 def aggregation_points() -> tuple[list[Point], float]:
-    """Aggregation without and with what the gradient needs, and a copy's bytes per second."""
+    """Points of the aggregation without and with a gradient, and a copy's bytes per second."""
     line = last("aggregation", graph="uniform")
     N, E, F = line["nodes"], line["edges"], line["features"]
     moved = 4 * F * (E + 4 * N)  # each message read, four aggregates written
@@ -100,7 +100,7 @@ def aggregation_points() -> tuple[list[Point], float]:
 
 
 def draw(points: list[Point], bandwidth: float, path: Path) -> None:
-    """The plot, and the share of the roof that each kernel reaches."""
+    """Draw the plot; return the share of the roof that each kernel reaches."""
     figure, axes = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
     intensities = [2.0 ** (k / 8) for k in range(-24, 65)]
     for peak, style, label in ((FP32, "-", "float32"), (TF32_THRICE, "--", "float32 as three TF32 products")):
@@ -120,7 +120,7 @@ def draw(points: list[Point], bandwidth: float, path: Path) -> None:
 
 
 def main() -> None:
-    """Draw it."""
+    """Draw the plot and print the shares."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--to", type=Path, default=HERE / "roofline.png")
     args = parser.parse_args()

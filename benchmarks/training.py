@@ -6,7 +6,7 @@
 An epoch is ten steps of 512 graphs, N = 15 to 24, and the validation set. The released code's seconds are facts, as
 measured by running it on one H200; our plain-torch path runs in the same call with --plain. With --breakdown the time
 of each kernel within one epoch follows. Cells are prepared side by side and timed alone (crew.py). When the time budget
-is over, what there is is printed. Prints a table and, last, JSON lines; --keep puts them into results.jsonl.
+is over, the rows so far are printed. Prints a table and, last, JSON lines; --keep puts them into results.jsonl.
 
 The hours of a cell: the time of an epoch is a straight line in the number of replicas that still run, through what is
 measured with all of them and with two fifths; how long each ran is recorded, or else taken to be 4,000 epochs. Setting
@@ -105,25 +105,25 @@ def _said(row: dict) -> str:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The time of an epoch, a straight line in the replicas that run: alone + each · R seconds."""
+    """Time of an epoch as a straight line in the number R of replicas that run: alone + each · R seconds."""
 
     alone: float
     each: float
 
     @classmethod
     def through(cls, many: tuple[int, float], few: tuple[int, float]) -> "Epoch":
-        """(replicas, seconds) of two measurements; more replicas are never quicker, nor none negative."""
+        """Fit the line to two measurements (replicas, seconds), with neither term negative."""
         each = max(0.0, (many[1] - few[1]) / (many[0] - few[0])) if many[0] > few[0] else many[1] / many[0]
         each = min(each, many[1] / many[0])
         return cls(many[1] - each * many[0], each)
 
     def seconds(self, epochs: Sequence[int]) -> float:
-        """Of a training in which replicas run so many epochs, and leave."""
+        """Seconds of a training whose replicas run the given numbers of epochs and then leave."""
         return self.alone * max(epochs) + self.each * sum(epochs)
 
 
 def epochs_of(cell: Cell, runs: int) -> tuple[list[int], bool]:
-    """How many each run of a cell takes, and whether they are recorded."""
+    """Epochs that each run of a cell takes, and whether they are recorded."""
     path = run_of(cell, PROFILES["paper"]).result
     if not path.exists():
         return [ASSUMED] * runs, False
@@ -131,12 +131,12 @@ def epochs_of(cell: Cell, runs: int) -> tuple[list[int], bool]:
 
 
 def in_figures() -> list[Cell]:
-    """The cells of the paper's figures of the multi-task benchmark, each once."""
+    """Cells of the paper's multi-task figures, each once."""
     return list(dict.fromkeys(cell for name in FIGURES for spec in SPECS for cell in EXPERIMENTS[name].cells(spec)))
 
 
 def whole_paper(options: argparse.Namespace, end: float) -> dict:
-    """Every cell timed, the figures' first and of them single tasks last, which are large; and some side by side."""
+    """Time every cell, those of the figures first and the large single tasks last; then some side by side."""
     figures = sorted(in_figures(), key=lambda cell: TRAININGS[cell.training].single_task)
     others = [cell for cell in all_cells() if cell.training in TRAININGS and cell not in figures]
     jobs = [Job(str(cell), PROFILES["paper"].seeds, FEWER) for cell in (*figures, *others)]
@@ -175,7 +175,7 @@ def _cell_said(row: dict) -> str:
 
 
 def _side_by_side(crew: Crew, ready: list, rows: dict[str, dict]) -> dict[str, float]:
-    """Epochs a second of one cell of each of some processes, all at once."""
+    """Epochs a second of several cells at once, each in its own process."""
     own = defaultdict(list)
     for member, job in ready:
         own[member] += [(member, job)] if member.open and job.cell in rows else []
@@ -191,7 +191,7 @@ def _side_by_side(crew: Crew, ready: list, rows: dict[str, dict]) -> dict[str, f
 def _totals(
     rows: dict[str, dict], figures: set[str], others: int, factor: float | None, at_once: int
 ) -> dict[str, float]:
-    """Prints the hours of the figures' cells and of the rest, one after the other and side by side."""
+    """Print the hours of the figures' cells and of the rest, one after the other and side by side."""
     sums = {"figures": [row["hours"] for name, row in rows.items() if name in figures]}
     sums["others"] = [row["hours"] for name, row in rows.items() if name not in figures]
     guessed = sum(not row["recorded"] for row in rows.values())
@@ -217,7 +217,7 @@ def _say_failed(crew: Crew) -> None:
 
 
 def main() -> None:
-    """Measure the rows of the table, or all cells."""
+    """Measure the rows of the table, or all cells with --all."""
     start = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cells", nargs="+", default=list(ROWS), help="by name, as multitask/released/moments-5/16")

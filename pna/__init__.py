@@ -22,7 +22,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Each name, imported when it is first asked for: a command needs neither the layers nor PyTorch Geometric.
+    """Import a name when it is first used: a command needs neither the layers nor PyTorch Geometric.
 
     A saved program of torch.export calls operators that `import pna.gather` registers, without PyTorch Geometric.
     """

@@ -16,7 +16,7 @@ __all__ = ["COMMANDS", "Command", "main", "program"]
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: its module has a function of (arguments) that returns the exit code."""
+    """A subcommand: `function` of `module` takes the arguments and returns the exit code."""
 
     name: str
     module: str
@@ -74,7 +74,7 @@ def _module_of(command: Command) -> ModuleType:
 
 
 def program() -> int:
-    """The whole program, as the console script runs it."""
+    """Run the whole program, as the console script does."""
     return quietly(main)
 
 

@@ -1,8 +1,8 @@
-"""The aggregators (section 2.1, equations 1 to 4, and the appendix, equations 9 and 10): one equation, one function.
+"""The aggregators (section 2.1, equations 1 to 4, and the appendix, equations 9 and 10): one function per equation.
 
-Each takes the messages m, [E, ...], in CSR order: those of node i are the rows ptr[i] : ptr[i + 1]. It returns one
-value per node and channel, [N, ...]. An empty neighbourhood gives 0, with a zero gradient. float16 and bfloat16
-messages are accumulated in float32.
+Every aggregator is a function of the messages m [E, ...] in CSR order and the pointers ptr [N + 1]: the messages to
+node i are the rows ptr[i] : ptr[i + 1] of m. It returns one value per node and channel, [N, ...]. An empty
+neighbourhood gives 0, with a zero gradient. float16 and bfloat16 messages are accumulated in float32.
 """
 
 import functools
@@ -26,7 +26,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 
 def _checked(function: Function) -> Function:
-    """Refuses what is not a neighbourhood in CSR order, and widens half precision to float32 inside."""
+    """Decorate an aggregator: check that m and ptr are in CSR order, and compute half precision in float32."""
 
     @functools.wraps(function)
     def aggregator(m: Tensor, ptr: Tensor) -> Tensor:
@@ -39,51 +39,61 @@ def _checked(function: Function) -> Function:
 
 @_checked
 def sum(m: Tensor, ptr: Tensor) -> Tensor:
-    """Σ_j m_j: the mean with the linear scaler S(d) = d (section 2.2)."""
+    """Sum of the messages, Σ_j m_j: the mean with the linear scaler S(d) = d (section 2.2)."""
     return segments.sum(m, ptr)
 
 
 @_checked
 def mean(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 1: μ_i = 1/d_i Σ_j m_j."""
+    """Mean of the messages (equation 1): μ_i = 1/d_i Σ_j m_j."""
     return expectation(m, ptr)
 
 
 @_checked
 def max(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 2: max_j m_j; equal maxima share the gradient evenly."""
+    """Maximum of the messages (equation 2): max_j m_j. Equal maxima share the gradient evenly."""
     return segments.max(m, ptr)
 
 
 @_checked
 def min(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 2: min_j m_j; equal minima share the gradient evenly."""
+    """Minimum of the messages (equation 2): min_j m_j. Equal minima share the gradient evenly."""
     return -segments.max(-m, ptr)
 
 
 @_checked
 def var(m: Tensor, ptr: Tensor) -> Tensor:
-    """σ² = E[(X - μ)²], equal to equation 3's E[X²] - E[X]² but without its cancellation."""
+    """Variance of the messages, σ² = E[(X - μ)²]: equation 3's E[X²] - E[X]² without its cancellation."""
     return expectation(centred(m, ptr).square(), ptr)
 
 
 @_checked
 def std(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 3: σ = √(ReLU(σ²) + ε). Centred squares are never negative, so the ReLU has nothing to do."""
+    """Standard deviation of the messages (equation 3): σ = √(ReLU(σ²) + ε), with the σ² of `var`, never negative."""
     variance = expectation(centred(m, ptr).square(), ptr)
     return (variance + EPSILON).sqrt() * degree(m, ptr).clamp(max=1)
 
 
 def moment(n: int, rounded: bool = False) -> Function:
-    """Equation 4: M_n, the n-th root of E[(X - μ)^n] for n >= 2, as a function of (m, ptr); rounded: D12.
+    """Create the aggregator M_n (equation 4): the n-th root of the central moment e = E[(X - μ)^n].
 
-    It grows linearly with the messages, as the other aggregators do; E[(X - μ)^n] and E[(X - μ)^n] / σ^n of equation 9
-    do not, and are not used.
+    It is sign(e) (|e| + ε)^(1/n), with the ε that the text asks for and the sign of an odd moment. It grows linearly
+    with the messages, as the other aggregators do; E[(X - μ)^n] and E[(X - μ)^n] / σ^n of equation 9 do not.
 
-    With ε inside as the text asks, and with a signed root, since an odd moment may be negative: sign(e) (|e| + ε)^(1/n)
-    of the expectation e. At e = 0 it is 0, unlike std, which is √ε there, and it jumps to ±ε^(1/n) beside it: an odd
-    moment of two messages is 0. Rounded, it comes out as one of the three, as does any moment of equal messages that a
-    matrix product rounds apart.
+    M_n is discontinuous at e = 0: 0 there, ±ε^(1/n) next to it (std is √ε). Rounding errors in μ (D12, or equal
+    messages that a matrix product made unequal) therefore land on any of the three.
+
+    Parameters
+    ----------
+    n : int
+        Order of the moment, at least 2.
+    rounded : bool
+        Whether the messages are centred once, with a rounded μ, as in departure D12.
+
+    Returns
+    -------
+    Function
+        The aggregator, a function of (m, ptr).
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
         raise ValueError(f"n must be an integer of at least 2 (equation 4), got {n!r}")
@@ -102,7 +112,7 @@ def moment(n: int, rounded: bool = False) -> Function:
 
 @_checked
 def softmax(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), with the maximum subtracted in the exponents (not so in D10)."""
+    """Softmax aggregation (equation 10): Σ_j m_j exp(m_j) / Σ_k exp(m_k); unlike D10, it cannot overflow."""
     top = segments.max(m.detach(), ptr)
     weight = (m - segments.spread(top, ptr, m.shape[0])).exp()  # 1 at the maximum, so that the sum below is at least 1
     return segments.sum(weight * m, ptr) / segments.sum(weight, ptr).clamp(min=1)
@@ -110,17 +120,17 @@ def softmax(m: Tensor, ptr: Tensor) -> Tensor:
 
 @_checked
 def softmin(m: Tensor, ptr: Tensor) -> Tensor:
-    """Equation 10: softmin(X) = -softmax(-X)."""
+    """Softmin aggregation (equation 10): softmin(X) = -softmax(-X)."""
     return -softmax(-m, ptr)
 
 
 def expectation(m: Tensor, ptr: Tensor) -> Tensor:
-    """E[X] of each neighbourhood, as the paper defines it for a multiset; 0 for an empty one."""
+    """Expectation E[X] of each neighbourhood, the mean of its multiset: [E, ...] -> [N, ...], 0 for an empty one."""
     return segments.sum(m, ptr) / degree(m, ptr).clamp(min=1)
 
 
 def centred(m: Tensor, ptr: Tensor) -> Tensor:
-    """X - μ, [E, ...], as exact as the messages: the differences to one of them are, and equal messages give 0."""
+    """Centre the messages: X - μ, [E, ...]. One message is subtracted first, so that equal messages give exactly 0."""
     if m.shape[0] == 0:
         return m
     first = m.detach().index_select(0, ptr[:-1].clamp(max=m.shape[0] - 1))  # [N, ...]; of an empty one, any
@@ -129,33 +139,41 @@ def centred(m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def centred_once(m: Tensor, ptr: Tensor) -> Tensor:
-    """D12: X - μ with μ rounded, as the released code has it: of two messages the deviations need not cancel."""
+    """Centre the messages as D12 does: X - μ with μ rounded, so that the deviations of two messages need not cancel."""
     return m - segments.spread(expectation(m, ptr), ptr, m.shape[0])
 
 
 def centring(rounded: bool) -> Function:
-    """How a moment's messages are centred."""
+    """The function that centres the messages of a moment: `centred`, or `centred_once` for D12."""
     return centred_once if rounded else centred
 
 
 def unit(c: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
-    """c / s and s, [N, ...], the largest |c| of each neighbourhood, or 1: so that no power leaves the floats' range."""
+    """Divide c by s [N, ...], the largest |c| of each neighbourhood or 1, so that no power leaves the floats' range."""
     s = segments.max(c.detach().abs(), ptr)
     s = s.masked_fill(s == 0, 1)
     return c / segments.spread(s, ptr, c.shape[0]), s
 
 
 def degree(m: Tensor, ptr: Tensor) -> Tensor:
-    """d_i, in the dtype of the messages and shaped to broadcast over their channels, [N, 1, ...]."""
+    """Degrees d_i in the dtype of the messages, shaped to broadcast over their channels, [N, 1, ...]."""
     return ptr.diff().to(m.dtype).view(-1, *[1] * (m.dim() - 1))
 
 
 @dataclass(frozen=True)
 class Aggregator:
-    """An aggregator and its laws.
+    """An aggregator and its laws, from which the layer knows how to compute it without messages.
 
-    shift: what a constant c added to every message adds to the result: "one" c, "degree" d·c, "none" nothing.
-    power: the p in aggregate(λ·m) = λ^p aggregate(m) for λ > 0, up to ε; None where there is no such law.
+    Attributes
+    ----------
+    function : Function
+        The equation, a function of (m, ptr).
+    shift : str
+        What a constant c added to every message adds to the result: "one" c, "degree" d·c, "none" nothing.
+    power : int, optional
+        The p in aggregate(λ·m) = λ^p aggregate(m) for λ > 0, up to ε; None if there is no such law.
+    where : str
+        Where the paper defines it.
     """
 
     function: Function
@@ -177,7 +195,7 @@ AGGREGATORS: dict[str, Aggregator] = {
 
 
 def resolve(name: str) -> Aggregator:
-    """The aggregator of that name: one of AGGREGATORS, `moment<n>` for M_n, or `rounded_moment<n>` for D12's."""
+    """Look up an aggregator by name: one of AGGREGATORS, `moment<n>` for M_n, or `rounded_moment<n>` for D12's."""
     if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
     found = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None
@@ -189,6 +207,7 @@ def resolve(name: str) -> Aggregator:
 
 
 def _check(m: Tensor, ptr: Tensor) -> None:
+    """Raise an error unless m and ptr are messages in CSR order."""
     tensor("m", m)
     tensor("ptr", ptr)
     if not m.is_floating_point():

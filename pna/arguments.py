@@ -1,4 +1,4 @@
-"""What the layers accept, and the words for what they do not: the argument, what came, what is allowed."""
+"""Checks of the layers' arguments, with errors that name the argument, its value and what is allowed."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -10,12 +10,12 @@ from torch import Tensor
 __all__ = ["MOST_LAYERS", "choice", "divisible", "flag", "positive", "same_device", "same_dtype", "sequence", "tensor"]
 
 
-MOST_CHANNELS = 1 << 20  # and towers: more would ask for terabytes before it fails
+MOST_CHANNELS = 1 << 20  # also of towers: more would ask for terabytes before it fails
 MOST_LAYERS = 1000
 
 
 def positive(name: str, value: int, most: int = MOST_CHANNELS) -> int:
-    """An integer from 1 to `most`."""
+    """Check that a value is an integer from 1 to `most`, and return it."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
     if value < 1:
@@ -26,21 +26,21 @@ def positive(name: str, value: int, most: int = MOST_CHANNELS) -> int:
 
 
 def flag(name: str, value: bool) -> bool:
-    """True or False, and not what merely counts as one of them."""
+    """Check that a value is True or False, not something that merely counts as one of them, and return it."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return value
 
 
 def divisible(name: str, value: int, towers: int) -> int:
-    """A number of channels that the towers can share out: the channels of one tower."""
+    """Check that the towers can divide a number of channels, and return the channels of one tower."""
     if value % towers != 0:
         raise ValueError(f"{name} must be divisible by the number of towers, got {name}={value} and towers={towers}")
     return value // towers
 
 
 def choice(name: str, value: str, allowed: Sequence[str]) -> str:
-    """One of the words allowed; the message names the nearest one, if any is near."""
+    """Check that a value is one of the allowed words, and return it; the error suggests the nearest one."""
     if not isinstance(value, str) or value not in allowed:
         near = get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
         meant = "".join(f"; did you mean {word}?" for word in near)
@@ -49,7 +49,7 @@ def choice(name: str, value: str, allowed: Sequence[str]) -> str:
 
 
 def sequence(name: str, values: Sequence) -> tuple:
-    """A list of at least one entry; a bare string would be read letter by letter."""
+    """Check that a value is a list with at least one entry, not a bare string, and return it as a tuple."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TypeError(f"{name} must be a list, got {values!r}")
     if len(values) == 0:
@@ -58,19 +58,19 @@ def sequence(name: str, values: Sequence) -> tuple:
 
 
 def tensor(name: str, value: Tensor) -> None:
-    """A torch tensor."""
+    """Check that a value is a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
 
 
 def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
-    """Two tensors of one device."""
+    """Check that two tensors are on one device."""
     if value.device != other.device:
         raise ValueError(f"{name} and {other_name} must be on one device, got {value.device} and {other.device}")
 
 
 def same_dtype(name: str, value: Tensor, weight: Tensor) -> None:
-    """A floating tensor of the weights' dtype; autocast, where it is on, sees to that itself."""
+    """Check that a tensor has the weights' floating dtype, or will be cast to it by autocast."""
     if value.dtype == weight.dtype:
         return
     if not value.is_floating_point():

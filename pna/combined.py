@@ -16,9 +16,9 @@ __all__ = ["CombinedAggregation"]
 
 
 class CombinedAggregation(nn.Module):
-    """Equation 7: every scaler times every aggregate.
+    """The combined aggregation ⊕ (equation 7): every scaler times every aggregate.
 
-    δ and the mean degree are buffers, or parameters if they are learned.
+    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set.
     """
 
     def __init__(
@@ -47,25 +47,26 @@ class CombinedAggregation(nn.Module):
             self.register_buffer(name, torch.empty(()))
 
     def reset_parameters(self) -> None:
-        """δ and the mean degree as they are in the training set."""
+        """Reset δ and the mean degree to those of the training set."""
         with torch.no_grad():
             self.delta.fill_(self.statistics.delta)
             self.mean_degree.fill_(self.statistics.mean_degree)
 
     @property
     def width(self) -> int:
-        """A·S: how many scaled aggregates there are of each feature."""
+        """Number of scaled aggregates of each feature, A·S."""
         return len(self.aggregators) * len(self.scalers)
 
     def forward(self, aggregates: Tensor, degree: Tensor) -> Tensor:
-        """Aggregates [N, T, A, F] and degree [N] -> [N, T, S·A·F], 12F wide in the paper."""
+        """Scale the aggregates [N, T, A, F] by the degrees [N] -> [N, T, S·A·F], 12F wide in the paper."""
         scale = self.factors(degree).to(aggregates.dtype)  # [N, S]
         return (scale[:, None, :, None, None] * aggregates.unsqueeze(2)).flatten(2)
 
     def mapped(self, aggregates: Tensor, degree: Tensor, weight: Tensor, scale: Tensor | None = None) -> Tensor:
-        """W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates, so that what forward returns is never made.
+        """Multiply the scaled aggregates by a weight, W (S(d) ⊗ aggregates) = Σ_s S_s(d) W_s aggregates.
 
-        Aggregates [N, T, A, F], degree [N] and weight [T, out, S·A·F] -> [N, T, out]; scale: S(d), if it is known.
+        The wide tensor that `forward` returns never exists: aggregates [N, T, A, F], degree [N] and weight [T, out,
+        S·A·F] -> [N, T, out]. `scale` is S(d) [N, S], if it is known.
         """
         y = product(aggregates.flatten(-2), self.by_scaler(weight))  # [N, T, S·out]
         if self.scalers == ("identity",):
@@ -74,25 +75,26 @@ class CombinedAggregation(nn.Module):
         return (y.unflatten(-1, (len(self.scalers), -1)) * scale.to(y.dtype)[:, None, :, None]).sum(2)
 
     def by_scaler(self, weight: Tensor) -> Tensor:
-        """W_s, one below the other: [T, out, S·A·F] -> [T, S·out, A·F]."""
+        """Stack the weights W_s of all scalers: [T, out, S·A·F] -> [T, S·out, A·F]."""
         return weight.unflatten(-1, (len(self.scalers), -1)).transpose(1, 2).flatten(1, 2)
 
     def by_output(self, weights: Tensor) -> Tensor:
-        """The way back, for gradients: [T, S·out, A·F] -> [T, out, S·A·F]."""
+        """Invert `by_scaler`, for gradients: [T, S·out, A·F] -> [T, out, S·A·F]."""
         return weights.unflatten(1, (len(self.scalers), -1)).transpose(1, 2).flatten(2)
 
     def factors(self, degree: Tensor) -> Tensor:
-        """S_s(d) of every node, [N, S]."""
+        """Compute S_s(d) of every node: degree [N] -> [N, S]."""
         wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
         d, delta, mean_degree = degree.to(wide), self.delta.to(wide), self.mean_degree.to(wide)
         return factors(d, self.scalers, delta, mean_degree)
 
     def extra_repr(self) -> str:
-        """Aggregators and scalers."""
+        """Aggregators and scalers, for print()."""
         return f"aggregators={list(self.aggregators)}, scalers={list(self.scalers)}"
 
 
 def _check_scaler(scaler: str | float) -> None:
+    """Raise an error unless the scaler is a name from SCALERS or a finite number."""
     number = isinstance(scaler, Real) and not isinstance(scaler, bool) and math.isfinite(scaler)
     if not (number or (isinstance(scaler, str) and scaler in SCALERS)):
         raise ValueError(
@@ -101,6 +103,7 @@ def _check_scaler(scaler: str | float) -> None:
 
 
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:
+    """The degree statistics from `deg`, or an error if it is missing and a scaler needs it."""
     if isinstance(deg, DegreeStatistics):
         return deg
     if deg is not None:

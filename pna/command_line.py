@@ -1,7 +1,7 @@
-"""One voice for all commands: what an option takes, and how a command ends.
+"""What all commands share: the types of their options, and how they end.
 
-Exit codes: 0 done, 1 something failed, 2 a bad value, 3 stopped by the time budget, 4 a data set is not there, 5 the
-memory of the GPU is full, 130 stopped by Ctrl-C, 143 by SIGTERM, 141 where nobody reads the output any more.
+Exit codes: 0 done, 1 failed, 2 bad value, 3 out of time, 4 missing data set, 5 GPU memory full, 130 stopped by Ctrl-C,
+143 by SIGTERM, 141 because nobody reads the output any more.
 """
 
 import argparse
@@ -25,18 +25,18 @@ BAD_VALUE = 2
 UNFINISHED = 3
 MISSING_DATA = 4
 GPU_FULL = 5
-SAME = 1.0  # seconds
+SAME = 1.0  # seconds within which two signals count as one
 
 
 def say_if_empty(results: Path) -> None:
-    """Words on stderr where nothing is recorded, as after an installation without the repository."""
+    """Say on stderr that no result is recorded, as after an installation without the repository."""
     if not any(results.glob("*/*/*/*.json")):
         words = f"No result is recorded in {results}: results come with a clone of the repository, or by pna train."
         print(words, file=sys.stderr)
 
 
 def run_command(name: str, run: Callable[[], int | None], stopped: str = "stopped") -> int:
-    """Runs a command; an error becomes words on stderr and an exit code instead of a traceback, and so does Ctrl-C."""
+    """Run a command; an error or Ctrl-C becomes one line on stderr and an exit code instead of a traceback."""
     try:
         return run() or 0
     except MissingData as error:
@@ -47,7 +47,7 @@ def run_command(name: str, run: Callable[[], int | None], stopped: str = "stoppe
         code, words = GPU_FULL, error
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        installable = package not in sys.stdlib_module_names  # as fcntl, which Windows has not
+        installable = package not in sys.stdlib_module_names  # unlike fcntl, which Windows lacks
         code, words = BAD_VALUE, f"{package} is not installed: pip install {package}" if installable else error
     except (ValueError, ImportError) as error:
         code, words = BAD_VALUE, error
@@ -62,9 +62,9 @@ def run_command(name: str, run: Callable[[], int | None], stopped: str = "stoppe
 
 
 def quietly(run: Callable[[], int]) -> int:
-    """Runs a whole program; an output that is closed or full ends it without a traceback."""
+    """Run a whole program; an output that is closed or full ends it without a traceback."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the shell: else the next file that is opened would take its place
+        if getattr(sys, name) is None:  # closed by the shell: the next file to be opened would take its place
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open to the end)
     try:
         try:
@@ -82,16 +82,16 @@ def quietly(run: Callable[[], int]) -> int:
 
 
 def _of_the_output(error: BaseException) -> bool:
-    """Whether an error comes from printing; those of files name them."""
+    """Whether an error comes from printing: errors of files name the file."""
     numbers = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF)
     return isinstance(error, OSError) and error.filename is None and error.errno in numbers
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM, asked for after every step; before the first, after the last, and the second time, they end
-    it at once.
+    """Defer Ctrl-C and SIGTERM to the end of the step in progress.
 
-    A terminal and the program that was started from it may both send one: what comes within a second is the same.
+    Outside the stepping loop, or when sent a second time, they take effect immediately. Signals within a second of the
+    first count as one, because a terminal and the program that was started from it may both send it.
     """
 
     def __enter__(self) -> "Interrupts":
@@ -99,7 +99,7 @@ class Interrupts:
         numbers = (signal.SIGINT, signal.SIGTERM)
         self._before = {number: signal.getsignal(number) for number in numbers}
         for number, before in self._before.items():
-            if before is not signal.SIG_IGN:  # as in a script's background job
+            if before is not signal.SIG_IGN:  # ignored, as in a script's background job
                 signal.signal(number, self._came)
         return self
 
@@ -108,17 +108,18 @@ class Interrupts:
             signal.signal(number, before)
 
     def __call__(self) -> bool:
-        """Whether one came."""
+        """Whether a signal has come; to be asked after every step."""
         self._asked = True
         return self.signal > 0
 
     def no_more_steps(self) -> None:
-        """The last step is over; one that came during it ends it here."""
+        """Leave the stepping loop: a signal that came during the last step takes effect now."""
         self._asked = False
         if self.signal:
             raise KeyboardInterrupt(self.signal)
 
     def _came(self, number: int, _: FrameType | None) -> None:
+        """Handle a signal: remember it, or raise KeyboardInterrupt."""
         if not self._asked or time.monotonic() > self._when + SAME:
             raise KeyboardInterrupt(number)
         if not self.signal:
@@ -126,7 +127,7 @@ class Interrupts:
 
 
 def positive(text: str) -> int:
-    """The type of an option that counts something."""
+    """Parse an option that counts something: a positive integer."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
     if int(text) >= 2**31:
@@ -135,7 +136,7 @@ def positive(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """The type of an option that gives a time."""
+    """Parse an option that is a time in seconds."""
     try:
         number = float(text)
     except ValueError:
@@ -146,7 +147,7 @@ def seconds(text: str) -> float:
 
 
 def device(text: str) -> str:
-    """The type of an option that names a device, which must be there."""
+    """Parse an option that names a device, and check that it is available."""
     import torch
 
     if text.partition(":")[0] not in ("cpu", "cuda"):

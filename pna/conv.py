@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import direct, fused, pyg
+from pna import direct, dispatch, fused, pyg
 from pna.arguments import divisible, flag, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.layer import Layer, Nodes
 from pna.neighbourhoods import Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
@@ -23,42 +23,63 @@ __all__ = ["PNAConv", "PNASimpleConv"]
 
 
 class PNAConv(Layer):
-    """Principal Neighbourhood Aggregation, with the constructor of torch_geometric.nn.PNAConv.
+    """The PNA layer, a drop-in replacement for torch_geometric.nn.PNAConv.
 
-    Every tower t combines its aggregators and scalers as in equation 7, for instance
+    Every tower t computes equation 8 with its own M and U, and combines its aggregators and scalers as in equation 7,
+    for instance
 
-        ⊕_t = [identity, amplification, attenuation] ⊗ [mean, std, max, min],
+        ⊕_t = [identity, amplification, attenuation] ⊗ [mean, std, max, min].
 
-    computes equation 8 with its own M and U, and a mixing layer takes the towers together.
+    A linear map then mixes the outputs of all towers.
 
-    A linear M is split into its parts for the receiver, the edge and the sender, M = W1 x_i + W3 e_ij + W2 x_j + b, so
-    that only the sender's part is aggregated; on a CPU no tensor of messages exists without edge features.
+    Parameters
+    ----------
+    in_channels : int
+        Size of x, or -1 to infer it from the first call.
+    out_channels : int
+        Size of the output, divided among the towers.
+    aggregators : list of str
+        Names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, `moment<n>`.
+    scalers : list of str or float
+        Names (identity, amplification, attenuation, linear, inverse_linear), or numbers: α of equation 6.
+    deg : Tensor or DegreeStatistics, optional
+        How many nodes of the training set have degree 0, 1, 2, …; only the identity scaler needs none.
+    edge_dim : int, optional
+        Size of the edge features, if there are any.
+    towers : int
+        Number of towers.
+    pre_layers : int
+        Number of layers of M. With more than one, M is not linear, and its messages [E, T, F] are computed.
+    post_layers : int
+        Number of layers of U.
+    divide_input : bool
+        Whether the input features are divided among the towers, instead of all being given to each.
+    act : str or callable, optional
+        Activation between the layers of M and of U.
+    act_kwargs : dict, optional
+        Arguments of the activation.
+    train_norm : bool
+        Whether δ and the mean degree are learned.
+    cached : bool
+        Whether the graph of the first call is sorted once and used in all later calls.
+    flow : str
+        Which end of an edge receives, as in torch_geometric: source_to_target or target_to_source.
+    swap_extremes : bool
+        Departure D5 of the released code: max and min aggregate M(x_j, x_i), with the two roles swapped.
 
-    Args:
-        in_channels: size of x, or -1: of the first x that comes.
-        out_channels: size of the output, shared out among the towers.
-        aggregators: names from pna.aggregators: mean, max, min, std, var, sum, softmax, softmin, `moment<n>`.
-        scalers: identity, amplification, attenuation, linear, inverse_linear, or a number: α of equation 6.
-        deg: how many nodes of the training set have degree 0, 1, 2, …, or DegreeStatistics; the identity needs none.
-        edge_dim: size of the edge features, if there are any.
-        towers: number of towers.
-        pre_layers: number of layers of M; with more than one M is not linear, and its messages are made, [E, T, F].
-        post_layers: number of layers of U.
-        divide_input: whether the towers share out the input features or each see all of them.
-        act: the activation between the layers of M and of U.
-        act_kwargs: its arguments.
-        train_norm: whether δ and the mean degree are learned.
-        cached: the caller's word that the graph is always the same, so that it is sorted once.
-        flow: which end of an edge receives, as in torch_geometric.
-        swap_extremes: departure D5 of the released code: max and min take M(x_j, x_i), the two roles swapped.
+    Notes
+    -----
+    A linear M is split into parts for the receiver, the edge and the sender, M = W1 x_i + W3 e_ij + W2 x_j + b. Only
+    the sender's part is aggregated, so without edge features no tensor of messages exists. pna.dispatch lists all paths
+    that compute the layer.
 
-    What differs from PyTorch Geometric's layer: std is the paper's (equation 3), where theirs is 0 for σ² <= ε. M, U
-    and mix stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and
-    no hook on messages, since none are made where nobody looks. They are made where an explanation masks them, or where
-    M, U or edge_encoder has a hook, a parametrization or another module in its place; all of these work.
+    Differences to PyTorch Geometric's layer: std is the paper's equation 3, where theirs is 0 for σ² <= ε. M, U and mix
+    stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and no hook
+    on messages. Messages are computed only where something needs them: an explanation that masks them, or a hook, a
+    parametrization or another module in place of M, U or edge_encoder. All of these work.
 
-    On a GPU the layers that are given the same small edge_index sort it once, until torch sees it written to; it does
-    not see what a CUDA graph writes when it is replayed, nor what is written through `.data`.
+    On a GPU, layers that are called with the same small edge_index sort it once, until torch sees a write to it. Torch
+    sees neither what a replayed CUDA graph writes nor what is written through `.data`.
     """
 
     def __init__(
@@ -102,46 +123,60 @@ class PNAConv(Layer):
 
     @classmethod
     def from_pyg(cls, conv: PyGConv) -> "PNAConv":
-        """The same layer as a torch_geometric.nn.PNAConv, with a copy of its weights."""
+        """Convert a torch_geometric.nn.PNAConv, with a copy of its weights."""
         layer = cls(**pyg.arguments(conv))
         pyg.copy_weights(conv, layer)
         return layer
 
     def to_pyg(self) -> PyGConv:
-        """The same layer as a torch_geometric.nn.PNAConv, with a copy of the weights; std differs by its ε."""
-        return pyg.made_from(self)
+        """Convert to a torch_geometric.nn.PNAConv, with a copy of the weights; its std differs by ε."""
+        return pyg.convert(self)
 
     @staticmethod
     def get_degree_histogram(loader: Iterable) -> Tensor:
-        """The argument `deg` from a loader of the training graphs."""
+        """Count the degrees in a loader of the training graphs, for the argument `deg`."""
         return degree_histogram(loader)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
-        """x [N, in_channels], edges (j, i) in any order [2, E], edge_attr [E, edge_dim] -> [N, out_channels].
+        """Compute equation 8.
 
-        Where senders and receivers are two kinds of nodes, x is a pair, one for each row of edge_index.
+        Parameters
+        ----------
+        x : Tensor [N, in_channels], or a pair of them
+            Node features; for a bipartite graph, those of the nodes in the first and in the second row of edge_index.
+        edge_index : Tensor [2, E] or Neighbourhoods
+            Edges (j, i) in any order, or a graph that has been sorted before.
+        edge_attr : Tensor [E, edge_dim], optional
+            Edge features, in the order of edge_index.
+
+        Returns
+        -------
+        Tensor [N, out_channels]
+            The new features of the receiving nodes.
         """
-        if edge_attr is None and isinstance(x, Tensor) and fused.supports(self, x, edge_index):
-            return fused.layer(self, x, edge_index)
-        senders, receivers, graph = self.take(x, edge_index)
-        edge = self._take_edges(edge_attr, graph, receivers)
-        two, own = senders is not receivers, not self._explain and fused.untouched(self)
-        if own and not two and edge is None and direct.supports(self, receivers, graph):
-            return direct.layer(self, receivers, graph)
-        x_i = receivers.unflatten(1, (-1, self.F_in))  # [N, T, F_in], or [N, 1, F_in] if every tower sees all
-        x_j = senders.unflatten(1, (-1, self.F_in)) if two else x_i
-        if not own or (two and self.swap_extremes):
-            y = self._as_it_stands(x_i, x_j, edge, graph)
-        else:
-            first, *rest = self.U
-            encoder = None if edge is None else self.edge_encoder
-            y = fused.split(x_i, x_j, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)
-            for layer in rest:
-                y = layer(y)
-        return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out_channels]
+        return dispatch.layer(self, x, edge_index, edge_attr)
 
-    def _as_it_stands(self, x_i: Tensor, x_j: Tensor, edge: Tensor | None, graph: Neighbourhoods) -> Tensor:
-        """Equation 8, messages and all, [N, T, F_out]: where M or U is not the layer's own, or messages are masked."""
+    # ---- the paths of pna.dispatch ----
+
+    def _whole_on_gpu(self, x: Tensor, edges: Tensor | Neighbourhoods, _: None) -> Tensor:
+        return fused.layer(self, x, edges)
+
+    def _whole_on_cpu(self, _: Tensor, x: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
+        return direct.layer(self, x, graph)
+
+    def _split(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
+        """Compute equation 8 with M in parts: x [N, in] and sorted edge features [E, edge_dim] -> [N, out]."""
+        x_i, x_j = self._towers(senders, receivers)
+        first, *rest = self.U
+        encoder = None if edge is None else self.edge_encoder
+        y = fused.split(x_i, x_j, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)
+        for layer in rest:
+            y = layer(y)
+        return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out]
+
+    def _with_messages(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
+        """Compute equation 8 as it stands, by a message for every edge, as `_split` does without: -> [N, out]."""
+        x_i, x_j = self._towers(senders, receivers)
         of_i, of_j = x_i[graph.target], x_j[graph.source]  # [E, T or 1, F_in]
         names = self.combined.aggregators
         aggregates = aggregate(graph, names, edge=self._messages(of_i, of_j, edge, graph))  # [N, T, A, F_in]
@@ -150,10 +185,16 @@ class PNAConv(Layer):
             extreme = torch.tensor([name in ("max", "min") for name in names], device=swapped.device)
             aggregates = torch.where(extreme.unsqueeze(1), swapped, aggregates)
         combined = self.combined(aggregates, graph.degree)  # [N, T, S·A·F_in]
-        return self.U(torch.cat([x_i.expand(-1, combined.shape[1], -1), combined], dim=-1))
+        y = self.U(torch.cat([x_i.expand(-1, combined.shape[1], -1), combined], dim=-1))
+        return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out]
+
+    def _towers(self, senders: Tensor, receivers: Tensor) -> tuple[Tensor, Tensor]:
+        """x_i and x_j for each tower, [N, T, F_in], or [N, 1, F_in] if every tower sees all features."""
+        x_i = receivers.unflatten(1, (-1, self.F_in))
+        return x_i, x_i if senders is receivers else senders.unflatten(1, (-1, self.F_in))
 
     def _messages(self, x_i: Tensor, x_j: Tensor, edge: Tensor | None, graph: Neighbourhoods) -> Tensor:
-        """M(x_i, e_ij, x_j) of every edge, [E, T, F_in]."""
+        """Compute M(x_i, e_ij, x_j) of every edge, [E, T, F_in]."""
         parts = [x_i, x_j]
         if edge is not None:
             parts.append(self.edge_encoder(edge).unsqueeze(1).expand_as(x_i))
@@ -161,14 +202,14 @@ class PNAConv(Layer):
 
     @property
     def _parts(self) -> int:
-        """Of M's input: x_i, x_j, e_ij."""
+        """Number of parts of M's input: x_i, x_j and perhaps e_ij."""
         return 2 if self.edge_dim is None else 3
 
     def _share(self, in_channels: int) -> int:
         return divisible("in_channels", in_channels, self.towers) if self.divide_input else in_channels
 
     def materialise(self, in_channels: int) -> None:
-        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         self.F_in = F_in = self._share(positive("in_channels", in_channels))
         self.in_channels = in_channels
         for k, layer in enumerate(self.M[::2]):
@@ -187,8 +228,7 @@ class PNAConv(Layer):
     def _last(self) -> nn.Module:
         return self.mix
 
-    def _take_edges(self, edge_attr: Tensor | None, neighbourhoods: Neighbourhoods, x: Tensor) -> Tensor | None:
-        """Checks the edge features and puts them in the order of the messages."""
+    def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:
         if edge_attr is None and self.edge_dim is None:
             return None
         if edge_attr is None:
@@ -196,12 +236,12 @@ class PNAConv(Layer):
         tensor("edge_attr", edge_attr)
         if self.edge_dim is None:
             raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
-        wanted = (neighbourhoods.num_edges, self.edge_dim)
+        wanted = (graph.num_edges, self.edge_dim)
         if edge_attr.shape != wanted:
             raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")
         same_device("edge_attr", edge_attr, "x", x)
         same_dtype("edge_attr", edge_attr, self._weight())
-        return neighbourhoods.sort(edge_attr)
+        return graph.sort(edge_attr)
 
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, towers={self.towers}, edge_dim={self.edge_dim}"
@@ -209,14 +249,14 @@ class PNAConv(Layer):
 
 
 class _Encoder(nn.Linear):
-    """The encoder of the edges, of a size that is not known yet."""
+    """The linear encoder of the edge features while its output size is not known yet."""
 
     def __init__(self, edge_dim: int) -> None:
         super().__init__(edge_dim, 1)
         self.weight, self.bias = nn.UninitializedParameter(), nn.UninitializedParameter()
 
     def materialise(self, out_features: int) -> None:
-        """Makes the weights, and is a plain linear map from then on."""
+        """Create the weights, and be a plain torch.nn.Linear from then on."""
         self.out_features = out_features
         self.weight.materialize((out_features, self.in_features))
         self.bias.materialize((out_features,))
@@ -225,9 +265,9 @@ class _Encoder(nn.Linear):
 
 
 class PNASimpleConv(Layer):
-    """The PNA layer without M and towers, as on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
+    """The PNA layer without M and towers, as the paper uses it on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
 
-    The arguments are those of PNAConv.
+    The arguments have the meaning that they have in PNAConv.
     """
 
     def __init__(
@@ -251,22 +291,28 @@ class PNASimpleConv(Layer):
         self.U = mlp("post_layers", post_layers, 1, sizes, act, act_kwargs)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods) -> Tensor:
-        """x [N, in_channels], edges (j, i) in any order [2, E] -> [N, out_channels]."""
-        senders, _, graph = self.take(x, edge_index)
-        names = self.combined.aggregators
-        if self._explain or not fused.untouched(self):
-            m = self._explained(senders[graph.source].unsqueeze(1), graph)  # [E, 1, in]
-            y = self.U(self.combined(aggregate(graph, names, edge=m), graph.degree))
-        else:
-            first, *rest = self.U
-            aggregates = aggregate(graph, names, source=senders.unsqueeze(1))  # [N, 1, A, in]
-            y = self.combined.mapped(aggregates, graph.degree, first.weight) + first.bias
-            for layer in rest:
-                y = layer(y)
-        return y.squeeze(1)  # [N, 1, out_channels] -> [N, out_channels]
+        """Compute the layer: x [N, in_channels] and edge_index [2, E], as in PNAConv, -> [N, out_channels]."""
+        return dispatch.layer(self, x, edge_index)
+
+    # ---- the paths of pna.dispatch ----
+
+    def _split(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
+        """Compute the layer without a tensor of messages: x [N, in] -> [N, out]."""
+        first, *rest = self.U
+        aggregates = aggregate(graph, self.combined.aggregators, source=senders.unsqueeze(1))  # [N, 1, A, in]
+        y = self.combined.mapped(aggregates, graph.degree, first.weight) + first.bias
+        for layer in rest:
+            y = layer(y)
+        return y.squeeze(1)  # [N, 1, out] -> [N, out]
+
+    def _with_messages(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
+        """Compute the layer by a message for every edge: x [N, in] -> [N, out]."""
+        m = self._explained(senders[graph.source].unsqueeze(1), graph)  # [E, 1, in]
+        aggregates = aggregate(graph, self.combined.aggregators, edge=m)
+        return self.U(self.combined(aggregates, graph.degree)).squeeze(1)
 
     def materialise(self, in_channels: int) -> None:
-        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         self.in_channels = positive("in_channels", in_channels)
         self.U[0].materialise(1, self.combined.width * in_channels, self.out_channels)
 

@@ -1,8 +1,8 @@
-"""Every place where the released code is not what the paper says: one table, from which all switches come.
+"""Every place where the released code departs from the paper: one table, from which all switches come.
 
-A specification is a choice among these departures: `described` takes none, the paper as it is written; `released` takes
-all, the code that the published numbers come from. The numbers D1 to D14 are those of the comparison with the released
-code; two more have a word for a name, since the paper says nothing of them and they change the results.
+A specification is a choice among these departures. `described` has none of them: the paper as it is written. `released`
+has all: the code that the published numbers come from. D1 to D14 are numbered as in the comparison with the released
+code. Two more, on which the paper is silent but which change the results, have a word for a name.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _ODD_MOMENTS = ("moments-3", "moments-4", "moments-5")
 
 @dataclass(frozen=True)
 class Departure:
-    """One place where the released code departs from the paper, and the switch that decides it.
+    """One place where the released code departs from the paper, and its switch.
 
-    `part` says what it changes: the data, the networks, their training, the baseline; or nothing that is computed here,
-    and then it has no switch. It touches all models and all trainings, or only those that it names.
+    `part` says what it changes: the data, the networks, their training or the baseline. With "none" it changes nothing
+    that is computed here, and has no switch. It concerns all models and all trainings, or only those that it names.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Departure:
     trainings: tuple[str, ...] | None = None
 
     def touches(self, training: str, model: str) -> bool:
-        """Whether a model of a training is another with this departure than without."""
+        """Whether this departure changes a model of a training."""
         return (
             self.part in ("data", "network", "training")
             and (self.models is None or model in self.models)
@@ -156,9 +156,9 @@ SWITCHES: tuple[str, ...] = tuple(d.id for d in DEPARTURES if d.part != "none")
 
 
 def departures_of(spec: str, among: tuple[str, ...] = SWITCHES) -> tuple[str, ...]:
-    """The departures that a specification takes over, in the table's order.
+    """The departures of a specification, in the table's order.
 
-    Its name is described, released, departures joined by + as in D1+D5, or released less some, as in released-D11.
+    It is named described, released, departures joined by + as in D1+D5, or released less some, as in released-D11.
     """
     base, *less = spec.split("-")
     named = {"described": [], "released": list(among)}.get(base, base.split("+"))

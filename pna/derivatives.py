@@ -1,8 +1,8 @@
-"""The derivative of each aggregator with respect to one message, the formula beside its equation's name.
+"""The derivative of each aggregator with respect to one message.
 
-Autograd finds the same from pna.aggregators, and the tests compare the two; written out, the backward pass can run on
-one block of messages after another, and on a GPU in one kernel. Each function takes the gradient g of its aggregate,
-[N, ...], and the messages m, [E, ...], in CSR order, and returns g_i ∂aggregate_i/∂m_j, [E, ...].
+Autograd derives the same from pna.aggregators, and the tests compare the two. Written out, the backward pass can run on
+one block of messages after another, and on a GPU in one kernel. Each function takes the gradient g [N, ...] of its
+aggregate and the messages m [E, ...] in CSR order, and returns g_i ∂aggregate_i/∂m_j, [E, ...].
 """
 
 import functools
@@ -18,42 +18,42 @@ __all__ = ["DERIVATIVES", "derivative"]
 
 
 def _sum(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂Σ/∂m_j = 1."""
+    """Derivative of the sum: ∂Σ/∂m_j = 1."""
     return spread(g, ptr, m.shape[0])
 
 
 def _mean(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂μ/∂m_j = 1/d."""
+    """Derivative of the mean: ∂μ/∂m_j = 1/d."""
     return spread(g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _max(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂max/∂m_j = 1/ties where m_j is a maximum, else 0."""
+    """Derivative of the maximum: ∂max/∂m_j = 1/ties where m_j is a maximum, else 0."""
     is_top = (m == spread(segment_max(m, ptr), ptr, m.shape[0])).to(m.dtype)
     return spread(g / segment_sum(is_top, ptr).clamp(min=1), ptr, m.shape[0]) * is_top
 
 
 def _min(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """min X = -max -X, and the two signs cancel."""
+    """Derivative of the minimum, -max(-X): the two signs cancel."""
     return _max(g, -m, ptr)
 
 
 def _var(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂σ²/∂m_j = 2 (m_j - μ) / d."""
+    """Derivative of the variance: ∂σ²/∂m_j = 2 (m_j - μ) / d."""
     return centred(m, ptr) * spread(2 * g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂σ/∂m_j = (m_j - μ) / (d σ), σ with its ε."""
+    """Derivative of the standard deviation: ∂σ/∂m_j = (m_j - μ) / (d σ), σ with its ε."""
     c = centred(m, ptr)
     std = (expectation(c.square(), ptr) + EPSILON).sqrt()
     return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, m.shape[0])
 
 
 def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
-    """∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n]; 0 at e = 0.
+    """Derivative of the moment M_n, in units of the neighbourhood's largest |m_j - μ|, as the moment itself.
 
-    In units of the largest |m_j - μ| of the neighbourhood, as the moment itself.
+    ∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n], and 0 at e = 0.
     """
     c, s = unit(centring(rounded)(m, ptr), ptr)
     lower = c ** (n - 1)
@@ -66,7 +66,7 @@ def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
 
 
 def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """∂softmax/∂m_j = w_j (1 + m_j - softmax), w the normalised weights."""
+    """Derivative of the softmax: ∂softmax/∂m_j = w_j (1 + m_j - softmax), w the normalised weights."""
     weight = (m - spread(segment_max(m, ptr), ptr, m.shape[0])).exp()
     total = segment_sum(weight, ptr).clamp(min=1)
     softmax = segment_sum(weight * m, ptr) / total
@@ -74,7 +74,7 @@ def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def _softmin(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """softmin X = -softmax -X, and the two signs cancel."""
+    """Derivative of the softmin, -softmax(-X): the two signs cancel."""
     return _softmax(g, -m, ptr)
 
 
@@ -83,7 +83,7 @@ DERIVATIVES |= {"softmax": _softmax, "softmin": _softmin}
 
 
 def derivative(name: str) -> Function:
-    """The derivative of the aggregator of that name, a function of (g, m, ptr)."""
+    """Look up the derivative of an aggregator by its name: a function of (g, m, ptr)."""
     if name in DERIVATIVES:
         return DERIVATIVES[name]
     prefix, order = name.split("moment")

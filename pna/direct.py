@@ -1,8 +1,7 @@
 """A whole PNA layer with linear M and U (equations 7 and 8) as one function on a CPU, forward and backward by hand.
 
-The time of a small graph is that of calling operations one by one and of recording them for autograd. Here they are
-few, and nothing is recorded. The twin is pna.fused.split, which serves wherever this does not, second derivatives
-included.
+On a small graph, most of the time goes into calling operations one by one and recording them for autograd. Here they
+are few, and none is recorded. Second derivatives come from the twin, pna.fused.split.
 """
 
 from types import SimpleNamespace
@@ -12,79 +11,65 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna import gather, together
+from pna import together
 from pna.aggregators import resolve
-from pna.fused import plain_mix, split
+from pna.fused import split
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.towers import affine, product, product_backward
 
-__all__ = ["layer", "supports"]
-
-
-def supports(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> bool:
-    """Whether `layer` serves a PNAConv whose M and U are its own: a graph of one block, the aggregators of together."""
-    return (
-        not torch.compiler.is_compiling()
-        and conv.linear
-        and x.is_cpu
-        and x.dtype in (torch.float32, torch.float64)
-        and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
-        and together.NAMES.issuperset(conv.combined.aggregators)
-        and not gather.watched(x)
-        and plain_mix(conv)
-    )
+__all__ = ["layer"]
 
 
 def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> Tensor:
-    """What a PNAConv with one layer each in M and U, without edge features, makes of x [N, in] -> [N, out]."""
+    """Compute a PNAConv with one layer each in M and U, without edge features: x [N, in] -> [N, out]."""
     M, U, mix = conv.M._modules["0"], conv.U._modules["0"], conv.mix
     return _Layer.apply(x, U.weight, U.bias, M.weight, M.bias, mix.weight, mix.bias, conv, graph)
 
 
 class _Layer(Function):
-    """T towers, F features, H outputs of a tower, A aggregators, S scalers."""
+    """The layer for T towers of F features and H outputs each, A aggregators and S scalers."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
-        with torch._C._AutoDispatchBelowAutograd():  # which would look at every operation, and find nothing to do
+        with torch._C._AutoDispatchBelowAutograd():  # autograd would look at every operation, and find nothing to do
             return _Layer.compute(ctx, x, *inputs)
 
     @staticmethod
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
-        """The forward pass."""
+        """Compute the forward pass: x [N, in] -> [N, out]."""
         *weights, conv, graph = inputs
         U, U_bias, M, M_bias, mix, mix_bias = weights
         F, H, combined, degree = conv.F_in, conv.F_out, conv.combined, graph.degree
         h = x.unflatten(1, (-1, F))  # [N, T or 1, F]
-        U_own, U_combined = U.split_with_sizes([F, U.shape[2] - F], dim=2)
-        W = torch.cat([U_own, *M.split_with_sizes([F, F], dim=2)], dim=1)  # [T, H + 2F, F]
+        U_update, U_combined = U.split_with_sizes([F, U.shape[2] - F], dim=2)
+        W = torch.cat([U_update, *M.split_with_sizes([F, F], dim=2)], dim=1)  # [T, H + 2F, F]
         parts = affine(h, W, torch.cat([U_bias, M_bias, torch.zeros_like(M_bias)], dim=1))
-        own, target, source = parts.split_with_sizes([H, F, F], dim=-1)
+        update, target, source = parts.split_with_sizes([H, F, F], dim=-1)
         m = source.index_select(0, graph.source)  # [E, T, F]
-        aggregates, kept = together.aggregates(m, degree, combined.aggregators)  # [N, T, A, F]
+        aggregates, statistics = together.aggregates(m, degree, combined.aggregators)  # [N, T, A, F]
         shares = _shares(conv, degree, x.dtype)
         aggregates.addcmul_(target.masked_fill((degree == 0).view(-1, 1, 1), 0).unsqueeze(2), shares)
         P = combined.by_scaler(U_combined)  # [T, S·H, A·F]
         factors = combined.factors(degree).to(x.dtype)[:, None, :, None]  # [N, 1, S, 1]
         y = product(aggregates.flatten(2), P).unflatten(-1, (-1, H))
-        y = (y * factors).sum(2).add_(own).flatten(1)  # [N, T·H]
-        ctx.conv, ctx.graph, ctx.kept, ctx.shares = conv, graph, kept, shares
+        y = (y * factors).sum(2).add_(update).flatten(1)  # [N, T·H]
+        ctx.conv, ctx.graph, ctx.statistics, ctx.shares = conv, graph, statistics, shares
         ctx.save_for_backward(x, *weights, W, P, m, aggregates, factors, y)
         return torch.addmm(mix_bias, y, mix.t())
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted: through the twin
+        if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian: through the twin
             return *_by_autograd(ctx, g, x, rest[:6], torch.is_grad_enabled()), None, None
         with torch._C._AutoDispatchBelowAutograd():
             return *_Layer.differentiate(ctx, g, x, rest[4], rest[6:]), None, None
 
     @staticmethod
-    def differentiate(ctx: FunctionCtx, g: Tensor, x: Tensor, mix: Tensor, kept: list[Tensor]) -> tuple[Tensor, ...]:
-        """The backward pass."""
-        W, P, m, aggregates, factors, y = kept
+    def differentiate(ctx: FunctionCtx, g: Tensor, x: Tensor, mix: Tensor, saved: list[Tensor]) -> tuple[Tensor, ...]:
+        """Compute the backward pass: the gradients of x and of the six weights."""
+        W, P, m, aggregates, factors, y = saved
         conv = ctx.conv
         F, H, T = conv.F_in, conv.F_out, conv.towers
         grad_y = (g @ mix).unflatten(1, (T, H))
@@ -92,18 +77,18 @@ class _Layer(Function):
         grad_aggregates, grad_P = product_backward(scaled, aggregates.flatten(2), P)
         grad_aggregates = grad_aggregates.unflatten(-1, (-1, F))  # [N, T, A, F]
         grad_target = (grad_aggregates * ctx.shares).sum(2)
-        grad_m = together.gradient(grad_aggregates, m, conv.combined.aggregators, ctx.kept)
+        grad_m = together.gradient(grad_aggregates, m, conv.combined.aggregators, ctx.statistics)
         grad_source = torch.zeros_like(grad_target).index_add_(0, ctx.graph.source, grad_m)
         grad_parts = torch.cat([grad_y, grad_target, grad_source], dim=2)  # [N, T, H + 2F]
         grad_x, grad_W = product_backward(grad_parts, x.unflatten(1, (-1, F)), W)
-        own, *of_M = grad_W.split_with_sizes([H, F, F], dim=1)
-        own_bias, M_bias, _ = grad_parts.sum(0).split_with_sizes([H, F, F], dim=1)
-        grad_U = torch.cat([own, conv.combined.by_output(grad_P)], dim=2)
-        return grad_x.flatten(1), grad_U, own_bias, torch.cat(of_M, dim=2), M_bias, g.t() @ y, g.sum(0)
+        grad_update, *grad_M = grad_W.split_with_sizes([H, F, F], dim=1)
+        U_bias, M_bias, _ = grad_parts.sum(0).split_with_sizes([H, F, F], dim=1)
+        grad_U = torch.cat([grad_update, conv.combined.by_output(grad_P)], dim=2)
+        return grad_x.flatten(1), grad_U, U_bias, torch.cat(grad_M, dim=2), M_bias, g.t() @ y, g.sum(0)
 
 
 def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
-    """How often each aggregate takes M's part of the receiver: once, d times or not at all, [N, 1, A, 1]."""
+    """How often M's part for the receiver is added to each aggregate: once, d times or not at all, [N, 1, A, 1]."""
     laws = [resolve(name).shift for name in conv.combined.aggregators]
     d = degree.to(dtype).view(-1, 1, 1, 1)
     once = d.clamp(max=1) * torch.tensor([law != "none" for law in laws], dtype=dtype).view(-1, 1)
@@ -116,7 +101,7 @@ def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
 def _by_autograd(
     ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], differentiable: bool
 ) -> list[Tensor | None]:
-    """The gradients of x and of the weights, perhaps as functions that have derivatives themselves."""
+    """Compute the gradients of x and of the weights through the twin; `differentiable`: to be differentiated again."""
     U, U_bias, M, M_bias, mix, mix_bias = weights
     first, second = SimpleNamespace(weight=M, bias=M_bias), SimpleNamespace(weight=U, bias=U_bias)
     h = x.unflatten(1, (-1, ctx.conv.F_in))

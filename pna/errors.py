@@ -1,14 +1,14 @@
-"""What can go wrong without a mistake in the program. A command turns each into one line and an exit code."""
+"""Errors that are no mistakes in the program. A command turns each into one line and an exit code."""
 
 __all__ = ["GPUFull", "MissingData", "OutOfTime"]
 
 
 class MissingData(ValueError):  # noqa: N818 (it reads as what it is)
-    """A data set, or a file of weights, is not there."""
+    """A data set or a file of weights is missing."""
 
 
 class OutOfTime(Exception):  # noqa: N818
-    """The time budget is used up; the next call goes on from the checkpoint."""
+    """The time budget is used up; the next call continues from the checkpoint."""
 
 
 class GPUFull(Exception):  # noqa: N818

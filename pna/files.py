@@ -1,6 +1,7 @@
-"""Files that are whole or not there, whenever the program is stopped and whatever the disk does.
+"""Files that are complete or absent, whenever the program is stopped and whatever the disk does.
 
-Tensors as safetensors, facts as JSON, arrays as npz, nothing pickled; written beside their place and renamed.
+Tensors are stored as safetensors, facts as JSON, arrays as npz, and nothing is pickled. Every file is written under
+another name beside its place, and then renamed.
 """
 
 import hashlib
@@ -19,14 +20,14 @@ from numpy.typing import NDArray
 from pna.locks import new_beside, remove_left_over
 
 if TYPE_CHECKING:
-    from torch import Tensor  # what writes a page or reads a JSON object does not wait for torch
+    from torch import Tensor  # not imported: pages and JSON objects do not need torch
 
 __all__ = ["checksum", "hash_of", "read_arrays", "read_facts", "read_json", "read_tensors"]
 __all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Lets `write` fill a file beside `path`, then renames it; on any error the old file stays and no other is left."""
+    """Let `write` fill a file beside `path`, then rename it; after an error the old file is there and no other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path)
     beside = None
@@ -42,7 +43,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         if beside is not None:
             beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
-            error.filename = str(path)  # a full disk says for which file
+            error.filename = str(path)  # name the file, for instance if the disk is full
             del error.filename2
         raise
 
@@ -51,7 +52,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, "Tensor"], facts: dict) -> None:
-    """Tensors with a JSON object beside them, in one safetensors file with a checksum over the tensors."""
+    """Write tensors and a JSON object of facts to one safetensors file, with a checksum over the tensors."""
     from safetensors.torch import save
 
     kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
@@ -60,9 +61,9 @@ def write_tensors(path: Path, tensors: dict[str, "Tensor"], facts: dict) -> None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, "Tensor"], dict]:
-    """What write_tensors wrote; a file that is cut off, altered or something else raises a ValueError that names it.
+    """Read what write_tensors wrote: the tensors and the facts. A ValueError names a file that is damaged or altered.
 
-    It is read at once: safetensors' own reader opens it twice, and another process may replace it in between.
+    The file is opened once. safetensors' own reader opens it twice, and another process may replace it in between.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -90,14 +91,14 @@ def _tensors_checksum(tensors: dict[str, "Tensor"]) -> str:
 
 
 def write_json(path: Path, facts: dict) -> None:
-    """A JSON object, one key a line at the top, so that differences are readable."""
+    """Write a JSON object with one top-level key per line, so that differences are readable."""
     lines = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in facts.items())
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     write_whole(path, lambda file: file.write(text.encode()))
 
 
 def read_json(path: Path, content: bytes | None = None) -> dict:
-    """What write_json wrote; `content`, where the file has been read already."""
+    """Read a JSON object from `path`, or from `content` if the file has been read already."""
     try:
         facts = json.loads((path.read_bytes() if content is None else content).decode())
     except ValueError as error:
@@ -113,7 +114,7 @@ def read_json(path: Path, content: bytes | None = None) -> dict:
 def write_arrays(
     path: Path, arrays: dict[str, NDArray], facts: dict, format: int, method: int = zipfile.ZIP_LZMA
 ) -> None:
-    """Arrays and a few facts in one npz file, with a checksum over each; LZMA saves a fifth, and takes longer."""
+    """Write arrays and facts to one npz file, with a checksum over each; LZMA saves a fifth of its size."""
     stated = facts | {"format": format, "sha256": checksum(arrays)}
     text = json.dumps(stated | {"facts_sha256": hash_of(stated)})
     members = arrays | {"facts": np.frombuffer(text.encode(), dtype=np.uint8)}
@@ -128,16 +129,16 @@ def write_arrays(
 
 
 def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
-    """Arrays and facts; a file that is cut off, altered or something else raises a ValueError that names it."""
+    """Read what write_arrays wrote: arrays and facts. A ValueError names a file that is damaged or altered."""
     facts = read_facts(path, format)
     try:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if name != "facts.npy"]
         with ThreadPoolExecutor() as pool:  # most of the time goes into unpacking
             contents = list(pool.map(lambda name: _unpacked(path, name), members))
-        # Not in the threads: numpy reads headers by Python's ast, which in 3.11 may fail where two threads are in it.
+        # Not in the threads: numpy reads headers with Python's ast, which in 3.11 may fail if two threads use it.
         arrays = {name.removesuffix(".npy"): _array(content) for name, content in zip(members, contents, strict=True)}
-    except Exception as error:  # a damaged file fails wherever the reading of zip files stumbles over it
+    except Exception as error:  # a damaged zip file may raise almost anything
         raise ValueError(f"{path} is damaged: {error}; remove it, it is made again") from error
     if checksum(arrays) != facts["sha256"]:
         raise ValueError(f"{path} has been altered: its contents do not have the checksum it states; remove it")
@@ -154,7 +155,7 @@ def _array(content: bytes) -> NDArray:
 
 
 def read_facts(path: Path, format: int) -> dict:
-    """What a file of arrays says of itself, without reading them."""
+    """Read the facts of a file of arrays, without the arrays."""
     try:
         with np.load(path, allow_pickle=False) as file:
             facts = json.loads(file["facts"].tobytes())

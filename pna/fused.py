@@ -1,8 +1,8 @@
-"""When and how a layer runs in few launches.
+"""Equation 8 in few operations.
 
-Equation 8 as it stands makes a message of every edge. A linear M splits into its parts for the receiver, the edge and
-the sender, M = W1 x_i + W3 e_ij + W2 x_j + b; what is linear in a node alone is then one product for all nodes, only
-the sender's part is gathered, and no message exists without edge features (`split`). On a GPU the whole layer is one
+Equation 8 as it stands makes a message of every edge. A linear M splits into parts for the receiver, the edge and the
+sender, M = W1 x_i + W3 e_ij + W2 x_j + b. What depends on one node alone is then one product for all nodes, only the
+sender's part is gathered, and without edge features no message exists (`split`). On a GPU the whole layer is one
 function (`layer`, by pna.kernels.layer).
 """
 
@@ -12,15 +12,13 @@ from types import ModuleType
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from pna.combined import CombinedAggregation
-from pna.gather import aggregate, watched
-from pna.kernels import operators
+from pna.dispatch import aggregate
 from pna.neighbourhoods import Neighbourhoods, check_range
 from pna.towers import TowerLinear, affine, product
 
-__all__ = ["layer", "plain_mix", "split", "supports", "untouched"]
+__all__ = ["layer", "split"]
 
 
 def split(
@@ -35,20 +33,20 @@ def split(
     swap_extremes: bool = False,
     scale: Tensor | None = None,
 ) -> Tensor:
-    """Equation 8 up to the first layer U of the network U, with the first layer of M in parts.
+    """Compute equation 8 up to U, the first layer of its network, with the first layer of M in parts -> [N, T, out].
 
-    The receivers' x_i and the senders' x_j [N, T or 1, F], which may be the same tensor, edge features in the order of
-    the messages [E, edge_dim], and their linear encoder, which becomes a part of M -> [N, T, out]. scale: S(d) of every
-    node [N, S], where many layers share it.
+    x_i and x_j [N, T or 1, F] are the features of receivers and senders, perhaps the same tensor. The edge features [E,
+    edge_dim] are in the order of the messages, and their linear encoder becomes a part of M. scale is S(d) of every
+    node, [N, S], where many layers share it.
     """
     (first, *rest), F = M, x_i.shape[-1]
     names, edge_part, shift = combined.aggregators, None, first.bias
     W1, W2, W3 = first.weight.split([F, F, first.weight.shape[-1] - 2 * F], dim=-1)  # [T, F, F or encoded] each
-    U1, U2 = U.weight.split([F, U.weight.shape[-1] - F], dim=-1)  # of x_i, and of what is aggregated
+    U1, U2 = U.weight.split([F, U.weight.shape[-1] - F], dim=-1)  # for x_i, and for the aggregates
     if edge is not None:  # the encoder is linear too: W3 (V e + c) = (W3 V) e + W3 c
         edge_part = product(edge.unsqueeze(1), W3 @ encoder.weight)  # [E, T, F]
         shift = shift if encoder.bias is None else shift + W3 @ encoder.bias
-    own, target, source = _parts(x_i, x_j, (U1, W1, W2), U.bias, shift)
+    update, target, source = _parts(x_i, x_j, (U1, W1, W2), U.bias, shift)
     if swap_extremes:
         aggregates = _swapped(graph, names, target, source)
     elif rest:
@@ -59,24 +57,24 @@ def split(
         aggregates = aggregate(graph, names, edge=m)
     else:
         aggregates = aggregate(graph, names, source=source, edge=edge_part, target=target)  # [N, T, A, F]
-    return own + combined.mapped(aggregates, graph.degree, U2, scale)
+    return update + combined.mapped(aggregates, graph.degree, U2, scale)
 
 
 def _parts(
     x_i: Tensor, x_j: Tensor, weights: tuple[Tensor, Tensor, Tensor], bias: Tensor, shift: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """U's part of x_i, [N, T, out], and M's of x_i, with its bias, and of x_j, [N, T, F]."""
-    own, target, source = weights
-    sizes = [own.shape[1], target.shape[1]]
+    """Compute U's part for x_i, [N, T, out], and M's parts for x_i, with the bias, and for x_j, [N, T, F] each."""
+    update, target, source = weights
+    sizes = [update.shape[1], target.shape[1]]
     if x_i is x_j:
         bias = torch.cat([bias, shift, torch.zeros_like(shift)], dim=1)
-        return affine(x_i, torch.cat([own, target, source], dim=1), bias).split([*sizes, source.shape[1]], dim=-1)
+        return affine(x_i, torch.cat([update, target, source], dim=1), bias).split([*sizes, source.shape[1]], dim=-1)
     bias = torch.cat([bias, shift], dim=1)
-    return *affine(x_i, torch.cat([own, target], dim=1), bias).split(sizes, dim=-1), product(x_j, source)
+    return *affine(x_i, torch.cat([update, target], dim=1), bias).split(sizes, dim=-1), product(x_j, source)
 
 
 def _swapped(graph: Neighbourhoods, names: Sequence[str], target: Tensor, source: Tensor) -> Tensor:
-    """D5: mean, std, … of (W1 x_i + b) + W2 x_j, but max and min of (W1 x_j + b) + W2 x_i."""
+    """Aggregate as D5 does: mean, std, … of (W1 x_i + b) + W2 x_j, but max and min of (W1 x_j + b) + W2 x_i."""
     columns = {}
     extremes = [name for name in names if name in ("max", "min")]
     others = [name for name in names if name not in extremes]
@@ -91,107 +89,33 @@ def _swapped(graph: Neighbourhoods, names: Sequence[str], target: Tensor, source
 
 
 def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
-    """What a PNAConv makes of x and the edges, in as few launches as there can be (pna.kernels.layer).
+    """Compute a PNAConv on a GPU by pna.kernels.layer, in few launches: x [N, in] -> [N, out].
 
-    While a CUDA graph is recorded no value can be read: an edge with a number that is no node is then left out, unseen.
+    While a CUDA graph is recorded no value can be read: then an edge whose number is no node is ignored without a word.
     """
     csr, kernels = _kernels()
     N = x.shape[0]
     if isinstance(edges, Neighbourhoods) and not conv.cached:
         return kernels(conv, x, edges)
     if conv.cached or not csr.supports(edges, N):
-        return kernels(conv, x, conv.take(x, edges)[2])
-    what = (edges, N, conv.flow == "target_to_source")
-    graph = csr.remembered(*what, torch.is_grad_enabled())
+        return kernels(conv, x, conv.prepare(x, edges)[2])
+    key = (edges, N, conv.flow == "target_to_source")
+    graph = csr.remembered(*key, torch.is_grad_enabled())
     if graph is not None:
         return kernels(conv, x, graph)
-    graph, bad = csr.sort(*what, torch.is_grad_enabled())
+    graph, bad = csr.sort(*key, torch.is_grad_enabled())
     check = csr.Check(bad)
     out = kernels(conv, x, graph)
     if check.failed():
         check_range(edges, N, N)
-    csr.remember(*what, graph)
+    csr.remember(*key, graph)
     return out
 
 
 @functools.cache
 def _kernels() -> tuple[ModuleType, Callable]:
-    """Those that need Triton."""
+    """Import the modules that need Triton: pna.kernels.csr, and the function of pna.kernels.layer."""
     from pna.kernels import csr
     from pna.kernels.layer import layer
 
     return csr, layer
-
-
-def supports(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether `layer` serves: float32 or float64 on a GPU, linear M and U, and nothing that looks inside the layer.
-
-    What is wrong with x or the edges is said by the layer's own `take`, so it does not serve there.
-    """
-    return (
-        not torch.compiler.is_compiling()
-        and operators.supports(conv._modules["combined"].aggregators, x)
-        and conv.linear
-        and not conv._explain
-        and untouched(conv)
-        and plain_mix(conv)
-        and _fits(conv, x)
-        and _is_graph(conv, x, edges)
-        and not watched(x)
-        and not torch._C._is_tracing()
-    )
-
-
-def _fits(conv: nn.Module, x: Tensor) -> bool:
-    """Whether x [N, in_channels] is of the weights' kind."""
-    weight = conv._modules["mix"]._parameters["weight"]
-    return (
-        x.dtype in (torch.float32, torch.float64)
-        and x.dtype == weight.dtype
-        and x.device == weight.device
-        and x.dim() == 2
-        and x.shape[0] > 0
-        and x.shape[1] == conv.in_channels
-    )
-
-
-def _is_graph(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
-    """Whether this is a graph of x with edges: Neighbourhoods, or a plain edge_index [2, E]."""
-    if isinstance(edges, Neighbourhoods):
-        ptr, N = edges.ptr, x.shape[0]
-        fits = ptr.shape[0] == N + 1 and edges.senders in (None, N) and edges.flow in (None, conv.flow)
-        return fits and ptr.device == x.device and edges.source.shape[0] > 0
-    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
-    return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
-
-
-def untouched(conv: nn.Module) -> bool:
-    """Whether M, U and what is between them are the layer's own, with nothing to be called before or after them.
-
-    A hook, a parametrization or another module in its place must be called as a module is.
-    """
-    if _has_any_global_hook():
-        return False
-    modules = conv._modules
-    for name, kind in (("M", nn.Sequential), ("U", nn.Sequential), ("edge_encoder", nn.Linear)):
-        module = modules.get(name)
-        if module is None:
-            continue
-        if type(module) is not kind or _hooked(module):
-            return False
-        first = module._modules.get("0")
-        if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
-            return False
-    return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
-
-
-def plain_mix(conv: nn.Module) -> bool:
-    """Whether the mixing layer is a linear one with nothing to be called before or after it."""
-    mix = conv._modules.get("mix")
-    own = mix._parameters if type(mix) is nn.Linear else {}
-    return own.get("weight") is not None and own.get("bias") is not None and not _hooked(mix)
-
-
-def _hooked(module: nn.Module) -> bool:
-    before = module._forward_pre_hooks or module._backward_pre_hooks
-    return bool(before or module._forward_hooks or module._backward_hooks)

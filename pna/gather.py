@@ -1,10 +1,10 @@
-"""All aggregators of all neighbourhoods, without the [E, F] tensor of messages.
+"""All aggregates of all neighbourhoods, without the [E, F] tensor of messages.
 
-A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part of the target i, one of the edge and one
-of the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by each
-aggregator's own law. The rest is aggregated. On a GPU that is one pass over the neighbours (pna.kernels). Here is its
-plain-torch twin, which serves elsewhere and for the aggregators without a kernel: it takes, on a CPU, a block of nodes
-at a time, so that the messages of one block exist, never those of the graph, and the backward pass makes them again.
+A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part for the target i, one for the edge and
+one for the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by a law of
+each aggregator. The rest is aggregated, on a GPU in one pass over the neighbours (pna.kernels). The plain-torch twin of
+that pass works on a block of nodes at a time: only the messages of one block exist, and the backward pass computes them
+again. pna.dispatch chooses among the three functions that begin with `by_`.
 """
 
 import functools
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
@@ -21,58 +21,55 @@ from pna import aggregators as equations
 from pna import segments, together
 from pna.derivatives import derivative
 from pna.kernels import operators
+from pna.kernels.replicas import join_graphs
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 
-__all__ = ["aggregate", "one_graph"]
+__all__ = ["BLOCK", "by_blocks", "by_kernels", "by_operator"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
 
-def aggregate(
-    neighbourhoods: Neighbourhoods,
-    names: Sequence[str],
-    source: Tensor | None = None,
-    edge: Tensor | None = None,
-    target: Tensor | None = None,
+def by_kernels(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
 ) -> Tensor:
-    """Aggregates the messages m_ij = target_i + edge_ij + source_j, any of the three being optional.
+    """Aggregate target_i + edge_ij + source_j in one pass on a GPU; the arguments are those of dispatch.aggregate."""
+    parts, shape = _flat(graph, names, source, edge, target)
+    known = () if graph.joined is None else (graph.joined.ptr, graph.joined.source, *graph.joined.transpose)
+    transpose = graph.transpose or (None,) * 3
+    return _fused(*parts, graph.ptr, graph.source, *transpose, " ".join(names), *known).view(shape)
 
-    source and target: [N, ..., F]; edge: [E, ..., F] in the order of the messages -> [N, ..., A, F], A aggregators.
-    """
-    ptr, column, _, transpose, senders, _, joined = neighbourhoods
-    given = source if source is not None else edge
-    if given is None:
-        raise ValueError("aggregate needs messages: give source, edge or both")
-    F = given.shape[-1]
-    C = math.prod(given.shape[1:-1])
-    shape = (ptr.shape[0] - 1, *given.shape[1:-1], len(names), F)
-    flat = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]  # [N or E, C, F]
-    if senders is None and operators.supports(names, given):  # the kernels know one kind of nodes
-        graph = (ptr, column, *(transpose or (None,) * 3))
-        known = () if joined is None else (joined.ptr, joined.source, *joined.transpose)
-        return _fused(*flat, *graph, " ".join(names), *known).view(shape)
-    direct = given.is_cpu and not torch.compiler.is_compiling() and not watched(given)
-    out = (_Direct if direct else _GatherAggregate).apply(*flat[:2], ptr, column, " ".join(names)).view(shape)
+
+def _aggregate(
+    function: type[Function],
+    graph: Neighbourhoods,
+    names: Sequence[str],
+    source: Tensor | None,
+    edge: Tensor | None,
+    target: Tensor | None,
+) -> Tensor:
+    """Aggregate target_i + edge_ij + source_j a block of nodes at a time, by a Function of source and edge."""
+    (*parts, _), shape = _flat(graph, names, source, edge, target)
+    out = function.apply(*parts, graph.ptr, graph.source, " ".join(names)).view(shape)
     if target is None:
         return out
-    empty = (neighbourhoods.degree == 0).view(-1, *[1] * (target.dim() - 1))
+    empty = (graph.degree == 0).view(-1, *[1] * (target.dim() - 1))
     target = target.masked_fill(empty, 0)  # an infinite one must not come in as 0 · ∞
-    return torch.addcmul(out, _shift(ptr, names, out), target.unsqueeze(-2))
+    return torch.addcmul(out, _shift(graph.ptr, names, out), target.unsqueeze(-2))
 
 
-def watched(x: Tensor) -> bool:
-    """Whether something wants to see the operations one by one: torch.func, autocast, a mode, a kind of tensor."""
-    return (
-        type(x) not in (Tensor, nn.Parameter)
-        or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+def _flat(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
+) -> tuple[list[Tensor | None], tuple[int, ...]]:
+    """The parts of the messages as [N or E, C, F], and the shape [N, ..., A, F] of the aggregates."""
+    *channels, F = (source if source is not None else edge).shape[1:]
+    C = math.prod(channels)
+    parts = [None if t is None else t.reshape(t.shape[0], C, F) for t in (source, edge, target)]
+    return parts, (graph.ptr.shape[0] - 1, *channels, len(names), F)
 
 
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
-    """How often each aggregate takes the target's part: once, d times or not at all, [N, 1, ..., A, 1]."""
+    """How often the target's part is added to each aggregate: once, d times or not at all, [N, 1, ..., A, 1]."""
     d = ptr.diff().to(out.dtype)
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
@@ -83,20 +80,20 @@ def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
 
 
 def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
-    """source [N, C, F] and edge [E, C, F] -> [N, C, A, F], by the equations of pna.aggregators."""
-    given = source if source is not None else edge
+    """Aggregate by the equations of pna.aggregators: source [N, C, F] and edge [E, C, F] -> [N, C, A, F]."""
+    values = source if source is not None else edge
     split = names.split()
-    if _is_one_block(column, given):
-        return _of_block(_messages(source, edge, column), ptr, split)
-    out = given.new_empty(ptr.shape[0] - 1, given.shape[1], len(split), given.shape[2])
-    for nodes, messages, f in _blocks(ptr, given):
+    if _is_one_block(column, values):
+        return _aggregate_block(_messages(source, edge, column), ptr, split)
+    out = values.new_empty(ptr.shape[0] - 1, values.shape[1], len(split), values.shape[2])
+    for nodes, messages, f in _blocks(ptr, values):
         m = _messages(source, edge, column, messages, f)  # [e, C, f]
-        out[nodes, :, :, f] = _of_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
+        out[nodes, :, :, f] = _aggregate_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
     return out
 
 
-def _of_block(m: Tensor, ptr: Tensor, names: Sequence[str]) -> Tensor:
-    """[e, C, f] -> [n, C, A, f]."""
+def _aggregate_block(m: Tensor, ptr: Tensor, names: Sequence[str]) -> Tensor:
+    """Aggregate the messages of one block, [e, C, f] -> [n, C, A, f]."""
     if m.is_cpu and m.dtype == _wide(m) and together.NAMES.issuperset(names):
         return together.aggregates(m, ptr.diff(), names)[0]
     return torch.stack([equations.resolve(name).function(m, ptr) for name in names], dim=2)
@@ -107,26 +104,26 @@ gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_bl
 
 @gather_aggregate.register_fake
 def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
-    given = source if source is not None else edge
-    return given.new_empty(ptr.shape[0] - 1, given.shape[1], len(names.split()), given.shape[2])
+    values = source if source is not None else edge
+    return values.new_empty(ptr.shape[0] - 1, values.shape[1], len(names.split()), values.shape[2])
 
 
 def differentiate_blocks(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of source, in memory as that is, and of edge, row after row (empty for one that is not there)."""
-    given = source if source is not None else edge
-    if _is_one_block(column, given):
+    """Compute the gradients of source, with its strides, and of edge, contiguous; empty for a missing one."""
+    values = source if source is not None else edge
+    if _is_one_block(column, values):
         grad_m = _gradient(g, _messages(source, edge, column), ptr, names)
-        grad_edge = given.new_empty(0) if edge is None else grad_m.to(given.dtype).contiguous()
+        grad_edge = values.new_empty(0) if edge is None else grad_m.to(values.dtype).contiguous()
         if source is None:
-            return given.new_empty(0), grad_edge
+            return values.new_empty(0), grad_edge
         grad_source = torch.zeros_like(source, dtype=_wide(source))
         _add_rows(grad_source, column, grad_m)
-        return grad_source.to(given.dtype), grad_edge
-    grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else given.new_empty(0)
-    grad_edge = given.new_empty(0 if edge is None else edge.shape)
-    for nodes, messages, f in _blocks(ptr, given):
+        return grad_source.to(values.dtype), grad_edge
+    grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else values.new_empty(0)
+    grad_edge = values.new_empty(0 if edge is None else edge.shape)
+    for nodes, messages, f in _blocks(ptr, values):
         m = _messages(source, edge, column, messages, f)
         local = ptr[nodes.start : nodes.stop + 1] - messages.start
         grad_m = _gradient(g[nodes, :, :, f], m, local, names)  # [e, C, f]
@@ -134,7 +131,7 @@ def differentiate_blocks(
             grad_edge[messages, :, f] = grad_m
         if source is not None:
             _add_rows(grad_source[:, :, f], column[messages], grad_m)
-    return grad_source.to(given.dtype), grad_edge
+    return grad_source.to(values.dtype), grad_edge
 
 
 gather_aggregate_backward = torch.library.custom_op(
@@ -146,13 +143,14 @@ gather_aggregate_backward = torch.library.custom_op(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
-    given = source if source is not None else edge
-    of_source = given.new_empty(0) if source is None else torch.empty_like(source)
-    return of_source, given.new_empty(0 if edge is None else edge.shape)
+    values = source if source is not None else edge
+    of_source = values.new_empty(0) if source is None else torch.empty_like(source)
+    return of_source, values.new_empty(0 if edge is None else edge.shape)
 
 
-def _is_one_block(column: Tensor, given: Tensor) -> bool:
-    return not given.is_cpu or column.shape[0] * math.prod(given.shape[1:]) <= BLOCK  # a GPU takes all at once
+def _is_one_block(column: Tensor, values: Tensor) -> bool:
+    """Whether the messages are one block."""
+    return not values.is_cpu or column.shape[0] * math.prod(values.shape[1:]) <= BLOCK  # a GPU takes all at once
 
 
 _ALL = slice(None)
@@ -161,15 +159,16 @@ _ALL = slice(None)
 def _messages(
     source: Tensor | None, edge: Tensor | None, column: Tensor, messages: slice = _ALL, f: slice = _ALL
 ) -> Tensor:
+    """Compute source_j + edge_ij for some messages and features, [e, C, f]."""
     if source is None:
         return edge[messages, :, f]
     m = source[:, :, f].index_select(0, column[messages])
     return m if edge is None else m + edge[messages, :, f]
 
 
-def _blocks(ptr: Tensor, given: Tensor) -> Iterator[tuple[slice, slice, slice]]:
-    """Slices of nodes, of their messages and of the features that make about BLOCK numbers."""
-    N, C, F = ptr.shape[0] - 1, given.shape[1], given.shape[2]
+def _blocks(ptr: Tensor, values: Tensor) -> Iterator[tuple[slice, slice, slice]]:
+    """Slices of nodes, of their messages and of features: about BLOCK numbers each."""
+    N, C, F = ptr.shape[0] - 1, values.shape[1], values.shape[2]
     E = int(ptr[-1])
     step = max(1, BLOCK // max(1, C * F))  # messages of one block
     starts = torch.arange(0, E, step)
@@ -179,7 +178,7 @@ def _blocks(ptr: Tensor, given: Tensor) -> Iterator[tuple[slice, slice, slice]]:
         if nodes[i] == nodes[i + 1]:
             continue
         hub = edges[i + 1] - edges[i]
-        width = F if hub <= 4 * step else max(1, F * step // hub)  # a hub's own messages are split by features
+        width = F if hub <= 4 * step else max(1, F * step // hub)  # the messages of a hub are split by features
         for f in range(0, F, width):
             yield slice(nodes[i], nodes[i + 1]), slice(edges[i], edges[i + 1]), slice(f, min(f + width, F))
 
@@ -192,7 +191,7 @@ def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:
 
 
 def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
-    """Σ_a g_a ∂a/∂m_j for every message: g [n, C, A, f], m [e, C, f] -> [e, C, f]."""
+    """Compute Σ_a g_a ∂a/∂m_j for every message: g [n, C, A, f], m [e, C, f] -> [e, C, f]."""
     g, m = g.to(_wide(m)), m.to(_wide(m))
     split = names.split()
     if m.is_cpu and not torch.is_grad_enabled() and together.NAMES.issuperset(split):
@@ -201,6 +200,7 @@ def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
 
 
 def _wide(t: Tensor) -> torch.dtype:
+    """The dtype in which t is accumulated."""
     return torch.float32 if t.dtype in (torch.float16, torch.bfloat16) else t.dtype
 
 
@@ -208,7 +208,7 @@ def _wide(t: Tensor) -> torch.dtype:
 
 
 class _Direct(Function):
-    """Without the operator, which costs a small graph as much as the aggregation itself."""
+    """The aggregation without the operator, which costs a small graph as much as the aggregation itself."""
 
     @staticmethod
     def forward(
@@ -221,13 +221,13 @@ class _Direct(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         source, edge, ptr, column = ctx.saved_tensors
-        way = _differentiable_backward if torch.is_grad_enabled() or many(g) else differentiate_blocks
-        grads = way(g, source, edge, ptr, column, ctx.names)
+        differentiate = _differentiable_backward if torch.is_grad_enabled() or many(g) else differentiate_blocks
+        grads = differentiate(g, source, edge, ptr, column, ctx.names)
         return *(None if t is None else grad for t, grad in zip((source, edge), grads, strict=True)), None, None, None
 
 
 class _GatherAggregate(Function):
-    """Around the operator, so that torch.func's grad, jacrev and vmap see through it."""
+    """The operator inside a Function, so that torch.func's grad, jacrev and vmap see through it."""
 
     @staticmethod
     def forward(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
@@ -241,7 +241,7 @@ class _GatherAggregate(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         source, edge, ptr, column = ctx.saved_tensors
-        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian: by the equations, messages and all
+        if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian: by the equations, with messages
             grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
         else:
             grads = gather_aggregate_backward(g, source, edge, ptr, column, ctx.names)
@@ -249,40 +249,32 @@ class _GatherAggregate(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, source: Tensor | None, edge: Tensor | None, *rest: Any) -> tuple[Tensor, int]:
-        """Replicas are channels: [R, N, C, F] is aggregated as [N, R·C, F]; on graphs of their own, as [R·N, C, F]."""
+        """Aggregate replicas as channels, [N, R·C, F], or, if each has its own graph, as one graph, [R·N, C, F]."""
         R = info.batch_size
         *graph, names = rest
         if any(dim is not None for dim in in_dims[2:]):
             parts = _as_nodes(source, in_dims[0], R), _as_nodes(edge, in_dims[1], R)
             senders = None if source is None else len(parts[0]) // R
-            graph = one_graph(graph, in_dims[2:], R, senders)
+            graph = join_graphs(graph, in_dims[2:], R, senders)
             return _GatherAggregate.apply(*parts, *graph, names).unflatten(0, (R, -1)), 0
         parts = _as_channels(source, in_dims[0], R), _as_channels(edge, in_dims[1], R)
         return _GatherAggregate.apply(*parts, *rest).unflatten(1, (R, -1)), 1  # [N, R·C, A, F] -> [N, R, C, A, F]
 
 
-# Where the operator stands alone: a program of torch.export keeps nothing that is around it.
+by_blocks = functools.partial(_aggregate, _Direct)
+by_operator = functools.partial(_aggregate, _GatherAggregate)
+
+# For programs of torch.export, which keep the operator but not the Function around it.
 gather_aggregate.register_autograd(_GatherAggregate.backward, setup_context=_GatherAggregate.setup_context)
 
 
 def _as_nodes(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
+    """Stack what torch.func.vmap batches along dim: [R, N, C, F] -> [R·N, C, F]."""
     return None if t is None else segments.stacked(t, dim, R).flatten(0, 1)
 
 
-def one_graph(
-    graphs: Sequence[Tensor | None], dims: Sequence[int | None], R: int, senders: int | None = None
-) -> list[Tensor | None]:
-    """The graphs of R replicas as one, each counted on from those before it: ptr, column and perhaps the transpose."""
-    parts = [None if t is None else segments.stacked(t, dim, R) for t, dim in zip(graphs, dims, strict=False)]
-    N, E = parts[0].shape[1] - 1, parts[1].shape[1]
-    steps = (None, N if senders is None else senders, None, N, E)  # of ptr, column, the transpose's three
-    return [
-        None if t is None else segments.joined_ptr(t, E) if step is None else segments.joined_index(t, step)
-        for t, step in zip(parts, steps, strict=False)
-    ]
-
-
 def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
+    """Turn what torch.func.vmap batches along dim into channels: [R, N, C, F] -> [N, R·C, F]."""
     if t is None:
         return None
     t = t.unsqueeze(1).expand(-1, R, -1, -1) if dim is None else t.movedim(dim, 1)
@@ -292,6 +284,7 @@ def _as_channels(t: Tensor | None, dim: int | None, R: int) -> Tensor | None:
 def _differentiable_backward(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor | None, ...]:
+    """Compute the gradients of source and edge by operations that autograd can differentiate again."""
     m = None if source is None else source[column]  # index_select's own gradient has no fixed order on a GPU
     m = edge if m is None else m if edge is None else m + edge
     grad_m = _gradient(g, m, ptr, names).to(m.dtype)
@@ -299,13 +292,14 @@ def _differentiable_backward(
     return grad_source, grad_m
 
 
-# ---- the same around the kernels ----
+# ---- the kernels as a Function ----
 
 
 def _fused(source: Tensor | None, edge: Tensor | None, target: Tensor | None, *rest: Any) -> Tensor:
-    """source and target [N, C, F], edge [E, C, F] -> [N, C, A, F]; what the gradient needs is kept if there is one.
+    """Aggregate by the kernels: source and target [N, C, F], edge [E, C, F] -> [N, C, A, F].
 
-    The rest: ptr, column and the transpose, the aggregators' names, and perhaps those five of the joined graphs.
+    The rest: ptr, column, the transpose's three tensors, the aggregators' names, and perhaps those five tensors of the
+    joined graphs of all replicas. What the backward pass needs is saved only if there will be one.
     """
     parts = (source, edge, target)
     save = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in parts)
@@ -313,6 +307,8 @@ def _fused(source: Tensor | None, edge: Tensor | None, target: Tensor | None, *r
 
 
 class _FusedAggregate(Function):
+    """The operators of pna.kernels.operators, differentiable and lifted to replicas."""
+
     @staticmethod
     def forward(
         save: bool,
@@ -341,31 +337,31 @@ class _FusedAggregate(Function):
         parts, others = (source, edge, target), (None,) * (len(ctx.needs_input_grad) - 4)
         if g is None:
             return None, None, None, None, *others
-        if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted
+        if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian
             grads = _differentiable_backward(g, source, edge, ptr, column, ctx.names)
             grads = (*grads, None if target is None else _target_gradient(g, ptr, ctx.names))
         else:
             transpose, saved = transpose_and_saved[:3], transpose_and_saved[3:]
             if not ctx.save:  # the forward pass, inside a transformation of torch.func, did not know
                 saved = operators.aggregate(source, edge, None, ptr, column, ctx.names, True, ctx.hubs)[1:]
-            given = (g, source, edge, ptr, column, *transpose, ctx.names, *saved)
-            grads = operators.aggregate_backward(*given, target is not None, ctx.hubs)
+            tensors = (g, source, edge, ptr, column, *transpose, ctx.names, *saved)
+            grads = operators.aggregate_backward(*tensors, target is not None, ctx.hubs)
         return None, *(None if t is None else grad for t, grad in zip(parts, grads, strict=True)), *others
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, save: bool, *inputs: Any) -> tuple[tuple, tuple[int | None, ...]]:
-        """Replicas are channels, or one graph, as above."""
+        """Aggregate replicas as channels or, if each has its own graph, as one graph."""
         R, graph, names, joined = info.batch_size, inputs[3:8], inputs[8], inputs[9:]
         dims = in_dims[4:9]
-        own = any(dim is not None for dim in dims)
-        lift, at = (_as_nodes, 0) if own else (_as_channels, 1)
+        several = any(dim is not None for dim in dims)  # graphs, one for each replica
+        lift, at = (_as_nodes, 0) if several else (_as_channels, 1)
         parts = [lift(t, dim, R) for t, dim in zip(inputs[:3], in_dims[1:4], strict=True)]
-        if own:
-            graph = joined or one_graph(graph, dims, R)
+        if several:
+            graph = joined or join_graphs(graph, dims, R)
         out = _fused(*parts, *graph, names, *joined)
         return (out.unflatten(at, (R, -1)), *(out.new_empty(0) for _ in range(5))), (at, *(None,) * 5)
 
 
 def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:
-    """Each aggregate takes the target's part as often as _shift says: g [N, C, A, F] -> [N, C, F]."""
+    """Compute the gradient of the target's part from that of the aggregates: g [N, C, A, F] -> [N, C, F]."""
     return (g * _shift(ptr, names.split(), g)).sum(-2)

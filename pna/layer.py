@@ -1,4 +1,4 @@
-"""What PNAConv and PNASimpleConv share: how they take nodes, edges and explanations, as PyTorch Geometric does."""
+"""The base class of PNAConv and PNASimpleConv: inputs, explanations and caches as in PyTorch Geometric's layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,18 @@ from pna.neighbourhoods import FLOWS, Neighbourhoods
 
 __all__ = ["Layer", "Nodes"]
 
-Nodes = Tensor | tuple[Tensor, Tensor]  # x [N, in], or one for each row of edge_index
+Nodes = Tensor | tuple[Tensor, Tensor]  # x [N, in], or one tensor for each row of edge_index
 
 
 class Layer(MessagePassing):
-    """A layer that PyTorch Geometric's tools take for one of theirs: explanations, embeddings, to_hetero, summaries.
+    """A layer that PyTorch Geometric's tools accept: explanations, embeddings, to_hetero, summaries.
 
-    Its sums are not made by their machinery: a class that overrides a step of it, or a hook on one, is refused by name.
+    It does not use PyTorch Geometric's message passing: a subclass that overrides a step of it is refused, and so is a
+    hook on one.
     """
+
+    linear = False  # whether M and U are linear and alone, so that one function can compute the whole layer
+    swap_extremes = False  # D5
 
     def __init__(self, in_channels: int, out_channels: int, cached: bool, flow: str) -> None:
         super().__init__(aggr=None, flow=choice("flow", flow, FLOWS), node_dim=0)
@@ -38,14 +42,14 @@ class Layer(MessagePassing):
                 )
 
     def propagate(self, *args: object, **kwargs: object) -> Tensor:
-        """Refused: there is no message passing to start."""
+        """Raise NotImplementedError: there is no message passing to start."""
         raise NotImplementedError(f"{type(self).__name__} has no propagate(): call the layer itself")
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
-        """Nothing: there is no propagate() to write out."""
+        """Do nothing: there is no propagate() to generate code for."""
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew, sets δ back to the training set's, and forgets a cached graph."""
+        """Draw all weights again, reset δ to that of the training set, and forget a cached graph."""
         self._cache = None
         if self.in_channels == -1:
             return  # there are no weights yet
@@ -54,15 +58,21 @@ class Layer(MessagePassing):
                 child.reset_parameters()
 
     def forget_graph(self) -> None:
-        """Lets a layer with cached=True take another graph at the next call."""
+        """Let a layer with cached=True accept another graph in the next call."""
         self._cache = None
 
     def _apply(self, *args: Any, **kwargs: Any) -> "Layer":
         self._cache = None  # a cached graph does not move with the weights
         return super()._apply(*args, **kwargs)
 
-    def take(self, x: Nodes, edges: Tensor | Neighbourhoods) -> tuple[Tensor, Tensor, Neighbourhoods]:
-        """Checks x against the weights: the senders' features, the receivers' and the graph in CSR order."""
+    def prepare(
+        self, x: Nodes, edges: Tensor | Neighbourhoods, edge_attr: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Neighbourhoods, Tensor | None]:
+        """Check the inputs against the weights and sort the edges.
+
+        Returns the senders' and the receivers' features [N, in], the graph, and the edge features [E, edge_dim] in the
+        graph's order, or None.
+        """
         if torch.jit.is_tracing():
             raise RuntimeError(
                 f"{type(self).__name__} cannot be traced by torch.jit.trace, which would keep the example's sizes: "
@@ -70,61 +80,65 @@ class Layer(MessagePassing):
             )
         senders, receivers = self._nodes(x)
         graph = self._cache if self._cache is not None else self._graph(x, edges)
-        wanted = graph.num_nodes if graph.senders is None else graph.senders
-        if receivers.shape[0] != graph.num_nodes or senders.shape[0] != wanted:
+        num_senders = graph.num_nodes if graph.senders is None else graph.senders
+        if receivers.shape[0] != graph.num_nodes or senders.shape[0] != num_senders:
             hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
             if senders is receivers and graph.senders is None:
                 raise ValueError(f"x must have a row for each of {graph.num_nodes} nodes, got {x.shape[0]}{hint}")
             raise ValueError(
-                f"x must have rows for {wanted} senders and {graph.num_nodes} receivers, "
+                f"x must have rows for {num_senders} senders and {graph.num_nodes} receivers, "
                 f"got {senders.shape[0]} and {receivers.shape[0]}{hint}"
             )
         if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
             self._cache = graph
-        return senders, receivers, graph
+        return senders, receivers, graph, self._sort_features(edge_attr, graph, receivers)
 
     def _nodes(self, x: Nodes) -> tuple[Tensor, Tensor]:
+        """Check x, and return the features of the senders and of the receivers."""
         pair = isinstance(x, tuple)
         if pair and len(x) != 2:
             raise ValueError(f"x must be a tensor or a pair of them, got a tuple of {len(x)}")
         named = {"x[0]": x[0], "x[1]": x[1]} if pair else {"x": x}
-        for name, given in named.items():
-            tensor(name, given)
-            if self.in_channels == -1 and given.dim() == 2:
-                self.materialise(given.shape[1])
-            if given.dim() != 2 or given.shape[1] != self.in_channels:
-                wanted = f"[N, in_channels = {self.in_channels}]"
-                raise ValueError(f"{name} must have the shape {wanted}, got {tuple(given.shape)}")
+        for name, features in named.items():
+            tensor(name, features)
+            if self.in_channels == -1 and features.dim() == 2:
+                self.materialise(features.shape[1])
+            if features.dim() != 2 or features.shape[1] != self.in_channels:
+                shape = f"[N, in_channels = {self.in_channels}]"
+                raise ValueError(f"{name} must have the shape {shape}, got {tuple(features.shape)}")
             weight = self._weight()
-            same_device(name, given, "the layer's weights", weight)
-            same_dtype(name, given, weight)
+            same_device(name, features, "the layer's weights", weight)
+            same_dtype(name, features, weight)
         first, second = x if pair else (x, x)
         return (first, second) if self.flow == "source_to_target" else (second, first)
 
     def _graph(self, x: Nodes, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
-        pair = isinstance(x, tuple)
-        given = isinstance(edges, Neighbourhoods)
-        if given or isinstance(edges, Tensor):
-            same_device("edge_index", edges.ptr if given else edges, "x", x[0] if pair else x)
-        if not given:
+        """Sort an edge_index, or check the flow of a graph that has been sorted before."""
+        pair, is_sorted = isinstance(x, tuple), isinstance(edges, Neighbourhoods)
+        if is_sorted or isinstance(edges, Tensor):
+            same_device("edge_index", edges.ptr if is_sorted else edges, "x", x[0] if pair else x)
+        if not is_sorted:
             return Neighbourhoods.of(edges, (x[0].shape[0], x[1].shape[0]) if pair else x.shape[0], self.flow)
         if edges.flow not in (None, self.flow):
             raise ValueError(f"edge_index is of Neighbourhoods with flow={edges.flow!r}, the layer has {self.flow!r}")
         return edges
 
+    def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:
+        """Check the edge features [E, edge_dim], and return them in the order of the messages."""
+
     def _weight(self) -> Tensor:
-        """One of the weights, which say what dtype and device x must have; δ where they are not plain tensors."""
+        """A weight with the dtype and device that x must have; δ where the weights are not plain tensors."""
         weight = getattr(self._last(), "weight", None)
         return weight if isinstance(weight, Tensor) else self.combined.delta
 
     def _explained(self, m: Tensor, graph: Neighbourhoods) -> Tensor:
-        """The messages [E, ...] times the mask that an explanation puts on the edges, if one does."""
+        """Multiply the messages [E, ...] by the mask that an explanation puts on the edges, if there is one."""
         if not self._explain:
             return m
         if graph.order is None:
             return self.explain_message(m, graph.num_nodes)
-        in_order = m[graph.order.argsort()]  # as the caller has the edges, and the mask
-        return self.explain_message(in_order, graph.num_nodes)[graph.order]
+        callers = m[graph.order.argsort()]  # in the order of the caller's edges, which is the mask's
+        return self.explain_message(callers, graph.num_nodes)[graph.order]
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         weight = state_dict.get(f"{prefix}U.0.weight")
@@ -133,26 +147,28 @@ class Layer(MessagePassing):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def materialise(self, in_channels: int) -> None:
-        """Makes the weights of a layer with in_channels=-1, once the size of x is known."""
+        """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         raise NotImplementedError
 
     def _in_channels_of(self, width: int) -> int:
-        """in_channels from the width of U's input."""
+        """Compute in_channels from the width of U's input."""
         raise NotImplementedError
 
     def _last(self) -> nn.Module:
-        """The module that comes last."""
+        """The module that is applied last."""
         raise NotImplementedError
 
 
-def _refused(name: str) -> Callable:
+def _refuse(name: str) -> Callable:
+    """A method `name` that refuses a hook on a step of message passing."""
+
     def register(self: Layer, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no {name}(): it makes no messages for a hook to see")
 
-    register.__doc__ = "Refused: there is nothing for the hook to see."
+    register.__doc__ = "Raise NotImplementedError: there is nothing for the hook to see."
     return register
 
 
 for _step in ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update"):
     for _kind in ("forward_hook", "forward_pre_hook"):
-        setattr(Layer, f"register_{_step}_{_kind}", _refused(f"register_{_step}_{_kind}"))
+        setattr(Layer, f"register_{_step}_{_kind}", _refuse(f"register_{_step}_{_kind}"))

@@ -1,7 +1,7 @@
-"""Locks that die with their process, and what a killed process left behind.
+"""Locks that end with their process, and the removal of what a killed process left behind.
 
-A lock is a file, locked with flock, beside the one that it guards. A file that is being written is locked too: so
-what no process holds is left over, whoever left it, and may go.
+A lock is a file beside the one that it guards, locked with flock. A file that is being written is locked too. So a file
+that no process holds is left over, and may be removed.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ from pathlib import Path
 __all__ = ["locked", "new_beside", "remove_left_over"]
 
 _GUARD = "its new processes read your script again, so put what it does under `if __name__ == '__main__':`"
-INSTANT = 0.2  # seconds for which one who removes what is left over may hold a lock, and far more
+INSTANT = 0.2  # generous bound, in seconds, on how long clean-up holds a lock
 
 
 @contextlib.contextmanager
 def locked(path: Path, doing: str, waiting: Callable[[], object] | None = None) -> Iterator[None]:
-    """Holds the lock of a file, so that one process at a time makes it; another one is told which is `doing` that.
+    """Hold the lock of a file, so that one process at a time writes it; the error of another says who is `doing` what.
 
-    With `waiting`, which is called again and again, it waits for the other instead; but never for the process that
-    started it, since that one waits for its own processes to be up.
+    With `waiting`, a function that is called again and again, another process waits instead of raising an error. It
+    never waits for the process that started it, because that one waits for its own processes to start.
     """
     lock = path.with_name(f".{path.name}.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def locked(path: Path, doing: str, waiting: Callable[[], object] | None = None) 
             raise BlockingIOError(f"{_holder(lock)} is {doing} at this moment")
         time.sleep(INSTANT / 10)
     try:
-        with contextlib.suppress(OSError):  # on a full disk the other one is not told the number, and no more is lost
+        with contextlib.suppress(OSError):  # on a full disk, the others do not learn the process's number
             os.ftruncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
         yield
@@ -48,7 +48,7 @@ def locked(path: Path, doing: str, waiting: Callable[[], object] | None = None) 
 
 
 def _taken(lock: Path) -> int | None:
-    """The lock's file, open and locked; None if another process has it."""
+    """Open and lock the lock's file, or return None if another process holds it."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,6 +59,7 @@ def _taken(lock: Path) -> int | None:
 
 
 def _holder(lock: Path) -> str:
+    """The process that holds a lock, in words."""
     with contextlib.suppress(FileNotFoundError):
         if process := lock.read_text():
             return f"process {process}"
@@ -66,18 +67,18 @@ def _holder(lock: Path) -> str:
 
 
 def new_beside(path: Path) -> tuple[int, Path]:
-    """A new file in the same folder, open and locked for as long as it is."""
+    """Create a file in the folder of `path`, which is locked as long as it is open."""
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with contextlib.suppress(OSError):  # a file system without locks: there nothing is taken for left over
+        with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there
             fcntl.flock(handle, fcntl.LOCK_EX)
         if _in_place(handle, name):
             return handle, Path(name)
-        os.close(handle)  # it was taken for left over before it was locked
+        os.close(handle)  # another process removed it before it was locked
 
 
 def remove_left_over(path: Path) -> None:
-    """Removes what killed processes left beside a file: unfinished files and locks that no process holds."""
+    """Remove what killed processes left beside a file: unfinished files and locks that no process holds."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
         with contextlib.suppress(OSError), left.open("rb") as file:  # held by another, or gone
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +87,7 @@ def remove_left_over(path: Path) -> None:
 
 
 def _in_place(handle: int, path: Path | str) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

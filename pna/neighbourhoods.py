@@ -1,4 +1,4 @@
-"""Who sends messages to whom: the graph in CSR order, made once and shared by the layers that use it."""
+"""Graphs in CSR order: who sends messages to whom, sorted once and shared by the layers that use it."""
 
 from typing import NamedTuple
 
@@ -13,47 +13,70 @@ FLOWS = ("source_to_target", "target_to_source")
 
 
 class Transpose(NamedTuple):
-    """The same messages by their sender: those of node j go to receiver[ptr[j] : ptr[j + 1]]."""
+    """The messages sorted by sender: those of node j go to receiver[ptr[j] : ptr[j + 1]]."""
 
     ptr: Tensor  # [N + 1]
     receiver: Tensor  # [E], the node i of each message, sorted by its sender j
-    place: Tensor  # [E], where the message stands among those sorted by receiver
+    place: Tensor  # [E], the place of the message among those sorted by receiver
 
 
 class Joined(NamedTuple):
-    """The graphs of R replicas as one, each counted on from those before it, made once for all layers.
+    """The graphs of R replicas joined into one, whose nodes and messages are numbered on, once for all layers.
 
-    Without it, the rules of torch.func.vmap join the graphs anew in every operation. Whoever makes it knows that no
-    node of it is a hub, whose messages the kernels would have to share out, or has 2^16 messages.
+    Without it, every operation under torch.func.vmap joins the graphs again. No node may have 2^16 messages, or so many
+    that the kernels would have to treat it as a hub.
     """
 
     ptr: Tensor  # [R·N + 1]
     target: Tensor  # [R·E], the node of each message
-    source: Tensor | None = None  # [R·E]; None for pointers that are no messages'
+    source: Tensor | None = None  # [R·E]; None if ptr does not point to messages
     transpose: Transpose | None = None
 
 
 class Neighbourhoods(NamedTuple):
-    """The neighbourhoods N(i) of a graph: the messages of node i come from source[ptr[i] : ptr[i + 1]].
+    """A graph, sorted once: node i receives its messages from source[ptr[i] : ptr[i + 1]].
 
     A message travels along each edge (j, i) from j to i, as in equation 8. Repeated edges are repeated neighbours.
-    `transpose` has the same messages by their sender, which a GPU's backward pass goes through; where it is None, the
-    backward pass makes it for itself.
+    Create it with `Neighbourhoods.of`, and pass it to a layer in place of an edge_index.
+
+    Attributes
+    ----------
+    ptr : Tensor [N + 1]
+        Where the messages of each node begin.
+    source : Tensor [E]
+        The sender j of each message, sorted by its receiver i.
+    order : Tensor [E], optional
+        The place of each message's edge in the caller's list; None if the edges were sorted already.
+    transpose : Transpose, optional
+        The messages sorted by sender, for a GPU's backward pass, which otherwise sorts them itself.
+    senders : int, optional
+        The number of nodes that can send, in a bipartite graph.
+    flow : str, optional
+        The flow that the graph was sorted for.
+    joined : Joined, optional
+        The graph together with those of the other replicas.
     """
 
-    ptr: Tensor  # [N + 1]
-    source: Tensor  # [E], the node j of each message, sorted by its receiver i
-    order: Tensor | None  # [E], the place of each message's edge in the caller's list; None if already in this order
+    ptr: Tensor
+    source: Tensor
+    order: Tensor | None
     transpose: Transpose | None = None
-    senders: int | None = None  # how many nodes can send; None if they are those that receive
-    flow: str | None = None  # the flow it was made with, if that was said
-    joined: Joined | None = None  # with the graphs of the other replicas; None if no one has made it
+    senders: int | None = None
+    flow: str | None = None
+    joined: Joined | None = None
 
     @classmethod
     def of(cls, edges: Tensor, num_nodes: int | tuple[int, int], flow: str = "source_to_target") -> "Neighbourhoods":
-        """From an edge_index [2, E] in any order, PyTorch Geometric's EdgeIndex, or a sparse transposed adjacency.
+        """Sort the edges of a graph.
 
-        num_nodes: N, or a pair where two kinds of nodes stand in the two rows of edge_index.
+        Parameters
+        ----------
+        edges : Tensor
+            An edge_index [2, E] in any order, PyTorch Geometric's EdgeIndex, or a sparse transposed adjacency matrix.
+        num_nodes : int or pair of int
+            The number of nodes N or, for a bipartite graph, the numbers of nodes for the two rows of edge_index.
+        flow : str
+            Which end of an edge receives, as in torch_geometric: source_to_target or target_to_source.
         """
         choice("flow", flow, FLOWS)
         first, second = _sizes(num_nodes)
@@ -75,7 +98,7 @@ class Neighbourhoods(NamedTuple):
 
     @classmethod
     def _of_sparse(cls, adj_t: Tensor, senders: int, N: int, two: bool, flow: str) -> "Neighbourhoods":
-        """Edge features are in the order of the stored entries; an entry that is stored twice is two edges."""
+        """Sort a sparse matrix [N, senders]: edges are in the order of its entries, repeated entries are several."""
         if flow != "source_to_target":
             raise ValueError(f"a sparse edge_index has its own direction: flow must be source_to_target, got {flow}")
         if adj_t.shape != (N, senders):
@@ -94,40 +117,40 @@ class Neighbourhoods(NamedTuple):
 
     @property
     def num_nodes(self) -> int:
-        """N."""
+        """The number of receiving nodes N."""
         return self.ptr.shape[0] - 1
 
     @property
     def num_edges(self) -> int:
-        """E."""
+        """The number of messages E."""
         return self.source.shape[0]
 
     @property
     def degree(self) -> Tensor:
-        """d_i = |N(i)|, [N]."""
+        """The degrees d_i = |N(i)|, [N]."""
         return self.ptr.diff()
 
     @property
     def target(self) -> Tensor:
-        """The node i of each message, [E]."""
+        """The receiver i of each message, [E]."""
         return torch.repeat_interleave(self.degree, output_size=self.num_edges)
 
     def with_transpose(self, reverse: Tensor | None = None) -> "Neighbourhoods":
-        """The same neighbourhoods with their transpose made, to be used by many backward passes.
+        """Add the transpose, to be used by many backward passes.
 
-        An undirected graph is its own transpose. There it need not be made but only told, by
-        reverse [E]: for each message from j to i the place of the one from i to j.
+        An undirected graph is its own transpose and need not be sorted again if reverse [E] is given: for each message
+        from j to i, the place of the one from i to j.
         """
         known = None if reverse is None else (self.ptr, self.source, reverse)
         return self._replace(transpose=Transpose(*(known or transpose_edges(self.ptr, self.source, self.senders))))
 
     def sort(self, edge_attr: Tensor) -> Tensor:
-        """The caller's edge features [E, ...] in the order of the messages."""
+        """Put the caller's edge features [E, ...] into the order of the messages."""
         return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
 
 
 def _sizes(num_nodes: int | tuple[int, int]) -> tuple[int, int]:
-    """How many nodes there are for each row of edge_index."""
+    """Check num_nodes, and return the numbers of nodes for the two rows of edge_index."""
     sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
     whole = [isinstance(size, int | torch.SymInt) and not isinstance(size, bool) and size >= 0 for size in sizes]
     if len(sizes) != 2 or not all(whole):
@@ -136,7 +159,7 @@ def _sizes(num_nodes: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def _sort(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
-    """edges [2, E] of (source, target) -> ptr [N + 1], source [E] and order [E], sorted stably by target."""
+    """Sort edges [2, E] of (source, target) stably by target -> ptr [N + 1], source [E] and order [E]."""
     check_range(edges, senders, num_nodes)
     target, order = edges[1].long().sort(stable=True)
     ptr = torch.searchsorted(target, torch.arange(num_nodes + 1, device=edges.device))
@@ -154,7 +177,7 @@ def _(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tens
 
 
 def transpose_edges(ptr: Tensor, source: Tensor, senders: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors of Transpose, each sender's messages in the order of their receivers."""
+    """Sort messages by sender, each sender's by receiver: the three tensors of Transpose."""
     sender, place = source.sort(stable=True)
     ends = ptr.shape[0] if senders is None else senders + 1
     sender_ptr = torch.searchsorted(sender, torch.arange(ends, device=ptr.device))
@@ -162,7 +185,7 @@ def transpose_edges(ptr: Tensor, source: Tensor, senders: int | None = None) -> 
 
 
 def check_range(edges: Tensor, senders: int, num_nodes: int) -> None:
-    """An error that names the smallest and the largest number, if one of them is no node."""
+    """Raise a ValueError with the smallest and the largest number if one of them is no node."""
     capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
     if edges.numel() == 0 or capturing:
         return

@@ -1,4 +1,4 @@
-"""To and from a layer of PyTorch Geometric, weights and all: what cannot be carried over is refused by name."""
+"""Conversion from and to PyTorch Geometric's PNAConv, weights included; what cannot be converted is refused by name."""
 
 import copy
 from collections import defaultdict
@@ -10,11 +10,11 @@ from torch_geometric.nn import PNAConv as PyGConv
 from torch_geometric.nn import aggr
 from torch_geometric.nn.dense.linear import Linear
 
-from pna import fused
+from pna.dispatch import untouched
 from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
 
-__all__ = ["arguments", "copy_weights", "made_from", "translate"]
+__all__ = ["arguments", "convert", "copy_weights", "translate"]
 
 _NAMES = {
     aggr.MeanAggregation: "mean",
@@ -36,7 +36,7 @@ _OTHERS = {
 
 
 def translate(state: dict[str, Tensor], prefix: str = "") -> None:
-    """Makes our state, in place, of that of a layer of PyTorch Geometric: other names, towers stacked."""
+    """Translate the state dict of PyTorch Geometric's layer to ours, in place: names change, and towers are stacked."""
     if f"{prefix}pre_nns.0.0.weight" not in state:
         return
     towers = defaultdict(dict)
@@ -53,7 +53,8 @@ def translate(state: dict[str, Tensor], prefix: str = "") -> None:
         state[key] = torch.stack([parts[t] for t in sorted(parts)])  # [T, ...]
 
 
-def _translated_back(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def _translate_back(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Translate our state dict to that of PyTorch Geometric's layer."""
     theirs, parts, others = {}, *({ours: name for name, ours in names.items()} for names in (_TOWERS, _OTHERS))
     for key, value in state.items():
         part, *place = key.split(".")
@@ -68,7 +69,7 @@ def _translated_back(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def arguments(conv: PyGConv) -> dict[str, Any]:
-    """The constructor's arguments that make a layer of the same sizes, aggregators and scalers."""
+    """The arguments of our constructor for a layer of the same sizes, aggregators and scalers as `conv`."""
     _check(conv)
     scaled = conv.aggr_module
     return {
@@ -89,7 +90,7 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
 
 @torch.no_grad()
 def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
-    """Copies weights and activations of `conv` into `layer`, made from its arguments; dtype, device and mode too."""
+    """Copy weights, activations, dtype, device and mode of `conv` to `layer`, which has its arguments."""
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
         for k in range(1, len(mine), 2):
             mine[k] = copy.deepcopy(theirs[0][k])
@@ -104,6 +105,7 @@ def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
 
 
 def _check(conv: PyGConv) -> None:
+    """Raise an error if `conv` has something that our layer cannot have."""
     if not isinstance(conv, PyGConv):
         raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__name__}")
     for kind in type(conv).__mro__[: type(conv).__mro__.index(PyGConv)]:
@@ -126,7 +128,7 @@ def _check(conv: PyGConv) -> None:
 
 
 def _check_towers(part: str, towers: nn.ModuleList) -> None:
-    """Linear maps, and between them the same activations in every tower."""
+    """Raise an error unless the towers are linear maps with the same activations between them."""
     for tower in towers:
         if type(tower) is not nn.Sequential or len(tower) != len(towers[0]):
             raise ValueError(f"conv.{part} must have towers of one kind, got {tower}")
@@ -149,6 +151,7 @@ def _settings(module: nn.Module) -> tuple:
 
 
 def _name(module: aggr.Aggregation) -> str:
+    """Our name of an aggregator, or an error if there is none."""
     learned = any(True for _ in module.parameters())
     partly = any(getattr(part, "semi_grad", False) for part in module.modules())
     if type(module) not in _NAMES or learned or partly or getattr(module, "t", 1.0) != 1.0:
@@ -161,10 +164,10 @@ def _name(module: aggr.Aggregation) -> str:
 
 
 @torch.no_grad()
-def made_from(layer: nn.Module) -> PyGConv:
-    """A torch_geometric.nn.PNAConv with a copy of the weights of a pna.PNAConv."""
+def convert(layer: nn.Module) -> PyGConv:
+    """Convert a pna.PNAConv to a torch_geometric.nn.PNAConv, with a copy of its weights."""
     combined = layer.combined
-    _check_mine(layer)
+    _check_ours(layer)
     conv = PyGConv(
         layer.in_channels, layer.out_channels, list(combined.aggregators), list(combined.scalers),
         torch.tensor([0, 1]), layer.edge_dim, layer.towers, (len(layer.M) + 1) // 2, (len(layer.U) + 1) // 2,
@@ -175,28 +178,29 @@ def made_from(layer: nn.Module) -> PyGConv:
             for tower in theirs:
                 tower[k] = copy.deepcopy(mine[k])
     conv.to(layer.mix.weight).train(layer.training)
-    conv.load_state_dict(_translated_back(layer.state_dict()))
+    conv.load_state_dict(_translate_back(layer.state_dict()))
     conv.aggr_module.init_avg_deg_log = combined.statistics.delta
     conv.aggr_module.init_avg_deg_lin = combined.statistics.mean_degree
     trained = {name: torch.full(weight.shape[:1], weight.requires_grad) for name, weight in layer.named_parameters()}
-    trained = _translated_back(trained)
+    trained = _translate_back(trained)
     for name, weight in conv.named_parameters():
         weight.requires_grad_(bool(trained[name].all()))
     return conv
 
 
-def _check_mine(layer: nn.Module) -> None:
+def _check_ours(layer: nn.Module) -> None:
+    """Raise an error if `layer` has something that PyTorch Geometric's layer cannot have."""
     if layer.in_channels == -1:
         raise ValueError("the layer has in_channels=-1 and no weights yet: call it once")
     if layer.swap_extremes:
         raise ValueError("torch_geometric.nn.PNAConv has no swap_extremes (D5)")
-    for kind, given, allowed in (
+    for kind, names, allowed in (
         ("aggregators", layer.combined.aggregators, [*_NAMES.values()]),
         ("scalers", layer.combined.scalers, ["identity", "amplification", "attenuation", "linear", "inverse_linear"]),
     ):
-        for name in given:
+        for name in names:
             if name not in allowed:
                 raise ValueError(f"torch_geometric.nn.PNAConv has no {name!r} among its {kind}: {', '.join(allowed)}")
     maps = [*layer.M[::2], *layer.U[::2]]
-    if not fused.untouched(layer) or any(type(module) is not TowerLinear for module in maps):
+    if not untouched(layer) or any(type(module) is not TowerLinear for module in maps):
         raise ValueError("the layer has hooks, or other modules in the place of its own, which are not carried over")

@@ -1,9 +1,9 @@
 """Degree scalers (section 2.2, equations 5 and 6).
 
-A scaler is one factor per node, a function of the node's degree d: it amplifies or attenuates what the
-neighbourhood's aggregators say. Equation 6 asks for d > 0. At d = 0 every aggregate is 0, so a scaler only has
-to be finite there: where the formula itself has a value it is kept (0 for amplification, 1 for identity), and
-where it has a pole (attenuation, inverse linear) d = 0 is treated as d = 1.
+A scaler is a factor for each node, a function of its degree d, that amplifies or attenuates the aggregates. Equation 6
+asks for d > 0. At d = 0 every aggregate is 0, so a scaler only has to be finite there: it has the formula's value where
+there is one (0 for amplification, 1 for identity), and the value at d = 1 where there is a pole (attenuation, inverse
+linear).
 """
 
 import math
@@ -27,21 +27,66 @@ SCALERS: dict[str, tuple[str, float]] = {
 
 
 def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
-    """Equation 6: S(d, α) = (log(d + 1) / δ)^α, for any real α."""
+    """Logarithmic scaler (equation 6): S(d, α) = (log(d + 1) / δ)^α.
+
+    Parameters
+    ----------
+    d : Tensor [N]
+        Degrees, in a floating dtype.
+    alpha : float
+        α, any real number: 1 amplifies, -1 attenuates, 0 is the identity.
+    delta : Tensor or float
+        δ of equation 5.
+
+    Returns
+    -------
+    Tensor [N]
+        The factor of each node.
+    """
     return _power(d, _logarithm(d, delta), alpha)
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
-    """The linear scaler (d / d̄)^power, of which the sum is the case mean · S(d) with S(d) = d.
+    """Linear scaler (section 2.2): (d / d̄)^power. The sum is the mean with S(d) = d.
 
-    There is one difference to the text: d is divided by the mean degree of the training set, as PyTorch
-    Geometric does; mean_degree = 1 gives the text's S(d) = d.
+    There is one difference to the text: d is divided by the mean degree of the training set, as in PyTorch Geometric.
+
+    Parameters
+    ----------
+    d : Tensor [N]
+        Degrees, in a floating dtype.
+    power : float
+        1 for linear, -1 for inverse_linear.
+    mean_degree : Tensor or float
+        d̄; 1 gives the text's S(d) = d.
+
+    Returns
+    -------
+    Tensor [N]
+        The factor of each node.
     """
     return _power(d, d.clamp(min=1) / mean_degree, power)
 
 
 def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
-    """The factors of each node, [N, S]: a scaler is a name of SCALERS, or a number, which is α of equation 6."""
+    """Compute the factors of several scalers.
+
+    Parameters
+    ----------
+    d : Tensor [N]
+        Degrees, in a floating dtype.
+    scalers : list of str or float
+        Names from SCALERS, or numbers: α of equation 6.
+    delta : Tensor or float
+        δ of equation 5.
+    mean_degree : Tensor or float
+        The mean degree of the training set.
+
+    Returns
+    -------
+    Tensor [N, S]
+        The factor of each node by each scaler.
+    """
     bases: dict[str, Tensor] = {}
     columns = []
     for scaler in scalers:
@@ -53,23 +98,32 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
 
 
 def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
-    """The factor of each node by one scaler, [N]."""
+    """Compute the factor of each node by one scaler, [N]; the arguments are those of `factors`."""
     return factors(d, [scaler], delta, mean_degree)[..., 0]
 
 
 def _logarithm(d: Tensor, delta: Tensor | float) -> Tensor:
+    """Compute log(d + 1) / δ, for d = 0 as for d = 1."""
     return torch.log1p(d.clamp(min=1)) / delta
 
 
 def _power(d: Tensor, base: Tensor, exponent: float) -> Tensor:
-    """base^exponent, base being that of d = 1 where d = 0; there 0 takes its place if the exponent is positive."""
+    """Compute base^exponent, where base at d = 0 is that of d = 1; a positive exponent gives 0 there."""
     s = base**exponent
     return s.masked_fill(d == 0, 0) if exponent > 0 else s
 
 
 @dataclass(frozen=True)
 class DegreeStatistics:
-    """What the scalers know of the training set: δ of equation 5 and the mean degree, both averages over nodes."""
+    """Statistics of the training set's degrees that the scalers need, both averages over nodes.
+
+    Attributes
+    ----------
+    delta : float
+        δ of equation 5, the mean of log(d + 1).
+    mean_degree : float
+        The mean of d.
+    """
 
     delta: float
     mean_degree: float
@@ -82,7 +136,7 @@ class DegreeStatistics:
 
     @classmethod
     def from_degrees(cls, degrees: Tensor) -> "DegreeStatistics":
-        """From the degree of every node of the training set."""
+        """Compute the statistics from the degree of every node of the training set, [N]."""
         _check_counts("degrees", degrees)
         if degrees.is_floating_point() and bool((degrees != degrees.floor()).any()):
             raise ValueError(f"degrees must be whole numbers, got {degrees[degrees != degrees.floor()][0]}")
@@ -90,7 +144,7 @@ class DegreeStatistics:
 
     @classmethod
     def from_histogram(cls, histogram: Tensor, name: str = "histogram") -> "DegreeStatistics":
-        """From the number of training nodes of each degree 0, 1, 2, …: an average over nodes, not over bins."""
+        """Compute the statistics from the number of training nodes of each degree 0, 1, 2, …; `name` is for errors."""
         _check_counts(name, histogram)
         if histogram.dim() != 1:
             raise ValueError(
@@ -105,7 +159,7 @@ class DegreeStatistics:
 
 
 def degree_histogram(graphs: Iterable) -> Tensor:
-    """The number of nodes of each in-degree over `graphs` (PyTorch Geometric Data or batches of them)."""
+    """Count the nodes of each in-degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them."""
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
         if getattr(data, "edge_index", None) is None:
@@ -126,6 +180,7 @@ def degree_histogram(graphs: Iterable) -> Tensor:
 
 
 def _check_counts(name: str, counts: Tensor) -> None:
+    """Raise an error unless counts are a tensor of finite numbers, none of them negative."""
     if not isinstance(counts, Tensor):
         raise TypeError(f"{name} must be a tensor of counts, got {type(counts).__name__}")
     if counts.numel() == 0:

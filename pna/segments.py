@@ -1,8 +1,8 @@
 """Sums, maxima and copies over neighbourhoods in CSR order.
 
-The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each
-is the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics. Where
-torch.func.vmap gives each replica pointers of its own, `joined` are those of all replicas, if they are made already.
+The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each is
+the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics. Where replicas
+under torch.func.vmap have different graphs, `joined` is the graph of all of them, if it exists already.
 """
 
 from collections.abc import Callable
@@ -19,24 +19,24 @@ __all__ = ["joined_index", "joined_ptr", "max", "sent", "spread", "stacked", "su
 
 
 def sum(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
-    """[E, ...] -> [N, ...]: the sum over each neighbourhood, 0 for an empty one."""
+    """Sum over each neighbourhood, [E, ...] -> [N, ...]; 0 for an empty one."""
     return _Sum.apply(m, ptr, *_known(joined))
 
 
 def spread(v: Tensor, ptr: Tensor, num_messages: int, joined: Joined | None = None) -> Tensor:
-    """[N, ...] -> [E, ...]: the value of each node copied to all of its messages."""
+    """Copy the value of each node to all of its messages, [N, ...] -> [E, ...]."""
     return _Spread.apply(v, ptr, num_messages, *_known(joined))
 
 
 def max(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
-    """[E, ...] -> [N, ...]: the maximum of each neighbourhood, 0 for an empty one; equal maxima share the gradient."""
+    """Maximum of each neighbourhood, [E, ...] -> [N, ...]; 0 for an empty one. Equal maxima share the gradient."""
     return _Max.apply(m, ptr, *_known(joined))
 
 
 def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
-    """What the sender of every message has, [V, ...] -> [E, ...].
+    """Copy the value of each sender to its messages, [V, ...] -> [E, ...].
 
-    With the transpose, the gradient is added up in a fixed order, without atomics and without sorting.
+    If the graph has its transpose, the gradient is summed in a fixed order, without atomics and without sorting.
     """
     if graph.transpose is None:
         return x[graph.source]
@@ -44,46 +44,46 @@ def sent(x: Tensor, graph: Neighbourhoods) -> Tensor:
 
 
 def _ways(graph: Neighbourhoods | Joined) -> tuple[Tensor, Tensor, Tensor]:
-    """From senders to messages, [E], and back, [V + 1] and [E]."""
+    """The sender of each message [E], and the pointers [V + 1] and places [E] of each sender's messages."""
     return graph.source, graph.transpose.ptr, graph.transpose.place
 
 
 def _known(joined: Joined | None) -> tuple[Tensor | None, Tensor | None]:
-    """Pointers and targets of all replicas; without replicas they are those of the graph itself."""
+    """Pointers and targets of the joined graph of all replicas, or two times None."""
     return (None, None) if joined is None else (joined.ptr, joined.target)
 
 
 def _target(ptr: Tensor, num_messages: int, known: Tensor | None) -> Tensor:
-    """The node of each message, [E]."""
+    """The receiver of each message, [E]."""
     return torch.repeat_interleave(ptr.diff().long(), output_size=num_messages) if known is None else known
 
 
 def _replicas_as_channels(t: Tensor, dim: int | None, replicas: int) -> Tensor:
-    """What torch.func.vmap batches becomes one channel more: [rows, replicas, ...]."""
+    """Turn what torch.func.vmap batches along dim into channels: [rows, replicas, ...]."""
     return t.unsqueeze(1).expand(-1, replicas, *t.shape[1:]) if dim is None else t.movedim(dim, 1)
 
 
 def stacked(t: Tensor, dim: int | None, replicas: int) -> Tensor:
-    """The same as one more row for each, [replicas, ...]."""
+    """Put what torch.func.vmap batches along dim first, and repeat what it does not batch: [replicas, ...]."""
     return t.expand(replicas, *t.shape) if dim is None else t.movedim(dim, 0)
 
 
 def joined_ptr(ptr: Tensor, rows: int) -> Tensor:
-    """The pointers of R graphs of `rows` messages each, [R, N + 1], as those of one graph, [R·N + 1]."""
+    """Join the pointers of R graphs with `rows` messages each: [R, N + 1] -> [R·N + 1]."""
     before = rows * torch.arange(len(ptr), device=ptr.device).unsqueeze(1)
     starts = ptr + before
     return torch.cat([starts[:, :-1].flatten(), starts[-1, -1:]])
 
 
 def joined_index(index: Tensor, step: int) -> Tensor:
-    """The numbers of nodes or messages in R graphs of `step` each, [R, E], as those in one graph, [R·E]."""
+    """Join indices into R graphs with `step` nodes (or messages) each: [R, E] -> [R·E]."""
     return (index + step * torch.arange(len(index), device=index.device).unsqueeze(1)).flatten()
 
 
 def _lift(
     function: Callable[..., Tensor], info: Any, dims: tuple, t: Tensor, ptr: Tensor, E: int, known: tuple
 ) -> tuple[Tensor, int]:
-    """For torch.func.vmap: replicas are channels; where each has a graph of its own, all of them are one graph."""
+    """Lift a function to replicas for torch.func.vmap: as channels or, if each has its own graph, as one graph."""
     R, (whole, target) = info.batch_size, known
     if dims[1] is None:
         return function(_replicas_as_channels(t, dims[0], R), ptr, E, *known), 1
@@ -94,12 +94,14 @@ def _lift(
 def _lift_reduction(
     reduce: Callable[..., Tensor], info: Any, dims: tuple, m: Tensor, ptr: Tensor, known: tuple
 ) -> tuple[Tensor, int]:
-    """The same of what reduces messages: there are as many as m has rows."""
+    """Lift a reduction to replicas for torch.func.vmap; m has a row for each message."""
     E = m.shape[1 if dims[0] == 0 else 0]
     return _lift(lambda m, ptr, _, *known: reduce(m, ptr, *known), info, dims, m, ptr, E, known)
 
 
 class _Sum(Function):
+    """The sum, whose gradient is _Spread."""
+
     @staticmethod
     def forward(m: Tensor, ptr: Tensor, whole: Tensor | None, target: Tensor | None) -> Tensor:
         out = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
@@ -126,6 +128,8 @@ class _Sum(Function):
 
 
 class _Spread(Function):
+    """The copy, whose gradient is _Sum."""
+
     @staticmethod
     def forward(v: Tensor, ptr: Tensor, num_messages: int, whole: Tensor | None, target: Tensor | None) -> Tensor:
         return v.index_select(0, _target(ptr, num_messages, target))
@@ -145,6 +149,8 @@ class _Spread(Function):
 
 
 class _Max(Function):
+    """The maximum, whose gradient equal maxima share."""
+
     @staticmethod
     def forward(m: Tensor, ptr: Tensor, whole: Tensor | None, target: Tensor | None) -> Tensor:
         top = m.new_zeros(ptr.shape[0] - 1, *m.shape[1:])
@@ -171,6 +177,8 @@ class _Max(Function):
 
 
 class _Sent(Function):
+    """The copy from senders, whose gradient is a sum over the transpose."""
+
     @staticmethod
     def forward(x: Tensor, source: Tensor, ptr: Tensor, place: Tensor, *joined: Tensor) -> Tensor:
         return x.index_select(0, source)
@@ -186,11 +194,11 @@ class _Sent(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, x: Tensor, *graph: Tensor) -> tuple[Tensor, int]:
-        R, (dim, *own), joined = info.batch_size, in_dims, graph[3:]
-        if all(d is None for d in own):  # replicas are channels
+        R, (dim, *dims), joined = info.batch_size, in_dims, graph[3:]
+        if all(d is None for d in dims):  # replicas are channels
             return _Sent.apply(x.movedim(dim, 1), *graph), 1
         if not joined:
-            source, ptr, place = (stacked(t, d, R) for t, d in zip(graph, own, strict=True))
+            source, ptr, place = (stacked(t, d, R) for t, d in zip(graph, dims, strict=True))
             E = place.shape[1]
             joined = joined_index(source, ptr.shape[1] - 1), joined_ptr(ptr, E), joined_index(place, E)
         return _Sent.apply(stacked(x, dim, R).flatten(0, 1), *joined).unflatten(0, (R, -1)), 0

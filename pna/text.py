@@ -1,4 +1,4 @@
-"""Tables as plain text, for everything that a command prints."""
+"""Tables as plain text, for what commands print."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,8 +1,8 @@
-"""Mean, sum, max, min, var and std of the same messages (equations 1 to 3): what they share is computed once.
+"""Mean, sum, max, min, var and std of the same messages (equations 1 to 3), with their common terms computed once.
 
-The equations one by one are in pna.aggregators, their derivatives in pna.derivatives; here are the same numbers in few
-operations, for a layer on a CPU, where most of a small graph's time is the number of operations. Nothing here is
-recorded for autograd: those who call it have both directions.
+pna.aggregators has the equations one by one, and pna.derivatives their derivatives. Here are the same numbers in few
+operations, because on a CPU the number of operations takes most of a small graph's time. Nothing is recorded for
+autograd: the callers have a backward pass of their own.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from torch import Tensor
 
 from pna.aggregators import EPSILON
 
-__all__ = ["NAMES", "Kept", "aggregates", "gradient"]
+__all__ = ["NAMES", "Statistics", "aggregates", "gradient"]
 
 NAMES = frozenset(("mean", "sum", "max", "min", "var", "std"))
 
 
-class Kept(NamedTuple):
-    """What the gradient needs of the aggregation, and None for what no name asks for."""
+class Statistics(NamedTuple):
+    """The tensors of the aggregation that the gradient needs, or None where no aggregator needs one."""
 
     target: Tensor  # [E], the node of each message
     d: Tensor  # [N, 1, 1], the degree, at least 1
@@ -28,47 +28,47 @@ class Kept(NamedTuple):
     extremes: Tensor | None  # [N, C, X, F]: max, min or both, as in the names
 
 
-def aggregates(m: Tensor, degree: Tensor, names: Sequence[str]) -> tuple[Tensor, Kept]:
-    """Messages [E, C, F] in CSR order and the degrees [N] -> [N, C, A, F]."""
+def aggregates(m: Tensor, degree: Tensor, names: Sequence[str]) -> tuple[Tensor, Statistics]:
+    """Aggregate messages [E, C, F] in CSR order, with the degrees [N] -> [N, C, A, F]."""
     target = torch.repeat_interleave(degree, output_size=m.shape[0])
     d = degree.clamp(min=1).to(m.dtype).view(-1, 1, 1)
-    found, centred, std = {}, None, None
+    columns, centred, std = {}, None, None
     if not {"max", "min"}.issuperset(names):
-        found["sum"] = _sum(m, target, d)
-        found["mean"] = found["sum"] / d
+        columns["sum"] = _sum(m, target, d)
+        columns["mean"] = columns["sum"] / d
     if "std" in names or "var" in names:
-        centred = m - found["mean"].index_select(0, target)
+        centred = m - columns["mean"].index_select(0, target)
         rest = _sum(centred, target, d).div_(d)  # the rounding of the mean
         centred.sub_(rest.index_select(0, target))
-        found["var"] = _sum(centred.square(), target, d).div_(d)
+        columns["var"] = _sum(centred.square(), target, d).div_(d)
     if "std" in names:
-        std = (found["var"] + EPSILON).sqrt_()
-        found["std"] = std * degree.clamp(max=1).view(-1, 1, 1)  # an empty neighbourhood has none
+        std = (columns["var"] + EPSILON).sqrt_()
+        columns["std"] = std * degree.clamp(max=1).view(-1, 1, 1)  # an empty neighbourhood has none
     for name in _extremes(names):
-        found[name] = _extreme(m, target, d, name)
-    extremes = [found[name] for name in _extremes(names)]
-    kept = Kept(target, d, centred, std, torch.stack(extremes, dim=2) if extremes else None)
-    return torch.stack([found[name] for name in names], dim=2), kept
+        columns[name] = _extreme(m, target, d, name)
+    extremes = [columns[name] for name in _extremes(names)]
+    statistics = Statistics(target, d, centred, std, torch.stack(extremes, dim=2) if extremes else None)
+    return torch.stack([columns[name] for name in names], dim=2), statistics
 
 
-def gradient(g: Tensor, m: Tensor, names: Sequence[str], kept: Kept) -> Tensor:
-    """Σ_a g_a ∂a/∂m_j for every message: g [N, C, A, F], m [E, C, F] -> [E, C, F]."""
-    target, d, centred, std, extremes = kept
-    of: dict[str, Tensor] = {}
-    for name, one in zip(names, g.unbind(2), strict=True):
-        of[name] = of[name] + one if name in of else one
+def gradient(g: Tensor, m: Tensor, names: Sequence[str], statistics: Statistics) -> Tensor:
+    """Compute Σ_a g_a ∂a/∂m_j for every message: g [N, C, A, F], m [E, C, F] -> [E, C, F]."""
+    target, d, centred, std, extremes = statistics
+    grads: dict[str, Tensor] = {}
+    for name, grad in zip(names, g.unbind(2), strict=True):
+        grads[name] = grads[name] + grad if name in grads else grad
     terms = []
-    if "sum" in of:
-        terms.append(of["sum"].index_select(0, target))
-    if "mean" in of:
-        terms.append((of["mean"] / d).index_select(0, target))
-    if "var" in of:  # ∂σ²/∂m_j = 2 (m_j - μ) / d
-        terms.append((2 * of["var"] / d).index_select(0, target).mul_(centred))
-    if "std" in of:  # ∂σ/∂m_j = (m_j - μ) / (d σ)
-        terms.append((of["std"] / (d * std)).index_select(0, target).mul_(centred))
+    if "sum" in grads:
+        terms.append(grads["sum"].index_select(0, target))
+    if "mean" in grads:
+        terms.append((grads["mean"] / d).index_select(0, target))
+    if "var" in grads:  # ∂σ²/∂m_j = 2 (m_j - μ) / d
+        terms.append((2 * grads["var"] / d).index_select(0, target).mul_(centred))
+    if "std" in grads:  # ∂σ/∂m_j = (m_j - μ) / (d σ)
+        terms.append((grads["std"] / (d * std)).index_select(0, target).mul_(centred))
     if extremes is not None:  # equal maxima share the gradient evenly
         hit = (m.unsqueeze(2) == extremes.index_select(0, target)).to(m.dtype)  # [E, C, X, F]
-        share = torch.stack([of[name] for name in _extremes(names)], dim=2) / _sum(hit, target, d).clamp_(min=1)
+        share = torch.stack([grads[name] for name in _extremes(names)], dim=2) / _sum(hit, target, d).clamp_(min=1)
         terms.append(share.index_select(0, target).mul_(hit).sum(2))
     total, *rest = terms
     for term in rest:
@@ -77,14 +77,17 @@ def gradient(g: Tensor, m: Tensor, names: Sequence[str], kept: Kept) -> Tensor:
 
 
 def _extremes(names: Sequence[str]) -> list[str]:
+    """Those of max and min that are among the names."""
     return [name for name in ("max", "min") if name in names]
 
 
 def _sum(v: Tensor, target: Tensor, d: Tensor) -> Tensor:
+    """Sum over each neighbourhood, [E, ...] -> [N, ...]."""
     return v.new_zeros(d.shape[0], *v.shape[1:]).index_add_(0, target, v)
 
 
 def _extreme(m: Tensor, target: Tensor, d: Tensor, name: str) -> Tensor:
+    """Maximum or minimum of each neighbourhood, [E, ...] -> [N, ...], 0 for an empty one."""
     out = m.new_zeros(d.shape[0], *m.shape[1:])
     if m.numel() == 0:
         return out

@@ -16,12 +16,12 @@ Activation = str | Callable[[Tensor], Tensor] | None
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """x [N, T, in] and weight [T, out, in] -> [N, T, out]; x [N, 1, in] is given to every tower."""
+    """Compute W_t x for every tower t: x [N, T, in], or [N, 1, in] for all, and weight [T, out, in] -> [N, T, out]."""
     return affine(x, weight, None)
 
 
 def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of x and of the weight from that of their product, g [N, T, out]."""
+    """Compute the gradients of x and of the weight from that of their product, g [N, T, out]."""
     if x.shape[1] == 1:
         g = g.flatten(1)  # [N, T·out]
         return (g @ weight.flatten(0, 1)).unsqueeze(1), (g.t() @ x.squeeze(1)).view(weight.shape)
@@ -30,7 +30,7 @@ def product_backward(g: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tens
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The same with a bias [T, out] for every tower."""
+    """Compute W_t x + b_t for every tower t, as `product` with a bias [T, out]."""
     if x.shape[1] == 1:
         flat = None if bias is None else bias.flatten()
         return products.linear(x.squeeze(1), weight.flatten(0, 1), flat).unflatten(-1, weight.shape[:2])
@@ -38,7 +38,7 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class TowerLinear(nn.Module):
-    """W_t x + b_t for every tower t: [N, T or 1, in] -> [N, T, out]; a size of 0 is not known yet."""
+    """The linear maps W_t x + b_t of T towers; a size of 0 means that it is not known yet."""
 
     def __init__(self, towers: int, in_features: int, out_features: int) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ class TowerLinear(nn.Module):
         self.reset_parameters()
 
     def materialise(self, towers: int, in_features: int, out_features: int) -> None:
-        """Makes the weights of a layer whose sizes were not known."""
+        """Create the weights of a layer whose sizes were not known."""
         if isinstance(self.weight, nn.UninitializedParameter):
             self.weight.materialize((towers, out_features, in_features))
             self.bias.materialize((towers, out_features))
             self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform in ±1/√in, as torch.nn.Linear."""
+        """Draw weights and biases uniformly from ±1/√in, as torch.nn.Linear does."""
         if isinstance(self.weight, nn.UninitializedParameter):
             return
         bound = 1 / math.sqrt(self.weight.shape[-1])
@@ -63,11 +63,11 @@ class TowerLinear(nn.Module):
         nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, T or 1, in] -> [N, T, out]."""
+        """Map x [N, T or 1, in] to [N, T, out]."""
         return affine(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Towers and sizes."""
+        """Number of towers and sizes, for print()."""
         if isinstance(self.weight, nn.UninitializedParameter):
             return "not known yet"
         towers, out_features, in_features = self.weight.shape
@@ -81,7 +81,7 @@ def _parameter(*shape: int) -> nn.Parameter:
 def mlp(
     name: str, layers: int, towers: int, sizes: tuple[int, int], act: Activation, act_kwargs: dict[str, Any] | None
 ) -> nn.Sequential:
-    """`layers` linear maps with activations between them: the networks M and U of equation 8."""
+    """Build a network M or U of equation 8: `layers` linear maps with activations between them."""
     layers, activation = positive(name, layers, MOST_LAYERS), _activation(act, act_kwargs)
     modules: list[nn.Module] = [TowerLinear(towers, *sizes)]
     for _ in range(layers - 1):
@@ -91,6 +91,7 @@ def mlp(
 
 
 def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module | Callable[[Tensor], Tensor]:
+    """Resolve an activation as PyTorch Geometric does, with errors that name the argument."""
     if not (act is None or isinstance(act, str) or callable(act)):
         raise TypeError(f"act must be a name, a function of a tensor or None, got {act!r}")
     from torch_geometric.nn.resolver import activation_resolver  # here, since its import takes seconds
@@ -102,12 +103,12 @@ def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module
 
 
 class _Elementwise(nn.Module):
-    """A function as a module."""
+    """A module that applies a function."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        """The function of x."""
+        """Apply the function to x."""
         return self.function(x)

@@ -16,7 +16,7 @@ from pna.figures.scores import best, log_tasks, wider_split
 from pna.files import read_tensors, write_whole
 from pna.networks import MODELS
 from pna.places import repository
-from pna.realworld.data.datasets import DATASETS
+from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.store import Result, load
 
@@ -60,10 +60,10 @@ are not in the package: `python -m pna realworld prepare NAME --download` fetche
 _REAL_WORLD_ERROR = """\
 On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
 error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
-reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept and, but for
-older results on ZINC, the last ones too where they are what is reported; `python -m pna evaluate` says which number
-they give. GCN and GIN on MolHIV have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated
-was recorded with another configuration than the present one."""
+reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept, and the last
+ones too where they are what is reported; `python -m pna evaluate` says which number they give. GCN and GIN on MolHIV
+have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was recorded with another
+configuration than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.
@@ -77,7 +77,7 @@ def cards() -> dict[str, str]:
 
 
 def write_cards(folder: Path | None = None) -> list[Path]:
-    """Writes all of them, by default to docs/models/."""
+    """Write all cards, by default to docs/models/."""
     folder = folder or repository() / "docs" / "models"
     paths = []
     for name, text in cards().items():
@@ -88,7 +88,7 @@ def write_cards(folder: Path | None = None) -> list[Path]:
 
 def _card(experiment: Experiment) -> str:
     cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
-    real = cells[0].training in DATASETS  # whose older results are shown, and said to be
+    real = cells[0].training in DATASETS  # outdated results of these are shown, and marked
     runs = ((cell, fullest(cell)) for cell in cells)
     found = {cell: one[0] for cell, one in runs if one is not None and (one[1] or real)}
     what, data, error, limits = (
@@ -148,8 +148,8 @@ def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]
         split = split if split in recorded.splits else recorded.splits[0]
         score = f"{log_tasks(best(recorded, split)).mean():.2f}"
         seeds = _shipped_seeds(run)
-        own = _own(recorded, split) if seeds else "-"
-        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, own, seeds or "-", recorded.diverged or "0"
+        shipped = _shipped_error(recorded, split) if seeds else "-"
+        yield f"`{cell}`", run.profile.name, _nodes(run, split), score, shipped, seeds or "-", recorded.diverged or "0"
 
 
 def _nodes(run: MultiTaskRun, split: str) -> str:
@@ -159,8 +159,8 @@ def _nodes(run: MultiTaskRun, split: str) -> str:
     return ", ".join(map(str, sizes)) if len(sizes) < 3 else f"{sizes[0]}-{sizes[-1]}"
 
 
-def _own(run: RecordedRun, split: str) -> str:
-    """The error of the network that is shipped: of each task, of the seed with the least validation error."""
+def _shipped_error(run: RecordedRun, split: str) -> str:
+    """The error of the shipped network: for each task, of the seed with the least validation error."""
     rows = np.argmin(run.validation, axis=0)
     return f"{np.log10(run.errors(split)[rows, np.arange(len(rows))]).mean():.2f}"
 
@@ -177,13 +177,14 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
     for cell, run in found.items():
         result: Result = load(run.result)
         best_weights, last = (cell_text(cell.training, *row) for row in summary(result).values())
-        facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, result.facts["data"]["train"])
+        words = training_set(cell.training, result.facts["data"])
+        facts = (epochs_text(result), str(len(result.replicas)), best_weights, last, words)
         budget = run.profile.name + ", outdated" * (result.hash != run.hash)
         yield f"`{cell}`", f"{result.facts['parameters']:,}", budget, *facts, _shipped_seeds(run) or "-"
 
 
 def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
-    """The same error on ever larger graphs, of the networks that were tested on them."""
+    """The error of the five best seeds on ever larger graphs, of the networks that were tested on them."""
     rows = []
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)

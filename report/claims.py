@@ -1,8 +1,8 @@
-"""Every claim of the paper as a frozen table: where it stands, and the test behind its verdict.
+"""Every claim of the paper as a frozen table: where it stands, and the test that decides it.
 
-A claim about trainings is a list of comparisons within one budget, as "this model's error is less than that one's".
-The verdict on the paper is given by the paper's full budget alone; less than that shows a direction and says "not yet
-run at full budget". What the words mean, and the one rule that gives them: pna/verdicts/rules.py.
+A claim about trainings consists of comparisons within one budget, such as "this model's error is less than that one's".
+Only the paper's full budget gives a verdict; a smaller one shows a direction and says "not yet run at full budget".
+pna/verdicts/rules.py has the one rule for verdicts and says what their words mean.
 """
 
 from collections import Counter
@@ -10,65 +10,54 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
-from pna.figures.realworld import budgets, scores
+from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, widened
 from pna.figures.style import budget_text
 from pna.figures.theory import Outcome, outcomes
 from pna.places import results_folder
-from pna.verdicts.rules import NOT_RUN, Comparison, Decision, Ruling, fact, rule
+from pna.verdicts import claims as verdicts
+from pna.verdicts.claims import Finding
+from pna.verdicts.rules import NOT_TESTED, Comparison, fact, rule
 from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
 
 __all__ = ["CLAIMS", "Claim", "Finding", "judge"]
 
+_ABSENT = "not in the released code"
 _NO_STANDARD = "its flags give another standard network: Set2Set on 130 features, 299,758 parameters"
 _NO_SINGLE = "it trains node tasks or graph tasks together, no task alone"
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A sentence of the paper in our words, where it stands, the figure it belongs to, and what decides it.
+class Claim(verdicts.Claim):
+    """A claim of this paper. Exactly one of `test`, `checked`, `fact` and `realworld` decides it.
 
-    Where two measures are in use, as in figure 4, `where` names the one that decides.
-    Exactly one of test, checked, fact and realworld is given.
+    Attributes:
+        checked: decided by the statements of verification/ whose topic it is
+        fact: makes its comparisons without any training
+        realworld: makes its comparisons from the scores of figure 6
+        experiment: the experiment that `test` reads, if it is not the figure's
+        specs: the specifications that `test` is run on
+        wider: whether the released networks, too, are tested on 15 to 24 nodes, as the published ones are
+        absent: why the released code has no such training
+        slips: slips in the printed statement or proof, by their names in verification/
     """
 
-    id: str
-    sentence: str
-    where: str
-    figure: str
-    test: Callable[[Runs], list[Comparison]] | None = None
-    checked: bool = False  # by the statements of verification whose topic it is
+    checked: bool = False
     fact: Callable[[], list[Comparison]] | None = None
     realworld: real.Figure6Claim | None = None
-    experiment: str = ""  # that the test reads, if it is not the figure's
-    need: int | None = None  # of the comparisons; all of them if None
+    experiment: str = ""
     specs: tuple[str, ...] = SPECS
-    wider: bool = False  # whether it is tested on 15 to 24 nodes as released, too: published numbers are
-    absent: str = ""  # why the released code does not have it
-    slips: tuple[str, ...] = ()  # in the printed statement or proof, by their names in verification
+    wider: bool = False
+    absent: str = ""
+    slips: tuple[str, ...] = ()
 
     @property
     def source(self) -> Callable | None:
-        """The function that tests it."""
+        """The function that makes its comparisons; None for a claim that verification/ checks."""
         return self.test or self.fact or (self.realworld and self.realworld.test)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim with its verdict under one specification ("" where there is but one)."""
-
-    claim: Claim
-    spec: str
-    kind: str  # a key of verdicts.WORDS
-    verdict: str
-    outcome: str  # the word that the comparisons give, whatever the budget
-    evidence: str
-    budget: str = ""
-    rows: tuple[Decision, ...] = ()
-    cells: tuple[str, ...] = ()  # files under results/
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -177,44 +166,32 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def judge(profile: str = RECORDED) -> list[Finding]:
-    """All claims with their verdicts under both specifications."""
+    """All claims with their verdicts, those about trainings under each specification."""
     return [finding for claim in CLAIMS for finding in findings_of(claim, profile)]
 
 
 def findings_of(claim: Claim, profile: str) -> list[Finding]:
-    """One claim with its verdicts."""
+    """The verdicts on one claim."""
     if claim.checked:
         return [_from_checks(claim)]
     if claim.fact:
-        return [_finding(claim, rule(claim.fact()))]
+        return [Finding.of(claim, rule(claim.fact()))]
     if claim.realworld:
         return [_from_realworld(claim, profile)]
     return [_from_runs(claim, runs_of(claim.experiment or claim.figure, spec, profile)) for spec in claim.specs]
 
 
-def _finding(
-    claim: Claim, ruling: Ruling, full: bool = True, spec: str = "", budget: str = "", **more: tuple
-) -> Finding:
-    kind, word = (ruling.kind, ruling.word) if full else (NOT_RUN, NOT_RUN)
-    if spec == "released" and claim.absent:
-        kind = word = "not in the released code"
-    return Finding(claim, spec, kind, word, ruling.word, ruling.text, budget, ruling.rows, **more)
-
-
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
-    ruling = rule(claim.test(runs), claim.need)
-    budget = budget_text(runs) + _sizes(claim, runs, ruling) + runs.diverged
-    cells = tuple(map(_file, runs.found.values()))
-    finding = _finding(claim, ruling, runs.full, runs.spec, budget, cells=cells)
-    if finding.kind == "not in the released code":
-        return replace(
-            finding, evidence=f"{claim.absent}; the paper's, with its departures: {ruling.word}, {ruling.text}"
-        )
-    return finding
+    finding = claim.judge(runs, complete=runs.full, spec=runs.spec, cells=tuple(map(_file, runs.found.values())))
+    budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
+    if runs.spec != "released" or not claim.absent:
+        return replace(finding, budget=budget)
+    evidence = f"{claim.absent}; the paper's, with its departures: {finding.outcome}, {finding.evidence}"
+    return replace(finding, kind=_ABSENT, verdict=_ABSENT, evidence=evidence, budget=budget)
 
 
-def _sizes(claim: Claim, runs: Runs, ruling: Ruling) -> str:
-    """The test graphs of a claim; as released, whether those of 15 to 24 nodes give the same verdict."""
+def _sizes(claim: Claim, runs: Runs, outcome: str) -> str:
+    """The sizes of a claim's test graphs; as released, also whether those of 15 to 24 nodes give the same verdict."""
     if claim.figure == "figure5" or runs.profile.size_step > 1 or not runs.found:
         return ""  # its comparisons name their sizes; a thinned data set has others
     wide = all(WIDER in run.splits for run in runs.found.values())
@@ -223,8 +200,8 @@ def _sizes(claim: Claim, runs: Runs, ruling: Ruling) -> str:
     words = "; test graphs of 15-19 nodes, as in the released code"
     if claim.figure == "graph-types" or not wide:
         return words
-    other = rule(claim.test(widened(runs)), claim.need)
-    return f"{words} (on 15-24: {'the same verdict' if other.word == ruling.word else other.word})"
+    wider = claim.judge(widened(runs)).outcome
+    return f"{words} (on 15-24: {'the same verdict' if wider == outcome else wider})"
 
 
 def _file(run: RecordedRun) -> str:
@@ -232,33 +209,34 @@ def _file(run: RecordedRun) -> str:
 
 
 def _from_realworld(claim: Claim, profile: str) -> Finding:
-    ours, asked = scores(profile), claim.realworld
+    ours, asked = figure6_runs(profile), claim.realworld
     found = {place: score for place, score in ours.items() if place[1] in asked.columns}
     full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
     ruling = rule(asked.test(ours), asked.need)
     text = f"{ruling.text}; {real.published_says(asked)}"
     cells = tuple(score.file for score in found.values())
-    budget = "; ".join(budgets(ours, asked.columns))
-    finding = replace(_finding(claim, ruling, full, budget=budget, cells=cells), evidence=text)
-    drawn = full and not all(score.official for score in found.values())
-    return replace(finding, verdict=f"{finding.verdict}, training set redrawn") if drawn else finding
+    budget = "; ".join(budget_lines(ours, asked.columns))
+    finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
+    other = full and not all(score.official for score in found.values())
+    return replace(finding, verdict=f"{finding.verdict}, training set not official") if other else finding
 
 
 def _from_checks(claim: Claim) -> Finding:
     rows = [row for row in outcomes() if row.topic == claim.id]
     if not rows:
-        return Finding(claim, "", "not tested", "not tested", "not tested", outcomes()[0].evidence)
-    ruling = rule(fact(row.statement, row.status != "FAILS") for row in rows)
-    caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
-    if ruling.kind != "reproduced":
-        return replace(_finding(claim, ruling), evidence="; ".join(f"{r.statement}: {r.evidence}" for r in rows))
+        return Finding(claim, NOT_TESTED, NOT_TESTED, NOT_TESTED, outcomes()[0].evidence)
+    finding = Finding.of(claim, rule(fact(row.statement, row.status != "FAILS") for row in rows))
+    if finding.kind != "reproduced":
+        return replace(finding, evidence="; ".join(f"{row.statement}: {row.evidence}" for row in rows))
     # Instances and samples settle nothing by themselves, nor does a proof that is not recorded.
     proved = any(row.verdict in ("reproduced", "holds after repair") for row in rows)
     settled = proved and all(row.status != "not checked" for row in rows)
     kind = "undecided" if not settled else "holds after repair" if claim.slips else "reproduced"
-    return Finding(claim, "", kind, kind, kind, f"{_kinds(rows)}; {caveats}".rstrip("; "), rows=ruling.rows)
+    caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
+    evidence = f"{_kinds(rows)}; {caveats}".rstrip("; ")
+    return replace(finding, kind=kind, verdict=kind, outcome=kind, evidence=evidence)
 
 
 def _kinds(rows: Sequence[Outcome]) -> str:
-    """Which kinds of evidence there are, with their numbers: "2 proved formally, 3 certified interval"."""
+    """The kinds of evidence with their numbers: "2 proved formally, 3 certified interval"."""
     return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rows).items())

@@ -1,27 +1,18 @@
-"""`python -m pna claims` and `report`."""
+"""`python -m pna claims`, `report`, `coverage` and `cards`."""
 
 import argparse
 import json
-import textwrap
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pna.command_line import BAD_VALUE, FAILED, positive, run_command, say_if_empty
 from pna.figures.runs import RECORDED, profile_named
-from pna.figures.style import tame
 from pna.files import write_whole
 from pna.places import figures_folder, results_folder
-from pna.verdicts.rules import NOT_RUN, WORDS, Decision
-from report.claims import Finding, judge
+from pna.verdicts.claims import Finding, claims_text
+from report.claims import judge
 
-__all__ = ["cards", "claims", "claims_text", "coverage", "direction_of", "facts_of", "report"]
-
-
-_CORRECTED = (
-    "A claim's comparisons are corrected for their number by Holm's method; intervals are of one comparison each, so "
-    "that one that leaves out zero can still be undecided."
-)
+__all__ = ["cards", "claims", "coverage", "report"]
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -29,7 +20,7 @@ def claims(arguments: Sequence[str]) -> int:
     parser = _parser("claims", claims)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file, as one JSON list")
     options = parser.parse_args(arguments)
-    return _told("claims", lambda: _claims(options))
+    return _run("claims", lambda: _claims(options))
 
 
 def _claims(options: argparse.Namespace) -> int:
@@ -37,7 +28,7 @@ def _claims(options: argparse.Namespace) -> int:
     findings = judge(options.profile)
     print(claims_text(findings))
     if options.json:
-        _write(options.json, json.dumps([facts_of(finding) for finding in findings], indent=1, ensure_ascii=False))
+        _write_json(options.json, _facts(findings))
     return 0
 
 
@@ -46,7 +37,19 @@ def report(arguments: Sequence[str]) -> int:
     parser = _parser("report", report)
     parser.add_argument("--out", type=Path, help="the page (default: report.html beside the figures)")
     options = parser.parse_args(arguments)
-    return _told("report", lambda: _report(options))
+    return _run("report", lambda: _report(options))
+
+
+def _report(options: argparse.Namespace) -> int:
+    from report.page import page
+
+    path = options.out or figures_folder() / "report.html"
+    findings = judge(options.profile)
+    facts = path.with_name("claims.json")
+    _write_json(facts, _facts(findings))
+    _write(path, page(options.profile, figures_folder(), findings, path.parent))
+    print(f"{path} and {facts} written")
+    return 0
 
 
 def coverage(arguments: Sequence[str]) -> int:
@@ -55,17 +58,29 @@ def coverage(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--trials", type=positive, default=2_000, help="for each cell and population (default: %(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="keep the table in the package, where the report reads it")
+    parser.add_argument("--write", action="store_true", help="write the table to the file that the report reads")
     options = parser.parse_args(arguments)
-    return _told("coverage", lambda: _coverage(options))
+    return _run("coverage", lambda: _coverage(options))
+
+
+def _coverage(options: argparse.Namespace) -> int:
+    from report import coverage as simulation
+
+    facts = simulation.table(options.trials)
+    print(f"{facts['trials']:,} trials on each of {facts['populations']} populations; stated: {facts['stated']:.0%}\n")
+    for name, row in facts["coverage"].items():
+        print(f"{name:<46} mean {row['mean']:.1%}, from {row['least']:.1%} to {row['most']:.1%}")
+    if options.write:
+        _write_json(Path(simulation.__file__).with_suffix(".json"), facts)
+    return 0
 
 
 def cards(arguments: Sequence[str]) -> int:
-    """Print the model card of every experiment, made from what is recorded."""
+    """Print the model card of every experiment, made from the recorded results."""
     parser = argparse.ArgumentParser(prog="pna cards", description=cards.__doc__)
     parser.add_argument("--write", action="store_true", help="write them to docs/models/ instead")
     options = parser.parse_args(arguments)
-    return _told("cards", lambda: _cards(options))
+    return _run("cards", lambda: _cards(options))
 
 
 def _cards(options: argparse.Namespace) -> int:
@@ -76,80 +91,6 @@ def _cards(options: argparse.Namespace) -> int:
     else:
         print("\n".join(model_cards.cards().values()))
     return 0
-
-
-def _coverage(options: argparse.Namespace) -> int:
-    from report import coverage as simulation
-
-    found = simulation.table(options.trials)
-    print(f"{found['trials']:,} trials on each of {found['populations']} populations; stated: {found['stated']:.0%}\n")
-    for name, row in found["coverage"].items():
-        print(f"{name:<46} mean {row['mean']:.1%}, from {row['least']:.1%} to {row['most']:.1%}")
-    if options.write:
-        _write(Path(simulation.__file__).with_suffix(".json"), json.dumps(found, indent=1, ensure_ascii=False))
-    return 0
-
-
-def _report(options: argparse.Namespace) -> int:
-    from report.page import page
-
-    path = options.out or figures_folder() / "report.html"
-    findings = judge(options.profile)
-    facts = path.with_name("claims.json")
-    _write(facts, json.dumps([facts_of(finding) for finding in findings], indent=1, ensure_ascii=False))
-    _write(path, page(options.profile, figures_folder(), findings, path.parent))
-    print(f"{path} and {facts} written")
-    return 0
-
-
-def facts_of(finding: Finding) -> dict:
-    """A finding as JSON, with every comparison behind it."""
-    claim = finding.claim
-    return {
-        "id": claim.id,
-        "claim": claim.sentence,
-        "where": claim.where,
-        "spec": finding.spec,
-        "kind": finding.kind,
-        "verdict": finding.verdict,
-        "outcome": finding.outcome,
-        "evidence": finding.evidence,
-        "budget": finding.budget,
-        "cells": list(finding.cells),
-        "comparisons": [_comparison(row) for row in finding.rows],
-    }
-
-
-def _comparison(row: Decision) -> dict:
-    """A comparison as JSON: a p-value after Holm's correction, to four digits; an estimate with its 95 % interval."""
-    facts = {"name": row.comparison.name, "outcome": row.outcome}
-    if (found := row.comparison.found) is not None:
-        facts |= tame({"value": found.value, "interval": found.interval, "bound": row.comparison.bound, "p": row.p})
-    return facts | ({"text": row.comparison.text} if row.comparison.text else {})
-
-
-def direction_of(finding: Finding) -> str:
-    """What a smaller budget says, in brackets."""
-    shown = finding.kind == NOT_RUN and finding.outcome != NOT_RUN
-    return f" (at this budget: {finding.outcome})" if shown else ""
-
-
-def claims_text(findings: Sequence[Finding]) -> str:
-    """The claims as text, 100 columns wide, with the count of verdicts at the end."""
-    lines, last = [], None
-    for finding in findings:
-        claim = finding.claim
-        if claim is not last:
-            lines += ["", *textwrap.wrap(f"{claim.sentence} ({claim.where})", 100)]
-            last = claim
-        side = f"{finding.spec}: " if finding.spec else ""
-        text = f"{side}{finding.verdict.upper()}{direction_of(finding)}. {finding.evidence}"
-        budget = f" [{finding.budget}]" if finding.budget and finding.outcome != NOT_RUN else ""
-        lines += textwrap.wrap(text + budget, 96, initial_indent="    ", subsequent_indent="    ")
-    lines += ["", *textwrap.wrap(_CORRECTED, 100)]
-    counts = Counter(finding.kind for finding in findings)
-    lines += ["", ", ".join(f"{counts[kind]} {kind}" for kind in WORDS if counts[kind])]
-    return "\n".join(lines).lstrip("\n")
 
 
 def _parser(name: str, function: Callable) -> argparse.ArgumentParser:
@@ -170,11 +111,21 @@ def _profile(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _facts(findings: Sequence[Finding]) -> list[dict]:
+    return [finding.facts for finding in findings]
+
+
+def _write_json(path: Path, facts: object) -> None:
+    _write(path, json.dumps(facts, indent=1, ensure_ascii=False))
+
+
 def _write(path: Path, text: str) -> None:
     write_whole(path, lambda file: file.write(f"{text}\n".encode()))
 
 
-def _told(name: str, run: Callable[[], int]) -> int:
-    """The same words as of every command; what is wrong here is what is recorded, and not a value."""
+def _run(name: str, run: Callable[[], int]) -> int:
+    """As `run_command`, but exits with FAILED: in these commands a ValueError means damaged results, not a bad
+    argument.
+    """
     code = run_command(name, run)
     return FAILED if code == BAD_VALUE else code

@@ -1,8 +1,10 @@
-"""What the trainings at the paper's budget took, experiment by experiment, beside the released code's time."""
+"""The time of all trainings at the paper's budget, by experiment, beside the released code's."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+
+from markupsafe import Markup
 
 from pna.experiments import EXPERIMENTS, TRAININGS, Cell
 from pna.figures.published import RELEASED_SECONDS
@@ -13,17 +15,9 @@ from report.speed import pace
 
 __all__ = ["campaign", "cost"]
 
-_OTHER = "halves of ZINC's training set"
-_HEADER = (
-    "experiment",
-    "cells",
-    "epochs of all runs",
-    "our hours, cells' clocks",
-    "alone on the GPU",
-    "released code: hours, timed",
-    "estimated",
-    "untimed",
-)
+_OTHER = "other cells"
+_HEADER = ("experiment", "cells", "epochs of all runs", "our hours, cells' clocks", "alone on the GPU")
+_HEADER += ("released code: hours, timed", "estimated", "untimed")
 _CAPTION = (
     "Every result at the paper's budget, each cell under the first experiment that needs it. Our hours are added up "
     "from each cell's own clock, while many of them shared one H200. Alone on the GPU: the hours of as many epochs at "
@@ -35,12 +29,12 @@ _CAPTION = (
 )
 
 
-def cost() -> str:
-    """The table, with its total."""
+def cost() -> Markup | str:
+    """The table, with its total; empty if nothing is recorded."""
     groups = campaign()
-    rows = [(name, *_took(found)) for name, found in groups.items()]
-    everything = [pair for found in groups.values() for pair in found]
-    return table(_HEADER, [*rows, ("total", *_took(everything))], _CAPTION) if rows else ""
+    rows = [(name, *_totals(cells)) for name, cells in groups.items()]
+    everything = [pair for cells in groups.values() for pair in cells]
+    return table(_HEADER, [*rows, ("total", *_totals(everything))], _CAPTION) if rows else ""
 
 
 def campaign() -> dict[str, list[tuple[Cell, Result]]]:
@@ -53,22 +47,20 @@ def campaign() -> dict[str, list[tuple[Cell, Result]]]:
     return {name: groups[name] for name in (*EXPERIMENTS, _OTHER) if groups[name]}
 
 
-def _took(found: Iterable[tuple[Cell, Result]]) -> tuple[str, ...]:
-    hours, alone, timed, estimated, epochs, without, cells, paces = 0.0, 0.0, 0.0, 0.0, 0, 0, 0, pace()
-    for cell, result in found:
-        own = sum(replica.epochs for replica in result.replicas)
-        seconds = RELEASED_SECONDS.get(cell.model, 0.0) * own if cell.training in TRAININGS else 0.0
-        if _timed(cell):
-            timed += seconds
-        else:
-            estimated += seconds
-        cells, epochs, hours, without = cells + 1, epochs + own, hours + result.seconds, without + (not seconds)
-        alone += own * paces.get(cell, paces.get(replace(cell, spec="described"), 0.0))
-    theirs = (f"{seconds / 3600:,.0f}" if seconds else "–" for seconds in (timed, estimated))
-    ours = f"{hours / 3600:.2f}", f"{alone:.2f}" if alone else "–"
-    return f"{cells}", f"{epochs:,}", *ours, *theirs, f"{without or '–'}"
+def _totals(cells: Iterable[tuple[Cell, Result]]) -> tuple[str, ...]:
+    """The columns of a row: cells, epochs, our hours, and the released code's."""
+    sums, paces = Counter(), pace()
+    for cell, result in cells:
+        epochs = sum(replica.epochs for replica in result.replicas)
+        seconds = RELEASED_SECONDS.get(cell.model, 0.0) * epochs if cell.training in TRAININGS else 0.0
+        alone = epochs * paces.get(cell, paces.get(replace(cell, spec="described"), 0.0))
+        sums += Counter(cells=1, epochs=epochs, seconds=result.seconds, alone=alone, untimed=int(not seconds))
+        sums["timed" if _timed(cell) else "estimated"] += seconds
+    theirs = (f"{sums[kind] / 3600:,.0f}" if sums[kind] else "–" for kind in ("timed", "estimated"))
+    ours = f"{sums['seconds'] / 3600:.2f}", f"{sums['alone']:.2f}" if sums["alone"] else "–"
+    return f"{sums['cells']}", f"{sums['epochs']:,}", *ours, *theirs, f"{sums['untimed'] or '–'}"
 
 
 def _timed(cell: Cell) -> bool:
-    """Whether its network is one of those that the released code was timed with."""
+    """Whether the released code was timed with the cell's network."""
     return cell.training in ("multitask", "extrapolation") and cell.hidden == 16

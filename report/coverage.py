@@ -1,8 +1,8 @@
-"""How often an interval holds the truth: simulated on the recorded seeds, for the one that is used and for others.
+"""How often an interval contains the truth, simulated on the recorded seeds: the interval in use and five others.
 
-From the ten (validation, score) pairs of a recorded cell a population is made: normal with their mean and covariance,
-or smoothed, that is, each draw is one of the ten pairs and some noise, with the same mean and covariance. Ten pairs are
-drawn, five are chosen by validation, an interval is made of them; the truth is the mean over very many such choices.
+The ten (validation, score) pairs of a recorded cell make a population with their mean and covariance. It is either
+normal or smoothed: each draw is then one of the ten pairs with some noise. A trial draws ten pairs, chooses five by
+validation and computes the intervals. The truth is the mean over very many such choices.
 """
 
 import json
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from pna.figures.runs import RecordedRun, runs_of
-from pna.figures.scores import SHOWN, by_seed, ratios_by_seed, sizes_of
-from pna.verdicts.statistics import FREEDOM, KEPT, LEVEL, choice_covariance
+from pna.figures.scores import FREEDOM, KEPT, SHOWN, by_seed, ratios_by_seed, sizes_of
+from pna.verdicts.statistics import LEVEL, choice_covariance
 
 __all__ = ["METHODS", "USED", "kept_table", "populations", "simulate", "table"]
 
@@ -28,37 +28,37 @@ Ends = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Sample:
-    """Scores in the order of validation, [trials, 10], and resamples of them: row numbers in that order, [B, 10]."""
+    """The scores of each trial, ranked by validation, [trials, 10], and the ranks in each of B resamples, [B, 10]."""
 
     ranked: Array
     rows: NDArray[np.int64]
 
     @property
     def value(self) -> Array:
-        """The five-best mean."""
+        """The five-best mean of each trial, [trials]."""
         return self.ranked[:, :KEPT].mean(axis=1)
 
     @property
     def error(self) -> Array:
-        """Its standard error, as `statistics.five_best` has it."""
+        """The standard error of that mean, as in `pna.figures.scores.five_best`, [trials]."""
         return _error(self.ranked)
 
     @property
     def resampled(self) -> Array:
-        """The five-best means of all resamples, [trials, B]."""
+        """The five-best mean of each resample, [trials, B]."""
         weights = np.stack([np.bincount(row[:KEPT], minlength=SEEDS) for row in self.rows]) / KEPT
         return self.ranked @ weights.T
 
     @property
     def without(self) -> Array:
-        """The five-best means without each seed in turn, [trials, 10]."""
-        left_out = [np.delete(np.arange(SEEDS), place)[:KEPT] for place in range(SEEDS)]
-        return np.stack([self.ranked[:, kept].mean(axis=1) for kept in left_out], axis=1)
+        """The five-best mean without each seed in turn, [trials, 10]."""
+        chosen = [np.delete(np.arange(SEEDS), place)[:KEPT] for place in range(SEEDS)]
+        return np.stack([self.ranked[:, places].mean(axis=1) for places in chosen], axis=1)
 
 
 def _error(ranked: Array) -> Array:
     centred = ranked - ranked[..., :KEPT].mean(axis=-1, keepdims=True)
-    variance = np.einsum("...i,ij,...j->...", centred, choice_covariance(SEEDS), centred)
+    variance = np.einsum("...i,ij,...j->...", centred, choice_covariance(SEEDS, KEPT), centred)
     return np.sqrt(np.maximum(variance, 0.0) * SEEDS / (SEEDS - 1))
 
 
@@ -75,13 +75,13 @@ def _around(value: Array, error: Array, freedom: float | Array) -> Ends:
 
 
 def _five_alone(sample: Sample) -> Ends:
-    kept = sample.ranked[:, :KEPT]
-    return _around(sample.value, kept.std(axis=1, ddof=1) / np.sqrt(KEPT), KEPT - 1)
+    chosen = sample.ranked[:, :KEPT]
+    return _around(sample.value, chosen.std(axis=1, ddof=1) / np.sqrt(KEPT), KEPT - 1)
 
 
 def _jackknife(sample: Sample) -> Ends:
-    left = sample.without
-    error = np.sqrt((SEEDS - 1) / SEEDS * ((left - left.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+    means = sample.without
+    error = np.sqrt((SEEDS - 1) / SEEDS * ((means - means.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
     return _around(sample.value, error, SEEDS - 1)
 
 
@@ -91,7 +91,7 @@ def _percentile(sample: Sample) -> Ends:
 
 
 def _bca(sample: Sample) -> Ends:
-    """Bias-corrected and accelerated, after Efron (1987)."""
+    """The bias-corrected and accelerated bootstrap, after Efron (1987)."""
     draws, value = np.sort(sample.resampled, axis=1), sample.value[:, None]
     below = ((draws < value).mean(axis=1) + (draws <= value).mean(axis=1)) / 2
     bias = ndtri(np.clip(below, 1e-4, 1 - 1e-4))
@@ -109,7 +109,7 @@ def _bca(sample: Sample) -> Ends:
 
 
 def _studentised(sample: Sample) -> Ends:
-    """Bootstrap-t: the quantiles of (resampled - value) / error of the resample."""
+    """The bootstrap-t: quantiles of (resampled mean - mean) / error of the resample."""
     value, error = sample.value, sample.error
     ends = np.empty((len(value), 2))
     for trial, ranked in enumerate(sample.ranked):
@@ -142,7 +142,7 @@ def _normal(pairs: Array) -> Population:
 
 
 def _smoothed(pairs: Array) -> Population:
-    """A kernel of n^(-1/6) deviations; shrunk towards the mean, so that the covariance is that of the ten."""
+    """A population smoothed by a kernel of n^(-1/6) deviations, then shrunk to keep the covariance of the ten pairs."""
     mean, root, width = pairs.mean(axis=0), _root(pairs), len(pairs) ** (-1 / 6)
     shrink = np.sqrt((len(pairs) - 1) / len(pairs) + width**2)
 
@@ -159,7 +159,7 @@ def _root(pairs: Array) -> Array:
 
 
 def populations(pairs: Array) -> dict[str, Population]:
-    """By name, from the recorded (log10 validation, score) pairs, [10, 2]."""
+    """The two populations, by name, that recorded (log10 validation, score) pairs, [10, 2], make."""
     return {"normal": _normal(pairs), "smoothed": _smoothed(pairs)}
 
 
@@ -167,7 +167,7 @@ def populations(pairs: Array) -> dict[str, Population]:
 
 
 def simulate(population: Population, trials: int = 2_000, resamples: int = 1_000, seed: int = 0) -> dict[str, float]:
-    """The share of trials in which each interval holds the truth; likewise of the range for the next mean."""
+    """The share of trials in which each interval contains the truth, and the range for the next mean that mean."""
     rng = np.random.default_rng(seed)
     truth = _ranked(population((100_000, SEEDS), rng))[:, :KEPT].mean()
     rows = np.sort(rng.integers(SEEDS, size=(resamples, SEEDS)), axis=1)
@@ -191,15 +191,15 @@ def _ranked(pairs: Array) -> Array:
 
 
 def recorded_pairs() -> dict[str, Array]:
-    """The pairs of every cell of figures 4 and 5 that is recorded at the paper's budget, by what is scored."""
-    found = {}
+    """The (validation, score) pairs, [10, 2], of each cell of figures 4 and 5 recorded at the paper's budget."""
+    pairs = {}
     for spec in ("released", "described"):
         for run in runs_of("figure4", spec, "paper").found.values():
-            found[f"{run.cell}, average"] = _pairs(run, by_seed(run, "multitask/test").mean(axis=1))
+            pairs[f"{run.cell}, average"] = _pairs(run, by_seed(run, "multitask/test").mean(axis=1))
         for run in runs_of("figure5", spec, "paper").found.values():
             size, split = list(sizes_of(run).items())[SHOWN - 1]
-            found[f"{run.cell}, {size} nodes"] = _pairs(run, ratios_by_seed(run, split))
-    return found
+            pairs[f"{run.cell}, {size} nodes"] = _pairs(run, ratios_by_seed(run, split))
+    return pairs
 
 
 def _pairs(run: RecordedRun, scores: Array) -> Array:
@@ -207,11 +207,11 @@ def _pairs(run: RecordedRun, scores: Array) -> Array:
 
 
 def table(trials: int = 2_000) -> dict:
-    """The whole simulation: a row for each cell and population, and the mean, least and most of each interval."""
+    """The whole simulation: a row for each cell and population, and each interval's mean, least and most coverage."""
     rows = [
         {"cell": cell, "population": name, **{k: round(v, 4) for k, v in simulate(population, trials).items()}}
         for cell, pairs in recorded_pairs().items()
-        if np.isfinite(pairs).all() and pairs[:, 1].std() > 0  # ten that have all exploded leave nothing to estimate
+        if np.isfinite(pairs).all() and pairs[:, 1].std() > 0  # if all ten exploded, there is nothing to estimate
         for name, population in populations(pairs).items()
     ]
     if not rows:
@@ -226,5 +226,5 @@ def table(trials: int = 2_000) -> dict:
 
 
 def kept_table() -> dict:
-    """The simulation as it was last written down, by `python -m pna coverage --write`."""
+    """The simulation as last written by `python -m pna coverage --write`."""
     return json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))

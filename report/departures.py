@@ -1,6 +1,8 @@
-"""What each departure of the released code does alone: a model with it minus the same model without."""
+"""The effect of each departure of the released code alone: a model with it minus the same model without."""
 
 from dataclasses import replace
+
+from markupsafe import Markup
 
 from pna.departures import DEPARTURES, Departure
 from pna.experiments import EXPERIMENTS, PROFILES, TRAININGS, Cell, all_cells
@@ -9,31 +11,31 @@ from pna.figures.scores import SHOWN, by_seed, mean_score, score, sizes_of, wide
 from pna.networks import MODELS
 from pna.verdicts.rules import Comparison, Decision, less, rule
 from pna.verdicts.statistics import Estimate
-from report.markup import Raw, escape, p_value, table
+from report.markup import p_value, table
 
 __all__ = ["departures", "effect", "effects"]
 
 _PAPER = PROFILES["paper"]
 
 
-def departures() -> str:
+def departures() -> Markup:
     """Where the released code departs from the paper, and what each departure alone does to each model."""
-    found = effects()
-    rows = [(d.id, d.described, d.released, _said(d, found)) for d in DEPARTURES]
+    decisions = effects()
+    rows = [(d.id, d.described, d.released, _effect_text(d, decisions)) for d in DEPARTURES]
     header = ("departure", "described", "released", "effect on the average, log10 MSE, with p")
     caption = (
         "A model with one departure minus the same model as described, with the 95 % interval; above zero the "
         "departure makes the task harder or the model worse. Test graphs of 15 to 24 nodes; extrapolation and depth: "
         f"the mean over the {SHOWN} sizes of figure 5. From released: released minus released without it. p is "
-        f"corrected by Holm's method over the {len(found)} comparisons of this table"
+        f"corrected by Holm's method over the {len(decisions)} comparisons of this table"
     )
     return table(header, rows, caption)
 
 
 def effects() -> dict[Cell, Decision]:
-    """Every cell of the experiment that is recorded, with what its departure does, corrected for their number."""
-    found = {cell: one for cell in _cells() if (one := _comparison(cell)) is not None}
-    return dict(zip(found, rule(found.values()).rows, strict=True))
+    """The effect of the departure of each recorded cell of the experiment, corrected for their number."""
+    comparisons = {cell: one for cell in _cells() if (one := _comparison(cell)) is not None}
+    return dict(zip(comparisons, rule(comparisons.values()).rows, strict=True))
 
 
 def effect(one: RecordedRun, other: RecordedRun) -> Estimate:
@@ -54,7 +56,7 @@ def _cells() -> list[Cell]:
 
 
 def _comparison(cell: Cell) -> Comparison | None:
-    """D1 against described; released-D11, which lacks it, the other way round against released."""
+    """A cell with D1 against described; released against released-D11, which lacks the departure."""
     less_one = cell.spec.startswith("released-")
     whole = replace(cell, spec="released" if less_one else "described")
     one, other = (recorded_run(c, _PAPER) for c in ((whole, cell) if less_one else (cell, whole)))
@@ -66,18 +68,17 @@ def _name(cell: Cell) -> str:
     return MODELS[cell.model].title + where + ", from released" * cell.spec.startswith("released-")
 
 
-def _said(departure: Departure, found: dict[Cell, Decision]) -> Raw | str:
-    """Each model's number with its interval; or why there is none."""
+def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
+    """The effect on each model with its interval, a line each; or why there is none."""
     if departure.part == "none":
         return "changes no network of the paper"
     if departure.part == "baseline":
         return "changes the baseline alone, no network"
     lines = []
     for cell in (cell for cell in _cells() if cell.spec.removeprefix("released-") == departure.id):
-        row = found.get(cell)
-        said = f"{row.comparison}, p {_sign(row.p)}" if row else f"{_name(cell)}: not run yet"
-        lines.append(escape(said))
-    return Raw("<br>".join(lines + ([escape(_bound())] if departure.id == "D13" else [])))
+        row = decisions.get(cell)
+        lines.append(f"{row.comparison}, p {_sign(row.p)}" if row else f"{_name(cell)}: not run yet")
+    return Markup("<br>").join(lines + ([_bound()] if departure.id == "D13" else []))
 
 
 def _sign(p: float) -> str:
@@ -85,7 +86,7 @@ def _sign(p: float) -> str:
 
 
 def _bound() -> str:
-    """Where D13 changes nothing at all: no run met such a loss."""
+    """The number of cells that D13 does not change at all: none of their runs met such a loss."""
     runs = [run for cell in all_cells(("described",)) if (run := recorded_run(cell, _PAPER))]
     same = sum(not run.diverged for run in runs)
     return f"exactly 0 where no run as described diverged: {same} of {len(runs)} cells"

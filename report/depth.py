@@ -1,68 +1,83 @@
-"""The report's section on depth: what the rule for the number of layers does to the error on larger graphs."""
+"""The report's section on depth: the effect of the rule for the number of layers on the error on larger graphs."""
 
-from collections.abc import Sequence
+from markupsafe import Markup
 
 from pna.figures.depth import FIVE, RULES, SIX, TRAINED, gain, has_rule, leads, scores_by_rule, trained_gain
 from pna.figures.runs import RecordedRun, Runs, runs_of
 from pna.figures.scores import SHOWN, sizes_of
 from pna.figures.style import budget_text
 from pna.networks import MODELS
-from pna.verdicts.rules import HOLDS, Comparison, less, rule
-from pna.verdicts.statistics import Estimate
-from report.markup import Raw, estimate, p_value, soft, table
+from pna.verdicts.rules import HOLDS, less, rule
+from report.markup import blocks, estimate, p_value, render, table
 
 __all__ = ["section"]
 
 PRACTICE = (
-    "With a trained network, on graphs larger than those of its training: do not let the number of layers grow with "
-    "the graph, stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
-    "Where you train anew and can afford the diameter: as many layers as that, in training and at test. PNA and both "
-    "MPNNs then have less error at every size, also on the five tasks that are not the diameter; so has GIN, though "
+    "With a trained network, on graphs larger than those of its training, do not let the number of layers grow with "
+    "the graph: stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
+    "If you train a network and can afford to compute the diameter, use as many layers as that, in training and at "
+    "test. PNA and both MPNNs then have less error at every size, also on the five other tasks; so has GIN, though "
     "most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; the comparison is "
     "therefore given without that task, too.",
-    "Beyond about three times the training sizes no rule makes any of these networks good: the least error at 95 nodes "
-    "is 800 times the least at 20.",
     "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",
     "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
     "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "
     "the depth is then at most N.",
     "Errors above ten times the baseline's count as ten times, as everywhere in the comparisons.",
     "As described, a run ends where its validation loss, here on graphs of 25 to 29 nodes, is not finite; that is our "
-    "choice, the paper says nothing of it. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; their "
-    "weights are the best until then, and what they would have learned is not known.",
+    "choice, as the paper does not say. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; they keep "
+    "the best weights until then, and what they would have learned is not known.",
+)
+_GOES_ON = (
+    "As released (D13), a run goes on where its validation loss is not finite, and only a training loss ends it. "
 )
 
 
-def section(profile: str) -> str:
-    """What stands below the pictures: the table, the answers, two sentences, limits."""
-    parts = [_list("For a practitioner", PRACTICE)]
-    for spec in ("released", "described"):
-        runs = runs_of("depth", spec, profile)
-        found = {name: run for name, run in runs.of("extrapolation").items() if has_rule(run, "cap")}
-        if not found:
-            parts.append(soft(f"{spec}: no network is tested with other depths under {runs.profile.name}."))
-            continue
-        parts += [_table(found, runs), _gains(found, runs)]
-        if "pna" in found and len(found) > 1:
-            parts += [_leads(found, runs)]
-    return "".join([*parts, _trained(profile), _list("Limits", LIMITS)])
+def section(profile: str) -> Markup:
+    """Two sentences for a practitioner, the tables, the limits."""
+    sides = {spec: runs_of("depth", spec, profile) for spec in ("released", "described")}
+    return blocks(
+        render("points", title="For a practitioner", sentences=PRACTICE),
+        *(part for runs in sides.values() for part in _by_rule(runs)),
+        *_trained(runs_of("depth", "described", profile), ""),
+        *_trained(runs_of("departures", "D13", profile), _GOES_ON),
+        render("points", title="Limits", sentences=[LIMITS[0], *_growth(sides["described"]), *LIMITS[1:]]),
+    )
 
 
-def _list(title: str, sentences: Sequence[str]) -> str:
-    items = "".join(f"<li>{Raw(sentence)}</li>" for sentence in sentences)
-    return f"<h4>{title}</h4><ul>{items}</ul>"
+def _growth(runs: Runs) -> list[str]:
+    """How the least error of any network under any rule grows from the smallest graphs to the largest."""
+    rows = [row for name in TRAINED for run in runs.of(name).values() for row in scores_by_rule(run).values()]
+    if not rows:
+        return []
+    first, *_, last = rows[0]
+    factor = 10 ** (min(row[last].value for row in rows) - min(row[first].value for row in rows))
+    small, large = (size.split("-")[0] for size in (first, last))
+    return [
+        "Beyond about three times the training sizes no rule makes any of these networks good: the least error at "
+        f"{large} nodes is {float(f'{factor:.1g}'):,.0f} times the least at {small}."
+    ]
 
 
-def _table(found: dict[str, RecordedRun], runs: Runs) -> str:
+def _by_rule(runs: Runs) -> list[Markup | str]:
+    """The networks of one specification under each rule at test."""
+    models = {name: run for name, run in runs.of("extrapolation").items() if has_rule(run, "cap")}
+    if not models:
+        return [f"{runs.spec}: no network is tested with other depths under {runs.profile.name}."]
+    ahead = _leads(models, runs) if "pna" in models and len(models) > 1 else []
+    return [_table(models, runs), _gains(models, runs), *ahead]
+
+
+def _table(models: dict[str, RecordedRun], runs: Runs) -> Markup | str:
     """PNA and MPNN (max), size by size under each rule."""
     columns = {
         (model, name): row
         for model in ("pna", "mpnn-max")
-        if model in found
-        for name, row in scores_by_rule(found[model]).items()
+        if model in models
+        for name, row in scores_by_rule(models[model]).items()
     }
     header = ("nodes", *(f"{MODELS[model].title}: {RULES[name]}" for model, name in columns))
     sizes = list(next(iter(columns.values()))) if columns else []
@@ -71,51 +86,38 @@ def _table(found: dict[str, RecordedRun], runs: Runs) -> str:
     return table(header, rows, caption) if rows else ""
 
 
-def _gains(found: dict[str, RecordedRun], runs: Runs) -> str:
-    """What the cap gains, one comparison for each model."""
-    rows = rule([less(MODELS[model].title, gain(run)) for model, run in found.items()]).rows
-    body = [(row.comparison.name, estimate(row.comparison.found), p_value(row.p), row.outcome) for row in rows]
+def _gains(models: dict[str, RecordedRun], runs: Runs) -> Markup:
+    """The gain by the cap, one comparison for each model."""
+    rows = rule([less(run.title, gain(run)) for run in models.values()]).rows
+    body = [(row.comparison.name, estimate(row.comparison.estimate), p_value(row.p), row.outcome) for row in rows]
     header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
     caption = f"Average over the test sets from 30 to 100 nodes, seed by seed. {budget_text(runs)}"
     return table(header, body, caption, {1: "number", 2: "number"})
 
 
-def _leads(found: dict[str, RecordedRun], runs: Runs) -> str:
+def _leads(models: dict[str, RecordedRun], runs: Runs) -> list[Markup | str]:
     """Whether PNA is the best at every size, rule by rule."""
     rows, words = [], []
     for name, title in RULES.items():
-        if not all(has_rule(run, name) for run in found.values()):
+        if not all(has_rule(run, name) for run in models.values()):
             continue
-        row = leads(found, name)
-        rows.append((title, *(_lead(*one) for one in row)))
+        row = leads(models, name)
+        rows.append((title, *(estimate(difference, 2, MODELS[other].title) for _, other, difference in row)))
         ahead = sum(difference.value < 0 for *_, difference in row)
-        sure = sum(one.outcome == HOLDS for one in rule(_comparisons(row)).rows)
+        sure = sum(
+            one.outcome == HOLDS for one in rule(less(f"{size} nodes", difference) for size, _, difference in row).rows
+        )
         words.append(f"{title}: PNA has the least error at {ahead} of {len(row)} sizes, significantly at {sure}")
     caption = (
         f"PNA minus the best other model, mean log10 MSE; below zero PNA is best. The paper's sizes are the first "
         f"{SHOWN}. {budget_text(runs)}"
     )
-    header = ("rule", *sizes_of(found["pna"]))
-    return table(header, rows, caption) + soft("; ".join(words) + " (Holm over the sizes).")
+    header = ("rule", *sizes_of(models["pna"]))
+    return [table(header, rows, caption), f"{'; '.join(words)} (Holm over the sizes)."]
 
 
-def _comparisons(row: Sequence[tuple[str, str, Estimate]]) -> list[Comparison]:
-    return [less(f"{size} nodes", difference) for size, _, difference in row]
-
-
-def _lead(size: str, other: str, difference: Estimate) -> Raw:
-    return Raw(f"{estimate(difference)}<br><small>{MODELS[other].title}</small>")
-
-
-def _trained(profile: str) -> str:
-    """Networks that were trained with another rule, and those whose runs go on past an infinite validation loss."""
-    on = "As released (D13), a run goes on where its validation loss is not finite, and only a training loss ends it. "
-    borne = runs_of("departures", "D13", profile)
-    return _trained_in(runs_of("depth", "described", profile), "") + _trained_in(borne, on)
-
-
-def _trained_in(runs: Runs, words: str) -> str:
-    """Each network with its own rule at test, at most as deep as in training."""
+def _trained(runs: Runs, words: str) -> list[Markup | str]:
+    """Networks trained with each rule, each with its own rule at test, at most as deep as in training."""
     rows = []
     for training, title in TRAINED.items():
         for model, run in runs.of(training).items():
@@ -124,11 +126,11 @@ def _trained_in(runs: Runs, words: str) -> str:
                 rows.append((_named(run, title), *map(estimate, row.values())))
                 header = ("model, trained with", *row)
     missing = [f"{MODELS[cell.model].title} ({TRAINED[cell.training]})" for cell in runs.missing]
-    left = soft(f"{words}Trained with other rules, not recorded yet: {', '.join(missing)}.") if missing else ""
+    left = f"{words}Trained with other rules, not recorded yet: {', '.join(missing)}." if missing else ""
     if not any(training != "extrapolation" and runs.of(training) for training in TRAINED):
-        return left
+        return [left]
     caption = f"{words}Networks trained with other rules, mean log10 MSE. {budget_text(runs)}"
-    return table(header, rows, caption) + _trained_gains(runs) + left
+    return [table(header, rows, caption), _trained_gains(runs), left]
 
 
 def _named(run: RecordedRun, trained_with: str) -> str:
@@ -136,18 +138,18 @@ def _named(run: RecordedRun, trained_with: str) -> str:
     return f"{run.title}, {trained_with}" + (f" ({run.diverged} runs diverged)" if run.diverged else "")
 
 
-def _trained_gains(runs: Runs) -> str:
-    """What training with another rule gains over ⌊N/2⌋, with and without the task that the depth may tell."""
+def _trained_gains(runs: Runs) -> Markup | str:
+    """The gain by training with another rule than ⌊N/2⌋, with and without the task that the depth may tell."""
     halves, rows = runs.of("extrapolation"), []
     for training, title in list(TRAINED.items())[1:]:
         for model, run in runs.of(training).items():
             if not (model in halves and has_rule(run, "cap") and has_rule(halves[model], "cap")):
                 continue
-            for tasks, said in ((SIX, "six tasks"), (FIVE, "without the diameter")):
+            for tasks, words in ((SIX, "six tasks"), (FIVE, "without the diameter")):
                 row = trained_gain(run, halves[model], tasks)
-                found = rule([less(f"{size} nodes", one) for size, one in zip(sizes_of(run), row, strict=True)]).rows
-                sure = f"{sum(one.outcome == HOLDS for one in found)} of {len(found)}"
-                rows.append((_named(run, title), said, *map(estimate, row), sure))
+                decisions = rule(less(f"{size} nodes", one) for size, one in zip(sizes_of(run), row, strict=True)).rows
+                sure = f"{sum(one.outcome == HOLDS for one in decisions)} of {len(decisions)}"
+                rows.append((_named(run, title), words, *map(estimate, row), sure))
                 header = ("model, trained with", "score", *sizes_of(run), "significantly better")
     caption = (
         "Networks trained with other rules minus those trained with ⌊N/2⌋, each at most as deep as in training, mean "

@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from markupsafe import Markup, escape
+
 from pna.experiments import SPECS
 from pna.figures.catalogue import FIGURES, TEACHING, Entry, files_of
 from pna.figures.runs import Runs, runs_of
@@ -13,92 +15,62 @@ from pna.places import repository
 from report import sections
 from report.claims import Finding
 from report.departures import departures
-from report.markup import escape, fold, link, picture
+from report.links import Links
+from report.markup import picture, render
 from report.summary import TITLE, opening
-from report.tables import beside
+from report.tables import tables_of
 
 __all__ = ["caption_of", "page"]
 
 _READING = "**How to read it.** "
-_CONTENTS = {
-    "claims": "Claims",
-    "method": "How verdicts are made",
-    "figures": "Figures and tables",
-    "departures": "Departures",
-    "theory-checks": "Theory",
-    "curves": "Learning curves",
-    "speed": "Speed",
-    "provenance": "Provenance",
-}
 
 
 def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path) -> str:
     """The whole page, from what is recorded and what is drawn, to stand in a folder."""
-    links = sections.Links(folder)
+    links = Links(folder)
     contents = {
-        "claims": sections.claims(findings, links),
-        "method": sections.method(),
-        "figures": _teaching(figures, links)
-        + "\n".join(_figure(name, entry, profile, figures, links) for name, entry in FIGURES.items()),
-        "departures": departures(),
-        "theory-checks": sections.theory(),
-        "curves": sections.learning(profile),
-        "speed": sections.speeds(),
-        "provenance": sections.provenance(profile),
+        "claims": ("Claims", sections.claims(findings, links)),
+        "method": ("How verdicts are made", sections.method()),
+        "figures": ("Figures and tables", _figures(profile, figures, links)),
+        "departures": ("Departures", departures()),
+        "theory-checks": ("Theory", sections.theory()),
+        "curves": ("Learning curves", sections.learning(profile)),
+        "speed": ("Speed", sections.speeds()),
+        "provenance": ("Provenance", sections.provenance(profile)),
     }
-    folded = "\n".join(fold(name, _CONTENTS[name], body, opened=name == "claims") for name, body in contents.items())
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{TITLE}</title>\n'
-        f'<link rel="icon" href="data:,">\n<style>{_asset("page.css")}</style>\n</head>\n<body>\n'
-        f'<a class="skip" href="#main">To the content</a>\n{_contents()}\n'
-        f'<main id="main">\n{opening(findings, profile)}\n{folded}\n</main>\n'
-        f'<div id="tip" role="status" hidden></div>\n<script>{_asset("page.js")}</script>\n</body>\n</html>'
+    return render("page", title=TITLE, opening=opening(findings, profile), sections=contents, figures=FIGURES)
+
+
+# ---- figures ----
+
+
+def _figures(profile: str, figures: Path, links: Links) -> Markup:
+    """The notebooks that teach, and every figure with its notebook, its caption, its pictures and tables."""
+    lessons = {name.replace("-", " ").replace("pna", "PNA"): _notebook(name, figures, links) for name in TEACHING}
+    return render(
+        "figures",
+        lessons={address: name for name, address in lessons.items() if address},
+        figures=[_figure(name, entry, profile, figures, links) for name, entry in FIGURES.items()],
     )
 
 
-def _asset(name: str) -> str:
-    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
-
-
-def _contents() -> str:
-    """Stays in view: a column beside the page, on a phone a bar that unfolds."""
-    below = "".join(f'<li><a href="#{name}">{escape(entry.title)}</a></li>' for name, entry in FIGURES.items())
-    items = []
-    for name, title in _CONTENTS.items():
-        inner = f"<ul>{below}</ul>" if name == "figures" else ""
-        items.append(f'<li><a href="#{name}">{escape(title)}</a>{inner}</li>')
-    return f'<nav aria-label="Contents"><details><summary>Contents</summary><ul>{"".join(items)}</ul></details></nav>'
-
-
-# ---- notebooks, executed, as pages ----
-
-
-def _notebook(name: str, words: str, figures: Path, links: sections.Links) -> str:
-    """A link to the page of a notebook, if there is one."""
-    page = figures / "notebooks" / f"{name.replace('-', '_')}.html"
-    return link(links.to(page), words) if page.exists() else ""
-
-
-def _teaching(figures: Path, links: sections.Links) -> str:
-    pages = [_notebook(name, name.replace("-", " ").replace("pna", "PNA"), figures, links) for name in TEACHING]
-    return f'<p class="soft">Notebooks that teach: {", ".join(filter(None, pages))}.</p>' if any(pages) else ""
-
-
-# ---- one figure ----
-
-
-def _figure(name: str, entry: Entry, profile: str, figures: Path, links: sections.Links) -> str:
+def _figure(name: str, entry: Entry, profile: str, figures: Path, links: Links) -> dict[str, object]:
     sides = [runs_of(name, spec, profile) for spec in SPECS] if entry.panels else []
-    pictures = "".join(_picture(file, entry, figures, links) for file in files_of(name))
-    budget = "".join(f'<p class="soft">{escape(_budget(runs))}</p>' for runs in sides)
-    caption = caption_of(name)
-    words = f'<p class="reading">{caption}</p>' if caption else ""
-    return (
-        f'<section id="{name}" aria-labelledby="{name}-title"><h3 id="{name}-title">{escape(entry.title)} '
-        f'<span class="soft">{escape(entry.where)} {_notebook(name, "notebook", figures, links)}</span></h3>'
-        f'{words}{budget}<div class="pictures">{pictures}</div>{beside(name, sides, profile)}</section>'
-    )
+    return {
+        "name": name,
+        "entry": entry,
+        "notebook": _notebook(name, figures, links),
+        "caption": caption_of(name),
+        "budgets": [_budget(runs) for runs in sides],
+        "files": [_file(file, entry, figures, links) for file in files_of(name)],
+        "tables": tables_of(name, sides, profile),
+    }
+
+
+def _notebook(name: str, figures: Path, links: Links) -> str:
+    """The address of an executed notebook's page; empty if there is none."""
+    path = figures / "notebooks" / f"{name.replace('-', '_')}.html"
+    return links.to(path) if path.exists() else ""
 
 
 def _budget(runs: Runs) -> str:
@@ -107,21 +79,21 @@ def _budget(runs: Runs) -> str:
     return budget_text(runs) + runs.diverged + missing
 
 
-def _picture(file: str, entry: Entry, figures: Path, links: sections.Links) -> str:
-    shows = entry.shows(file)
-    facts = figures / f"{file}.json"
-    numbers = f" {link(links.to(facts), facts.name)}" if facts.exists() else ""
-    return f"<figure>{picture(figures / file, shows)}<figcaption>{escape(shows)}.{numbers}</figcaption></figure>"
+def _file(file: str, entry: Entry, figures: Path, links: Links) -> dict[str, object]:
+    """A picture, what it shows, and the file of its numbers if it is there."""
+    shows, facts = entry.shows(file), figures / f"{file}.json"
+    numbers = (links.to(facts), facts.name) if facts.exists() else None
+    return {"picture": picture(figures / file, shows), "shows": shows, "numbers": numbers}
 
 
-def caption_of(name: str) -> str:
-    """How to read a figure: what its notebook says below the picture, as HTML."""
+def caption_of(name: str) -> Markup:
+    """How to read a figure: what its notebook says below the picture."""
     path = repository() / "notebooks" / f"{name.replace('-', '_')}.ipynb"
     if not path.exists():
-        return ""
+        return Markup()
     cells = ("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
     words = next(text for text in cells if text.startswith(_READING)).removeprefix(_READING)
-    text = escape(words.replace("\n", " ")).replace("$\\log_{10}$", "log<sub>10</sub>")
-    text = re.sub(r"\$([^$]*)\$", lambda found: f"<i>{found[1]}</i>", text)
-    text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
-    return re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text)
+    text = str(escape(words.replace("\n", " "))).replace("$\\log_{10}$", "log<sub>10</sub>")
+    for pattern, tag in ((r"\$([^$]*)\$", "i"), (r"`([^`]*)`", "code"), (r"\*([^*]+)\*", "em")):
+        text = re.sub(pattern, rf"<{tag}>\1</{tag}>", text)
+    return Markup(text)

@@ -1,53 +1,54 @@
-"""The tests behind the claims of section 5.2: Welch's test from the mean, deviation and number of seeds of both sides.
+"""The tests behind the claims of section 5.2: Welch's test, from each side's mean, deviation and number of seeds.
 
-A rival's number is ours where it is recorded and was trained on the same data, else the published one.
+A rival's number is ours if it is recorded and was trained on the same data; otherwise it is the published one.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pna.figures import published
-from pna.figures.realworld import COLUMNS, Score, published_score
+from pna.figures import published, realworld
+from pna.figures.runs import RecordedRun
 from pna.verdicts.rules import Comparison, less
 from pna.verdicts.statistics import Estimate
 
 __all__ = ["MOLHIV", "MOST", "VISION_SCALERS", "ZINC", "ZINC_SCALERS", "Figure6Claim", "published_says"]
 
+Score = RecordedRun | Estimate  # ours or published
 Scores = dict[tuple[str, str], Score]
 _OURS = ("PNA", "PNA (no scalers)")
 _ZINC = ("ZINC_noedge_MAE", "ZINC_edge_MAE")
-_VISION = tuple(name for name, column in COLUMNS.items() if column.data in ("cifar10", "mnist"))
+_VISION = tuple(name for name, (data, _) in realworld.COLUMNS.items() if data in ("cifar10", "mnist"))
 
 
 def zinc(ours: Scores) -> list[Comparison]:
-    """PNA against every other model."""
+    """PNA against every other model on ZINC."""
     return _best("PNA", _ZINC, ours)
 
 
 def molhiv(ours: Scores) -> list[Comparison]:
-    """Likewise."""
+    """PNA against every other model on MolHIV."""
     return _best("PNA", ("MolHIV_ROCAUC",), ours)
 
 
 def zinc_scalers(ours: Scores) -> list[Comparison]:
-    """PNA against PNA without scalers."""
+    """PNA against PNA without scalers, on ZINC."""
     return _pair("PNA", "PNA (no scalers)", _ZINC, ours)
 
 
 def vision_scalers(ours: Scores) -> list[Comparison]:
-    """The other way round."""
+    """PNA without scalers against PNA, on CIFAR10 and MNIST."""
     return _pair("PNA (no scalers)", "PNA", _VISION, ours)
 
 
 def most(ours: Scores) -> list[Comparison]:
-    """The better of the two PNA against all others, on each column; p is doubled for that choice of two.
+    """The better of the two PNA networks against all other models, on each column.
 
-    That it beats all of them is as certain as the least certain of these comparisons, which need not be that with the
-    best of them.
+    That it beats all of them is as certain as the least certain of these comparisons, which need not be the one with
+    the best of them. Its p-value is doubled for the choice between two networks.
     """
     rows = []
-    for column in COLUMNS:
+    for column in realworld.COLUMNS:
         mine = {title: ours[title, column] for title in _OURS if (title, column) in ours}
         if mine:
             title = max(mine, key=lambda one: _good(column, mine[one]))
@@ -59,8 +60,8 @@ def most(ours: Scores) -> list[Comparison]:
 
 
 def _doubt(comparison: Comparison) -> float:
-    """How likely a rival is not beaten; one that cannot be tested, from too few seeds, is the most doubtful."""
-    p = comparison.found.below()
+    """The one-sided p-value of a rival's being beaten; with too few seeds for a test, infinite doubt."""
+    p = comparison.estimate.below()
     return math.inf if math.isnan(p) else p
 
 
@@ -76,41 +77,51 @@ def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
 def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Comparison]:
     both = [column for column in columns if (one, column) in ours and (other, column) in ours]
     rows = [(ours[one, c], ours[other, c], _beats(c, one, ours[one, c], other, ours[other, c])) for c in both]
-    return [row if mine.data == theirs.data else _on_other_data(row) for mine, theirs, row in rows]
+    return [row if _data(mine) == _data(theirs) else _on_other_data(row) for mine, theirs, row in rows]
 
 
 def _on_other_data(row: Comparison) -> Comparison:
-    """Two models that were not trained on the same data: which is better cannot be decided."""
+    """The comparison of two models that were not trained on the same data, which decides nothing."""
     return replace(row, p=1.0, text=f"{row.text}, not trained on the same data")
 
 
-def _good(column: str, score: Score) -> float:
-    """Larger is better."""
-    return -score.mean if COLUMNS[column].lower_is_better else score.mean
+def _good(column: str, one: Score) -> float:
+    """A score whose larger values are better, whatever the column measures."""
+    return -_estimate(one).value if realworld.lower_is_better(column) else _estimate(one).value
+
+
+def _estimate(one: Score) -> Estimate:
+    """A score as an estimate, whether ours or published."""
+    return one if isinstance(one, Estimate) else realworld.score(one)
+
+
+def _data(one: Score) -> tuple[str, str] | None:
+    """The training set of a run of ours; None for a published score."""
+    return None if isinstance(one, Estimate) else one.data
 
 
 def _rivals(column: str, ours: Scores, but: Iterable[str], mine: Score) -> dict[str, Score]:
-    """The other models' scores: ours where there is one that was trained on the same data, else the published one."""
+    """The other models' scores: ours if one was trained on the same data, otherwise the published one."""
     others = [title for title in published.realworld() if title not in but]
     here = {title: ours[title, column] for title in others if (title, column) in ours}
-    same = {title: score for title, score in here.items() if score.data == mine.data}
-    found = {title: same.get(title) or published_score(title, column) for title in others}
+    same = {title: score for title, score in here.items() if _data(score) == _data(mine)}
+    found = {title: same.get(title) or realworld.published_score(title, column) for title in others}
     return {title: score for title, score in found.items() if score}
 
 
-def _beats(column: str, title: str, score: Score, other: str, rival: Score) -> Comparison:
-    """How much worse the score is than the rival's: below zero it beats it."""
-    sign = 1.0 if COLUMNS[column].lower_is_better else -1.0
-    difference = score.estimate - rival.estimate
+def _beats(column: str, title: str, one: Score, other: str, rival: Score) -> Comparison:
+    """A comparison that holds if a score beats the rival's; its estimate, how much worse it is, is then below zero."""
+    sign = 1.0 if realworld.lower_is_better(column) else -1.0
+    difference = _estimate(one) - _estimate(rival)
     worse = Estimate(sign * difference.value, difference.error, difference.freedom)
-    whose = "ours" if rival.result else "published"
-    text = f"{title} {score} against {rival} ({whose})"
-    return replace(less(f"{COLUMNS[column].title}, {other}", worse), text=text)
+    whose = "published" if isinstance(rival, Estimate) else "ours"
+    text = f"{title} {realworld.score_text(_estimate(one))} against {realworld.score_text(_estimate(rival))} ({whose})"
+    return replace(less(f"{realworld.column_title(column)}, {other}", worse), text=text)
 
 
 @dataclass(frozen=True)
 class Figure6Claim:
-    """A claim on figure 6: its test, the models of ours that it needs on which columns, and how many must hold."""
+    """A claim about figure 6: its test, the models that we have to train on which columns, and how many must hold."""
 
     test: Callable[[Scores], list[Comparison]]
     titles: tuple[str, ...]
@@ -119,20 +130,27 @@ class Figure6Claim:
 
     @property
     def places(self) -> list[tuple[str, str]]:
-        """The models and columns that have to be run."""
-        return [(title, name) for name in self.columns for title in self.titles if title in COLUMNS[name].titles]
+        """The models and columns that have to be trained."""
+        return [(title, name) for name in self.columns for title in self.titles if (title, name) in realworld.CELLS]
 
 
 ZINC = Figure6Claim(zinc, ("PNA",), _ZINC)
 MOLHIV = Figure6Claim(molhiv, ("PNA",), ("MolHIV_ROCAUC",))
 ZINC_SCALERS = Figure6Claim(zinc_scalers, _OURS, _ZINC)
 VISION_SCALERS = Figure6Claim(vision_scalers, _OURS, _VISION)
-MOST = Figure6Claim(most, _OURS, tuple(COLUMNS), need=len(COLUMNS) // 2 + 1)
+MOST = Figure6Claim(most, _OURS, tuple(realworld.COLUMNS), need=len(realworld.COLUMNS) // 2 + 1)
 
 
 def published_says(claim: Figure6Claim) -> str:
-    """On how many columns of the published table a claim holds, by its means alone."""
-    theirs = {(title, c): s for title in published.realworld() for c in COLUMNS if (s := published_score(title, c))}
+    """A clause on how many columns of the published table the claim holds, by the means alone."""
+    theirs = {
+        (title, c): s
+        for title in published.realworld()
+        for c in realworld.COLUMNS
+        if (s := realworld.published_score(title, c))
+    }
     rows = claim.test(theirs)
-    held = [all(r.found.value < 0 for r in rows if r.name.startswith(COLUMNS[c].title)) for c in claim.columns]
+    held = [
+        all(r.estimate.value < 0 for r in rows if r.name.startswith(realworld.column_title(c))) for c in claim.columns
+    ]
     return f"by the published means it holds on {sum(held)} of {len(held)} columns"

@@ -1,11 +1,10 @@
-"""What benchmarks/ has measured: the page's table of speed, and what an epoch takes on a GPU of one's own."""
+"""The measurements of benchmarks/: the page's table of speed, and the hours of an epoch on a GPU of its own."""
 
 import json
 from collections.abc import Callable, Iterator
 
 from pna.experiments import Cell
-from pna.experiments.figure6 import TITLES
-from pna.figures.realworld import Column
+from pna.figures.realworld import CELLS, column_title
 from pna.places import repository
 
 __all__ = ["pace", "rows"]
@@ -46,11 +45,11 @@ def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
+    places = {str(cell): place for place, cell in CELLS.items()}
     for row in facts["rows"]:
-        seconds, (data, _, model, edges) = row["pna"]["seconds_per_epoch_and_run"], row["cell"].split("/")
-        what = (
-            f"one epoch and run of {TITLES[model]} on {Column(data, edges).title}, {row['pna']['runs']} seeds at once"
-        )
+        title, column = places[row["cell"]]
+        what = f"one epoch and run of {title} on {column_title(column)}, {row['pna']['runs']} seeds at once"
+        seconds = row["pna"]["seconds_per_epoch_and_run"]
         yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
 
 
@@ -65,15 +64,15 @@ _READ: dict[str, Callable[[dict], Iterator[tuple[str, str, str]]]] = {
 
 
 def rows() -> list[Row]:
-    """What is measured, with the machine; empty where benchmarks/ is not there."""
+    """The rows of the page's table; empty without benchmarks/."""
     read = ((facts, _READ.get(facts["benchmark"], _nothing)(facts)) for facts in _lines())
-    return [(*row, _machine(facts)) for facts, found in read for row in found]
+    return [(*row, _machine(facts)) for facts, lines in read for row in lines]
 
 
 def pace() -> dict[Cell, float]:
-    """Hours of an H200 for one epoch of one run of a cell that has it for itself."""
-    found = (row for facts in _lines() if facts["benchmark"] == "training --all" for row in facts["rows"])
-    return {Cell.parse(row["cell"]): row["hours"] / row["epochs"] for row in found if row["epochs"]}
+    """The hours of one epoch of one run of each cell, alone on an H200."""
+    lines = (row for facts in _lines() if facts["benchmark"] == "training --all" for row in facts["rows"])
+    return {Cell.parse(row["cell"]): row["hours"] / row["epochs"] for row in lines if row["epochs"]}
 
 
 def _lines() -> list[dict]:
@@ -82,7 +81,7 @@ def _lines() -> list[dict]:
 
 
 def _machine(facts: dict) -> str:
-    """With the threads of the processor, on which the other side of a comparison may hang."""
+    """The machine with its threads, which the other side of a comparison may depend on."""
     count = facts["machine"]["threads"]
     return f"{facts['machine']['device']}, {count} {'thread' if count == 1 else 'threads'}"
 

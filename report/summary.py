@@ -1,22 +1,23 @@
-"""The first screen: three lines, one picture, the findings in a sentence each. All of it is computed."""
+"""The first screen: three lines, one picture and a sentence for each finding, all computed from the runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isnan
 
+from markupsafe import Markup
+
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
+from pna.figures import realworld
 from pna.figures.depth import FIVE, SIX, trained_gain
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import COLUMNS, published_score, scores
 from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
-from pna.networks import MODELS
 from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, Comparison, less, number, rule
 from pna.verdicts.statistics import LEVEL
 from report.claims import Finding
 from report.comparisons import against_published, pna_best, pna_best_on_average
 from report.coverage import USED, kept_table
-from report.markup import badge, escape
+from report.markup import render
 from report.realworld_claims import ZINC
 from report.svg import averages
 
@@ -25,19 +26,16 @@ __all__ = ["opening"]
 TITLE = "Principal Neighbourhood Aggregation: what holds"
 
 
-def opening(findings: Sequence[Finding], profile: str) -> str:
-    """What a reader sees first."""
+def opening(findings: Sequence[Finding], profile: str) -> Markup:
+    """The first screen."""
     sides = [runs_of("figure4", spec, profile) for spec in SPECS]
-    sentences = "".join(f"<li>{sentence}</li>" for sentence in _sentences(findings, sides, profile))
-    return (
-        f'<header><h1>{TITLE}</h1><p class="soft">Every figure, table and claim of the paper (Corso, Cavalleri, '
-        "Beaini, Liò and Veličković, NeurIPS 2020), computed again. <b>Described</b> is what the paper says, "
-        "<b>released</b> what the authors' code does; the published numbers come from the latter.</p>"
-        f'<div class="first"><div><ul class="lines">{"".join(_lines(findings, profile))}</ul>'
-        f'<ol class="findings">{sentences}</ol></div>'
-        f'<figure class="main">{averages(sides)}<figcaption>Average log<sub>10</sub> MSE over the six tasks, lower is '
-        f"better; five best of ten runs with the 95&nbsp;% interval. {escape(_sizes(sides))}</figcaption></figure>"
-        "</div></header>"
+    return render(
+        "summary",
+        title=TITLE,
+        lines=list(_lines(findings, profile)),
+        sentences=list(_sentences(findings, sides, profile)),
+        picture=averages(sides),
+        sizes=_sizes(sides),
     )
 
 
@@ -50,8 +48,11 @@ def _sizes(sides: Sequence[Runs]) -> str:
 
 # ---- three lines ----
 
+Line = tuple[str, dict[str, int], str]  # its title, the number of verdicts of each kind, words
 
-def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
+
+def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
+    """Theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
     theory = [f for f in findings if f.claim.checked]
     yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]
@@ -64,19 +65,17 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[str]:
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
-    ours = scores(profile)
-    places = sum(len(column.titles) for column in COLUMNS.values())
+    ours = realworld.figure6_runs(profile)
     whole = [one for one in ours.values() if one.full]
-    drawn = sum(not one.official for one in whole)
-    words = f"{len(ours)} of {places} cells, {len(whole)} of them at the paper's budget"
-    redrawn = f", {drawn} of these on a redrawn training set" if drawn else ""
-    yield _line("Real world", real, f"{words}{redrawn}. Compared by Welch's test.")
+    others = sum(not one.official for one in whole)
+    words = f"{len(ours)} of {len(realworld.CELLS)} cells, {len(whole)} of them at the paper's budget"
+    unofficial = f", {others} of these on a training set that is not official" if others else ""
+    yield _line("Real world", real, f"{words}{unofficial}. Compared by Welch's test.")
 
 
-def _line(title: str, findings: Sequence[Finding], words: str) -> str:
+def _line(title: str, findings: Sequence[Finding], words: str) -> Line:
     counts = Counter(finding.kind for finding in findings)
-    badges = " ".join(f"{badge(kind)}&nbsp;{counts[kind]}" for kind in WORDS if counts[kind])
-    return f"<li><b>{title}</b> {badges}<br><span>{escape(words)}</span></li>"
+    return title, {kind: counts[kind] for kind in WORDS if counts[kind]}, words
 
 
 # ---- findings ----
@@ -94,108 +93,112 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
 
 
 def _best(by_id: dict[tuple[str, str], Finding], sides: Sequence[Runs]) -> Iterator[str]:
-    """By figure 4a's measure, which decides the claim, and by 4b's, whose averages are told."""
-    parts, logs = [], []
+    """How many models PNA beats, by figure 4a's measure, which decides the claim, and by 4b's."""
+    by_mean, by_logs = [], []
     for runs in sides:
         if ("best", runs.spec) in by_id and runs.full and "pna" in runs.of("multitask"):
             wide = widened(runs)
-            (held, of), (held_by_logs, _) = (_held(test(wide)) for test in (pna_best, pna_best_on_average))
-            value = number(score(wide.of("multitask")["pna"]).value)
-            parts.append(f"than {held} of {of} models as {runs.spec} (average {value})")
-            logs.append(f"{held_by_logs}")
-    if parts:
-        measures = f"by the mean MSE over the tasks; by the average of log<sub>10</sub> MSE than {' and '.join(logs)}"
-        yield f"PNA is significantly better {' and '.join(parts)}, {measures}. Test graphs of 15 to 24 nodes."
+            average = number(score(wide.of("multitask")["pna"]).value)
+            by_mean.append(f"{_held(pna_best(wide))} models as {runs.spec}")
+            by_logs.append(f"{_held(pna_best_on_average(wide))} models as {runs.spec} (PNA's average: {average})")
+    if by_mean:
+        yield (
+            f"By the mean MSE over the six tasks (figure 4a), PNA is significantly better than {' and '.join(by_mean)}"
+            f"; by the average of log₁₀ MSE (figure 4b), than {' and '.join(by_logs)}. Test graphs of 15 to 24 nodes."
+        )
 
 
-def _held(comparisons: Sequence[Comparison]) -> tuple[int, int]:
-    """How many comparisons hold, of how many."""
+def _held(comparisons: Sequence[Comparison]) -> str:
+    """How many comparisons hold, as "5 of 6"."""
     rows = rule(comparisons).rows
-    return sum(row.outcome == HOLDS for row in rows), len(rows)
+    return f"{sum(row.outcome == HOLDS for row in rows)} of {len(rows)}"
 
 
 def _published(sides: Sequence[Runs]) -> Iterator[str]:
+    """How many published averages agree with ours as released."""
     for runs in sides:
-        found = runs.of("multitask")
         if runs.spec == "released" and runs.full:
-            rows = rule([against_published(run) for run in found.values()]).rows
+            rows = rule([against_published(run) for run in runs.of("multitask").values()]).rows
             away = [row.comparison.name.split(",")[0] for row in rows if row.outcome == AGAINST]
             held = sum(row.outcome == HOLDS for row in rows)
-            far = max(rows, key=lambda row: abs(row.comparison.found.value)).comparison
+            far = max(rows, key=lambda row: abs(row.comparison.estimate.value)).comparison
             named = f" ({', '.join(away)})" if away else ""
             yield (
                 f"Of the {len(rows)} published averages {held} agree with the released code to a factor of two, "
                 f"{len(away) or 'none'} significantly differ{'s' * (len(away) < 2)}{named}; for "
                 f"{len(rows) - held - len(away)} our runs vary too much to tell. The "
-                f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.found.value)}."
+                f"farthest is {far.name.split(',')[0]}'s: ours minus published is {number(far.estimate.value)}."
             )
 
 
 def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
-    """Whether one architecture is the better one for all models, as the paper has it."""
+    """The models for which the recurrent architecture is not the better one, against the paper."""
     finding = by_id.get(("recurrent-better", "described"))
     if finding and finding.kind == "contradicted":
         turned = [row.comparison for row in finding.rows if row.outcome == AGAINST]
-        names = " and ".join(f"{one.name} is better by {one.found.value:.2f}" for one in turned)
+        names = " and ".join(f"{one.name} is better by {one.estimate.value:.2f}" for one in turned)
         words = "The recurrent architecture is not the better one for every model: in the standard one, as described,"
         yield f"{words} {names}."
 
 
 def _beyond(profile: str) -> Iterator[str]:
+    """PNA and MPNN (max) on graphs larger than the paper's."""
     runs = runs_of("figure5", "released", profile)
-    found = runs.of("extrapolation")
-    if runs.full and {"pna", "mpnn-max"} <= found.keys():
-        size, split = list(sizes_of(found["pna"]).items())[-1]
-        values = {name: ratio(found[name], split) for name in ("pna", "mpnn-max")}
-        gap = values["mpnn-max"] - values["pna"]
-        p = 2 * min(gap.below(), 1 - gap.below())
-        words = ", ".join(f"{MODELS[name].title} {number(one.value)}" for name, one in values.items())
-        lead = "MPNN (max) overtakes PNA" if p < 1 - LEVEL and gap.value < 0 else "PNA's lead over MPNN (max) is gone"
+    models = runs.of("extrapolation")
+    if runs.full and {"pna", "mpnn-max"} <= models.keys():
+        size, split = list(sizes_of(models["pna"]).items())[-1]
+        pna, other = (ratio(models[name], split) for name in ("pna", "mpnn-max"))
+        p = (other - pna).unlike(0.0)
+        overtaken = p < 1 - LEVEL and other.value < pna.value
+        lead = "MPNN (max) overtakes PNA" if overtaken else "PNA's lead over MPNN (max) is gone"
         yield (
-            f"Beyond the paper's 50 nodes {lead}: at {size} nodes the error relative to the baseline, in "
-            f"log<sub>10</sub>, is {words} (p = {p:.2g})."
+            f"Beyond the paper's 50 nodes {lead}: at {size} nodes the error relative to the baseline, in log₁₀, is PNA "
+            f"{number(pna.value)}, MPNN (max) {number(other.value)} (p = {p:.2g})."
         )
 
 
 def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
-    finding, ours = by_id.get(("zinc", "")), scores(profile)
+    """PNA on ZINC, against the other models and the published numbers."""
+    finding = by_id.get(("zinc", ""))
     if finding and finding.kind != NOT_RUN:
         held = sum(row.outcome == HOLDS for row in finding.rows)
-        means = {COLUMNS[name].edges: (ours["PNA", name], published_score("PNA", name)) for name in ZINC.columns}
-        parts = {edges: f"{one.mean:.3f} (published: {theirs.mean:.3f})" for edges, (one, theirs) in means.items()}
-        drawn = "" if all(one.official for one, _ in means.values()) else "; the training set is redrawn"
+        rows = {row.column: row for row in rows_of(realworld.figure6_runs(profile)) if row.title == "PNA"}
+        without, with_edges = (rows[column] for column in ZINC.columns)
+        other = "" if without.ours.official and with_edges.ours.official else "; the training set is not official"
         yield (
             f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
-            f"{parts['no-edges']} without and {parts['edges']} with edge features{drawn}."
+            f"{without.score.value:.3f} (published: {without.published.value:.3f}) without and "
+            f"{with_edges.score.value:.3f} (published: {with_edges.published.value:.3f}) with edge features{other}."
         )
 
 
 def _real(profile: str) -> Iterator[str]:
     """Figure 6's published numbers beside ours, and PNA's where the data are the paper's."""
-    rows = [row for row in rows_of(scores(profile)) if row.ours and row.ours.full and not isnan(row.p)]
-    official = [r for r in rows if r.title == "PNA" and r.ours.official and not r.column.lower_is_better]
+    rows = [row for row in rows_of(realworld.figure6_runs(profile)) if row.ours and row.ours.full and not isnan(row.p)]
+    official = [r for r in rows if r.title == "PNA" and r.ours.official and not realworld.lower_is_better(r.column)]
     if official:
-        named = [f"{row.title} on {row.column.title}" for row in rows if row.p < 1 - LEVEL]
+        named = [f"{row.title} on {row.where}" for row in rows if row.p < 1 - LEVEL]
         differ = f" ({'; '.join(named)})" if named else ""
-        numbers = (f"{row.column.title} {row.ours.mean:.2f} ({row.published.mean:.2f})" for row in official)
+        numbers = (f"{row.where} {row.score.value:.2f} ({row.published.value:.2f})" for row in official)
         yield (
             f"Of figure 6's published numbers {len(rows)} have ours beside them, of which {len(named) or 'none'} differ"
-            f"{'s' * (len(named) < 2)} significantly{differ}. PNA on official data, in % (published): "
+            f"{'s' * (len(named) < 2)} significantly{differ}. PNA, in % (published): "
             f"{'; '.join(numbers)}."
         )
 
 
 def _depth(profile: str) -> Iterator[str]:
+    """Networks trained with the diameter as their depth, against those trained with ⌊N/2⌋ layers."""
     runs = runs_of("depth", "described", profile)
-    found, halves = runs.of("depth-diameter"), runs.of("extrapolation")
-    if runs.full and "pna" in found:
-        sure = sum(_everywhere(run, halves[model]) for model, run in found.items())
-        short = {run.title: halves[model].diverged for model, run in found.items()}
+    models, halves = runs.of("depth-diameter"), runs.of("extrapolation")
+    if runs.full and "pna" in models:
+        sure = sum(_everywhere(run, halves[model]) for model, run in models.items())
+        short = {run.title: halves[model].diverged for model, run in models.items()}
         ended = [f"{count} runs of {title}" for title, count in short.items() if count]
         caveat = f"; with ⌊N/2⌋ {' and '.join(ended)} ended early, their loss no longer finite" if ended else ""
         yield (
             f"Beyond the paper: trained with as many layers as the graph's diameter instead of ⌊N/2⌋, {sure} of "
-            f"{len(found)} models are significantly better at all {len(sizes_of(found['pna']))} sizes from 20 to 100 "
+            f"{len(models)} models are significantly better at all {len(sizes_of(models['pna']))} sizes from 20 to 100 "
             f"nodes, also without the diameter among the tasks{caveat}."
         )
 

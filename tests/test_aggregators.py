@@ -18,7 +18,7 @@ NAMES = [*AGGREGATORS, *MOMENTS]
 
 @st.composite
 def neighbourhoods(draw, channels=(2, 3)):
-    """Messages m, [E, 2, 3], and ptr, [N + 1], with empty neighbourhoods, single messages and ties among them."""
+    """Messages m [E, 2, 3] and ptr [N + 1], among them empty neighbourhoods, single messages and ties."""
     sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=6))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
     m = torch.randn(sum(sizes), *channels, generator=generator, dtype=torch.double)
@@ -154,15 +154,15 @@ def test_memory_in_another_order_changes_nothing(name):
     ptr, m = torch.tensor([0, 3, 3, 4, 9]), torch.randn(9, 2, 3, dtype=torch.double)
     strided = torch.randn(18, 2, 6, dtype=torch.double)
     strided[::2, :, ::2] = m
-    found = []
+    results = []
     for x in (m, m.permute(2, 1, 0).contiguous().permute(2, 1, 0), strided[::2, :, ::2]):
         assert x.is_contiguous() == (x is m)
         x = x.detach().requires_grad_()
         out = resolve(name).function(x, ptr)
         (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
-        found.append((out, grad, *torch.autograd.grad(grad.square().sum(), x, materialize_grads=True)))
-    for other in found[1:]:
-        torch.testing.assert_close(other, found[0])
+        results.append((out, grad, *torch.autograd.grad(grad.square().sum(), x, materialize_grads=True)))
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -219,7 +219,7 @@ def test_moments_of_any_spread_are_those_of_the_equation(n, spread):
 
 
 def _log(x):
-    """Of a fraction that may be beyond the floats."""
+    """The logarithm of a fraction that may be out of the floats' range."""
     shift = x.numerator.bit_length() - x.denominator.bit_length()
     return math.log(x / Fraction(2) ** shift) + shift * math.log(2)
 

@@ -47,9 +47,9 @@ def test_the_figures_have_74_cells():
 
 def test_jobs_that_share_kernels_share_a_process():
     jobs = [Job(str(cell), 10) for cell in in_figures()]
-    own = shared_out(jobs, 16)
-    assert sorted(job.cell for jobs in own for job in jobs) == sorted(job.cell for job in jobs)
-    of = {job.cell: k for k, jobs in enumerate(own) for job in jobs}
+    shares = shared_out(jobs, 16)
+    assert sorted(job.cell for jobs in shares for job in jobs) == sorted(job.cell for job in jobs)
+    of = {job.cell: k for k, jobs in enumerate(shares) for job in jobs}
     assert len({of[f"{t}/described/gin/16"] for t in ("multitask", "extrapolation", "single-task")}) == 1
     sizes = [len({(c.split("/")[0] == "standard", *c.split("/")[1:]) for c in of if of[c] == k}) for k in range(16)]
     assert max(sizes) - min(sizes) <= 2  # kernels to compile
@@ -88,7 +88,7 @@ def test_newer_lines_take_the_place_of_older_ones(tmp_path):
 
 
 def ncu(*kernels: tuple[str, str, float, float]) -> str:
-    """What Nsight Compute prints of launches: a kernel's name, the unit of its time, the time, its use of memory."""
+    """The text that Nsight Compute prints for launches: a kernel's name, unit of time, time and use of memory."""
     header = ["ID", "Process ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value"]
     rows = [header]
     for k, (name, unit, time, memory) in enumerate(kernels):
@@ -103,10 +103,10 @@ def ncu(*kernels: tuple[str, str, float, float]) -> str:
 
 def test_a_kernel_is_limited_by_what_it_uses_most_if_that_is_over_half():
     text = ncu(("products", "ns", 3_000, 30.0), ("products", "us", 1, 70.0), ("sums", "us", 4, 90.0))
-    found = counters.launches(text)
-    assert [launch.time for launch in found] == [3e3, 1e3, 4e3]
-    assert [launch.limit for launch in found] == [counters.WAITS, "memory", "memory"]
-    assert counters.limits(found) == {"memory": 5 / 8, counters.WAITS: 3 / 8}
+    launches = counters.launches(text)
+    assert [launch.time for launch in launches] == [3e3, 1e3, 4e3]
+    assert [launch.limit for launch in launches] == [counters.WAITS, "memory", "memory"]
+    assert counters.limits(launches) == {"memory": 5 / 8, counters.WAITS: 3 / 8}
 
 
 def test_launches_of_a_kernel_are_one_row_whose_shares_are_weighted_by_time():

@@ -86,7 +86,7 @@ def test_from_pyg_takes_flow_training_mode_and_learned_delta_over():
 
 
 def test_std_of_pytorch_geometric_departs_from_equation_3():
-    """Theirs is 0 wherever σ² <= 1e-5 and has no ε above; equation 3 is √(σ² + ε) everywhere."""
+    """PyTorch Geometric's std is 0 where σ² <= 1e-5 and has no ε elsewhere; equation 3 is √(σ² + ε) everywhere."""
     edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 6, 6]])
     x = torch.tensor([[0.0], [1.0], [2.0], [3.0], [1.0], [1.001], [0.0]], dtype=torch.double)
     theirs = pyg.aggr.StdAggregation()(x[edge_index[0]], edge_index[1], dim_size=7).squeeze()
@@ -194,7 +194,7 @@ def test_simple_layer_is_u_of_the_scaled_aggregates():
 
 
 class Widest(TorchDispatchMode):
-    """Remembers the largest tensor, and the widest with one row per node, that any operation returned."""
+    """Record the largest tensor, and the widest with one row per node, that any operation returned."""
 
     elements, width = 0, 0
 
@@ -314,17 +314,17 @@ def test_torch_func_transforms_see_through_the_layer(edge_dim):
 
 @pytest.mark.parametrize("options", [{}, {"divide_input": True}, {"edge_dim": 3}, {"pre_layers": 2}], ids=str)
 def test_many_gradients_at_once_are_those_one_by_one(options):
-    """torch.autograd's is_grads_batched, which a vectorised Jacobian asks for."""
+    """A vectorised Jacobian asks torch.autograd for is_grads_batched."""
     edge_index, N = GRAPHS["repeated edges"]
     conv = layer(8, 6, towers=2, **options).double()
     edges = (torch.randn(edge_index.shape[1], 3, dtype=torch.double),) if "edge_dim" in options else ()
     inputs = [torch.randn(N, 8, dtype=torch.double, requires_grad=True), *conv.parameters()]
     out = conv(inputs[0], edge_index, *edges)
     g = torch.randn(3, *out.shape, dtype=torch.double)
-    found = torch.autograd.grad(out, inputs, g, retain_graph=True, is_grads_batched=True)
-    assert not any(grad.requires_grad for grad in found)
+    grads = torch.autograd.grad(out, inputs, g, retain_graph=True, is_grads_batched=True)
+    assert not any(grad.requires_grad for grad in grads)
     for k in range(3):
-        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, inputs, g[k], True)))
+        torch.testing.assert_close([grad[k] for grad in grads], list(torch.autograd.grad(out, inputs, g[k], True)))
 
 
 def test_a_cached_graph_survives_no_move_no_error_and_no_inference_mode():
@@ -436,7 +436,7 @@ def test_repr():
 @pytest.mark.parametrize("more", [["sum"], ["sum", "softmax", "moment3"]], ids=["as one function", "in parts"])
 @pytest.mark.parametrize("value", [float("inf"), float("-inf")])
 def test_what_an_isolated_node_holds_spoils_no_aggregate(value, more):
-    """U's part of x_i is infinite then; M's must not come in as 0 · ∞."""
+    """U's part for x_i is infinite then, but M's must not come in as 0 · ∞."""
     conv = layer(2, 1, aggregators=[*AGGREGATORS, *more])
     with torch.no_grad():
         conv.U[0].weight[..., :2] = 1

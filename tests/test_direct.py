@@ -1,9 +1,9 @@
-"""The layer as one function against the layer in parts: outputs, gradients, second derivatives, who takes which."""
+"""The layer as one function on a CPU against the layer in parts: outputs, gradients, second derivatives, conditions."""
 
 import pytest
 import torch
 
-from pna import PNAConv, direct
+from pna import PNAConv, direct, dispatch, gather
 from pna.neighbourhoods import Neighbourhoods
 
 DEG = torch.tensor([1, 5, 8, 4, 2])
@@ -22,11 +22,11 @@ def make(case, **kwargs):
 
 @pytest.fixture
 def in_parts(monkeypatch):
-    """The same layer without this function."""
+    """A call of a layer that leaves out the path of the whole layer."""
 
     def run(conv, *inputs):
         with monkeypatch.context() as patch:
-            patch.setattr(direct, "supports", lambda *_: False)
+            patch.setattr(dispatch, "LAYER", [path for path in dispatch.LAYER if path.name != "whole layer on a CPU"])
             return conv(*inputs)
 
     return run
@@ -34,7 +34,7 @@ def in_parts(monkeypatch):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Counts how often the layer is taken as a whole."""
+    """One entry for each call that is computed as a whole."""
     calls, layer = [], direct.layer
     monkeypatch.setattr(direct, "layer", lambda *inputs: calls.append(1) or layer(*inputs))
     return calls
@@ -90,6 +90,6 @@ def test_a_large_graph_an_unusual_aggregator_and_a_hook_go_in_parts(calls, monke
     conv.half()(x.half(), EDGES)
     conv.double().mix.register_forward_hook(lambda *_: None)
     conv(x, EDGES)
-    monkeypatch.setattr(direct.gather, "BLOCK", 100)
+    monkeypatch.setattr(gather, "BLOCK", 100)
     make("the paper's")(x, Neighbourhoods.of(EDGES, N))
     assert calls == []

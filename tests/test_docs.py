@@ -1,4 +1,4 @@
-"""The examples of docs/ run as they stand there."""
+"""Every Python example in docs/ runs as printed."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if "```python" in
 
 @pytest.fixture
 def restored():
-    """What an example adds to the tables is gone after it."""
+    """Restore the tables after an example that adds to them."""
     before = [(table, dict(table)) for table in (AGGREGATORS, DERIVATIVES)]
     yield
     for table, content in before:
@@ -31,7 +31,8 @@ def run(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples_run(page, restored):
+def test_examples_run(page, restored, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where an example writes its files
     torch.manual_seed(0)
     assert run(page)
 

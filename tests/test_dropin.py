@@ -1,4 +1,4 @@
-"""In the place of PyTorch Geometric's layer: what its users do with it, and its own tests, written anew."""
+"""The layer as a drop-in replacement: what users of PyTorch Geometric's layer do, and its tests, written again."""
 
 import copy
 import subprocess
@@ -69,7 +69,7 @@ def test_degree_histogram_of_a_loader(batch_size):
     assert PNAConv.get_degree_histogram(loader).tolist() == [3, 7, 9, 1]
 
 
-# ---- hooks and modules in the place of the layer's own ----
+# ---- hooks, and other modules in place of the layer's ----
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"edge_dim": 3}, {"towers": 2, "divide_input": True}, {"swap_extremes": True}])
@@ -96,7 +96,7 @@ def test_global_hooks_fire():
 
 
 class LowRank(nn.Module):
-    """A layer and a change of low rank, as LoRA puts it there."""
+    """A layer plus a change of low rank, as LoRA adds it."""
 
     def __init__(self, base):
         super().__init__()
@@ -174,7 +174,7 @@ def test_quantised_linear_layers():
 
 
 class Model(nn.Module):
-    """Two layers, ours or theirs, for classes of nodes."""
+    """A node classifier of two layers, ours or theirs."""
 
     def __init__(self, kind, **kwargs):
         super().__init__()
@@ -212,10 +212,10 @@ def test_an_edge_mask_masks_the_messages_as_theirs(flow):
 
 def test_an_edge_mask_on_the_simple_layer():
     conv, x = PNASimpleConv(8, 6, ["mean", "sum"], ["identity"], DEG).double(), nodes()
-    kept = torch.rand(E) > 0.5
+    mask = torch.rand(E) > 0.5
     only_sum = PNASimpleConv(8, 6, ["sum"], ["identity"], DEG).double()
-    expected = only_sum(x, EDGES[:, kept])
-    set_masks(only_sum, kept.double(), EDGES, apply_sigmoid=False)
+    expected = only_sum(x, EDGES[:, mask])
+    set_masks(only_sum, mask.double(), EDGES, apply_sigmoid=False)
     assert_near(only_sum(x, EDGES), expected)
     set_masks(conv, torch.ones(E).double(), EDGES, apply_sigmoid=False)
     masked = conv(x, EDGES)
@@ -327,13 +327,13 @@ def test_a_pair_of_the_same_nodes_is_the_graph_itself(kwargs):
 
 def test_a_sampled_subgraph_gives_its_seeds_what_the_graph_gives():
     conv, x = layer(), nodes()
-    kept, edges, seeds, _ = k_hop_subgraph([2, 5], 1, EDGES, relabel_nodes=True, num_nodes=N)
+    sampled, edges, seeds, _ = k_hop_subgraph([2, 5], 1, EDGES, relabel_nodes=True, num_nodes=N)
     whole = conv(x, EDGES)
-    assert_near(conv(x[kept], edges)[seeds], whole[[2, 5]])
-    senders, own = x[kept], x[kept][seeds]  # a bipartite block, as samplers give it: the seeds receive
+    assert_near(conv(x[sampled], edges)[seeds], whole[[2, 5]])
+    senders, receivers = x[sampled], x[sampled][seeds]  # a bipartite block, as samplers return it: the seeds receive
     block = edges[:, torch.isin(edges[1], seeds)]
     renumbered = torch.stack([block[0], torch.searchsorted(seeds, block[1])])
-    assert_near(conv((senders, own), renumbered), whole[[2, 5]])
+    assert_near(conv((senders, receivers), renumbered), whole[[2, 5]])
 
 
 @pytest.mark.parametrize(
@@ -405,10 +405,10 @@ def test_a_program_that_was_exported_and_saved_is_trained_on(tmp_path):
     edge = torch.randn(E, 3).double()
     torch.export.save(torch.export.export(conv, (nodes(), EDGES, edge)), tmp_path / "conv.pt2")
     program = torch.export.load(tmp_path / "conv.pt2").module()
-    expected, found = (
+    expected, grads = (
         torch.autograd.grad(f(x, EDGES, edge).square().sum(), (x, *f.parameters())) for f in (conv, program)
     )
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(grads, expected, strict=True):
         assert_near(a, b)
 
 

@@ -1,4 +1,4 @@
-"""Files are whole or not there, and a damaged one is refused by name."""
+"""Files are complete or absent, and a damaged one is refused by name."""
 
 import ast
 import errno
@@ -159,7 +159,7 @@ def test_arrays_and_facts_come_back(tmp_path, method):
 
 
 def test_threads_unpack_arrays_and_read_no_header(tmp_path, monkeypatch):
-    """Python 3.11's ast, by which numpy reads a header, counts for all threads in one place, and may raise there."""
+    """numpy reads a header with Python's ast, which in 3.11 has one counter for all threads, and may raise."""
     where, parse = set(), ast.literal_eval
     monkeypatch.setattr(ast, "literal_eval", lambda text: where.add(threading.get_ident()) or parse(text))
     write_arrays(tmp_path / "x.npz", {name: np.arange(5) for name in "abcdefgh"}, {}, 3)

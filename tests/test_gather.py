@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pna import Neighbourhoods, segments
 from pna import gather as module
 from pna.aggregators import AGGREGATORS, resolve
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.neighbourhoods import Joined, Transpose
 
 NAMES = [*AGGREGATORS, "moment3", "moment4", "moment5"]
@@ -30,7 +30,7 @@ def parts(neighbourhoods, *channels, dtype=torch.double):
 
 
 def on_messages(neighbourhoods, names, source=None, edge=None, target=None):
-    """The definition: make all messages, apply the equations."""
+    """The definition: compute all messages, and apply the equations."""
     m = 0
     m = m if source is None else m + source[neighbourhoods.source]
     m = m if edge is None else m + edge
@@ -39,18 +39,18 @@ def on_messages(neighbourhoods, names, source=None, edge=None, target=None):
 
 
 @pytest.mark.parametrize(
-    ("given", "channels", "block"),
+    ("names", "channels", "block"),
     [  # every pair of two of them
-        (given, channels, (1, 16, 1 << 20)[(i + k) % 3])
-        for i, given in enumerate(["source", "edge", "source edge", "source target", "source edge target"])
+        (names, channels, (1, 16, 1 << 20)[(i + k) % 3])
+        for i, names in enumerate(["source", "edge", "source edge", "source target", "source edge target"])
         for k, channels in enumerate([(1,), (5,), (2, 3), (2, 3, 4)])
     ],
 )
-def test_equals_the_equations_on_messages_with_gradients(channels, given, block, monkeypatch):
+def test_equals_the_equations_on_messages_with_gradients(channels, names, block, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", block)
     neighbourhoods = random_graph(hub=3)
     tensors = dict(zip(("source", "edge", "target"), parts(neighbourhoods, *channels), strict=True))
-    tensors = {name: tensors[name] for name in given.split()}
+    tensors = {name: tensors[name] for name in names.split()}
     out, expected = (f(neighbourhoods, NAMES, **tensors) for f in (aggregate, on_messages))
     assert out.shape == (9, *channels[:-1], len(NAMES), channels[-1])
     torch.testing.assert_close(out, expected)
@@ -99,8 +99,8 @@ def test_replicas_on_graphs_of_their_own_are_one_graph(shared):
         return aggregate(Neighbourhoods(ptr, column, None), NAMES, source, edge, 2 * source)
 
     out = torch.func.vmap(run, in_dims=tuple(dims))(many, edge, ptr, column)
-    given = list(zip((many, edge, ptr, column), dims, strict=True))
-    picked = [[t if d is None else t.select(d, r) for t, d in given] for r in range(4)]
+    inputs = list(zip((many, edge, ptr, column), dims, strict=True))
+    picked = [[t if d is None else t.select(d, r) for t, d in inputs] for r in range(4)]
     one_by_one = torch.stack([run(*each) for each in picked])
     torch.testing.assert_close(out, one_by_one)
     g = torch.randn_like(out)
@@ -120,7 +120,7 @@ def test_sums_maxima_and_copies_on_graphs_of_their_own(function):
 
 
 def stacked(graphs):
-    """Graphs of one size for torch.func.vmap: every tensor of theirs as a row for each."""
+    """Graphs of one size for torch.func.vmap: each of their tensors has a row per graph."""
     tensors = [(graph.ptr, graph.source, *graph.transpose) for graph in graphs]
     return [torch.stack(column) for column in zip(*tensors, strict=True)]
 
@@ -143,7 +143,7 @@ def test_graphs_of_their_own_with_senders_of_another_kind(call):
 
 
 def joined(graphs):
-    """Graphs of one size as one, by the definition: the edges of each have the nodes after those before it."""
+    """Graphs of one size joined into one, by the definition: the nodes of each are numbered after the previous ones."""
     N, E = graphs[0].num_nodes, graphs[0].num_edges
     edges = [torch.stack([graph.source, graph.target]) + k * N for k, graph in enumerate(graphs)]
     whole = Neighbourhoods.of(torch.cat(edges, dim=1), len(graphs) * N).with_transpose()
@@ -189,7 +189,7 @@ def test_copies_keep_what_is_joined(copied):
 
 @pytest.mark.parametrize("names", [["sum", "max"], ["mean", "std"], ["mean", "moment3"], ["softmax", "sum"]], ids=str)
 def test_one_gradient_of_many_replicas(names):
-    """The derivative of a sum or a mean does not know the replicas' messages, that of another aggregator does."""
+    """The derivative of a sum or a mean does not depend on the messages, that of another aggregator does."""
     neighbourhoods, g = random_graph(), torch.randn(9, len(names), 2, dtype=torch.double)
 
     def pulled_back(x):
@@ -200,7 +200,7 @@ def test_one_gradient_of_many_replicas(names):
 
 
 class LargestTensor(TorchDispatchMode):
-    """Remembers the largest number of elements that any operation returned in fresh memory."""
+    """Record the largest number of elements that any operation returned in fresh memory."""
 
     largest = 0
 
@@ -213,7 +213,7 @@ class LargestTensor(TorchDispatchMode):
 
 @pytest.mark.parametrize(("hub", "C", "F"), [(None, 1, 16), (0, 1, 16), (None, 16, 1)])
 def test_no_tensor_of_all_messages_is_made(hub, C, F, monkeypatch):
-    """Inside the operators, where a mode does not look by itself: their functions are called without them."""
+    """A mode does not see inside operators, so their functions are called without them."""
     monkeypatch.setattr(module, "BLOCK", 1 << 10)
     N, E = 60, 2400
     neighbourhoods = random_graph(N, E, hub)
@@ -299,9 +299,9 @@ def test_the_gradient_lies_in_memory_as_a_compiler_is_told(names, block, monkeyp
     monkeypatch.setattr(module, "BLOCK", block)
     neighbourhoods = random_graph()
     ptr, column = neighbourhoods[:2]
-    given = [t.detach().permute(2, 1, 0).contiguous().permute(2, 1, 0) for t in parts(neighbourhoods, 2, 3)[:2]]
-    g = torch.randn(9, 2, len(names.split()), 3, dtype=given[0].dtype)
-    for source, edge in (given, (None, given[1]), (given[0], None)):
+    both = [t.detach().permute(2, 1, 0).contiguous().permute(2, 1, 0) for t in parts(neighbourhoods, 2, 3)[:2]]
+    g = torch.randn(9, 2, len(names.split()), 3, dtype=both[0].dtype)
+    for source, edge in (both, (None, both[1]), (both[0], None)):
         torch.library.opcheck(module.gather_aggregate_backward, (g, source, edge, ptr, column, names))
 
 

@@ -1,4 +1,4 @@
-"""What must hold on a CUDA device too: the CPU's numbers, the same bits again, recording, resuming, many processes."""
+"""What must also hold on a CUDA device: the CPU's numbers, the same bits again, recording, resuming, many processes."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ import torch
 
 from pna import Neighbourhoods, PNAConv
 from pna.aggregators import AGGREGATORS
+from pna.dispatch import aggregate
 from pna.experiments import Cell, MultiTaskRun, Profile
-from pna.gather import aggregate
 from pna.training.store import load
 
 pytestmark = pytest.mark.gpu
@@ -72,19 +72,19 @@ def test_layer_is_recorded_and_replayed():
 
 @pytest.mark.parametrize("edge_dim", [None, 3])
 def test_kernels_launch_where_the_tensors_are(edge_dim):
-    """Whatever the current device is, forwards and backwards, on its current stream."""
+    """The current device may be another, in the forward and the backward pass."""
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two CUDA devices")
     edge_index, N = graph()
     conv = PNAConv(16, 16, ["mean", "std", "max", "moment3"], ["identity"], edge_dim=edge_dim)
     x, edge = torch.randn(N, 16), () if edge_dim is None else (torch.randn(edge_index.shape[1], edge_dim),)
-    found = []
+    results = []
     for device in ("cpu", "cuda:1"):
         conv, there = conv.to(device), x.detach().to(device).requires_grad_()
         with torch.cuda.device(0):
             out = conv(there, edge_index.to(device), *(e.to(device) for e in edge))
-            found.append((out.detach().cpu(), torch.autograd.grad(out.square().sum(), there)[0].cpu()))
-    for a, b in zip(*found, strict=True):
+            results.append((out.detach().cpu(), torch.autograd.grad(out.square().sum(), there)[0].cpu()))
+    for a, b in zip(*results, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=1e-4)
 
 
@@ -115,7 +115,7 @@ def test_training_follows_the_cpus_and_resumes_to_the_bit(model, monkeypatch, tm
 
 
 def test_a_cell_has_the_same_bits_alone_and_side_by_side(tmp_path):
-    """In processes of their own, under MPS where it can be had."""
+    """Each in its own process, under MPS where it is available."""
     cells = ["multitask/described/pna/16", "multitask/described/gcn/16", "multitask/released/gat/16"]
 
     def replicas(folder, *words):

@@ -85,12 +85,17 @@ print(len(toy_graphs(2)))
     assert run.stdout.strip() == "2", run.stderr
 
 
-def the_address(root):
-    """Of the citation file, after a look that it is in the other places, too."""
-    found = yaml.safe_load((root / "CITATION.cff").read_text()).get("repository-code", "")
+def install_cells(root):
+    """The cells of the introduction that install the package on Colab."""
     cells = json.loads((root / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
-    assert re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] == found
+    return [source for cell in cells if "google.colab" in (source := "".join(cell["source"]))]
+
+
+def the_address(root):
+    """The address in the citation file, after checking that every other place has it, too."""
+    found = yaml.safe_load((root / "CITATION.cff").read_text()).get("repository-code", "")
+    addresses = [re.search(r'^REPOSITORY = "(.*?)"', code, flags=re.MULTILINE)[1] for code in install_cells(root)]
+    assert addresses == ([found] if found else [])
     assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"].get("Source", "") == found
     screen = (root / "README.md").read_text(encoding="utf-8").partition("<!-- the end of the first screen -->")[0]
     badges = re.findall(
@@ -101,26 +106,42 @@ def the_address(root):
     return found
 
 
-def test_badges_and_the_first_cell_have_the_address_of_the_citation_file():
-    """Without an address there is no badge, rather than a broken one."""
+@pytest.fixture
+def copied(tmp_path):
+    """A folder with the files that hold the address."""
+    for name in address.FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    return tmp_path
+
+
+def test_badges_and_the_colab_cell_have_the_address_of_the_citation_file():
+    """Without an address there is neither, rather than a broken one."""
     found = the_address(ROOT)
     assert found == "" or found.startswith("https://github.com/")
 
 
-def test_one_command_writes_the_address_everywhere_and_writes_it_anew(tmp_path):
-    for name, *_ in address.LINES:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+def test_one_command_writes_the_address_everywhere_and_writes_it_anew(copied):
     for given in (
         "https://github.com/some-one/graphs.git",
         "https://github.com/other/pna",
         "https://github.com/other/pna/",
     ):
-        address.main(given, tmp_path)
-        assert the_address(tmp_path) == given.removesuffix(".git").removesuffix("/")
-    once = {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
-    address.main(given, tmp_path)
-    assert once == {name: (tmp_path / name).read_text() for name, *_ in address.LINES}
+        address.main(given, copied)
+        assert the_address(copied) == given.removesuffix(".git").removesuffix("/")
+    once = {name: (copied / name).read_text() for name in address.FILES}
+    address.main(given, copied)
+    assert once == {name: (copied / name).read_text() for name in address.FILES}
+
+
+def test_the_notebook_with_a_colab_cell_is_numbered_and_formatted_as_before(copied):
+    address.main("https://github.com/other/pna", copied)
+    text = (copied / address.INTRODUCTION).read_text(encoding="utf-8")
+    notebook = json.loads(text)
+    assert [cell["id"] for cell in notebook["cells"]] == [
+        f"introduction-{number}" for number in range(1, len(notebook["cells"]) + 1)
+    ]
+    assert text == json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -132,21 +153,22 @@ def test_what_is_no_address_is_refused(tmp_path, wrong):
 
 
 def test_a_file_without_its_place_leaves_all_as_they_are(tmp_path):
-    for name, *_ in address.LINES:
+    for name in address.FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("nothing here")
     with pytest.raises(SystemExit, match=r"CITATION.cff must have 'license:' once"):
         address.main("https://github.com/other/pna", tmp_path)
-    assert all((tmp_path / name).read_text() == "nothing here" for name, *_ in address.LINES)
+    assert all((tmp_path / name).read_text() == "nothing here" for name in address.FILES)
 
 
 @pytest.mark.parametrize("colab", [False, True])
-def test_the_first_cell_installs_on_colab_alone(monkeypatch, colab):
-    cells = json.loads((ROOT / "notebooks" / "introduction.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = next("".join(cell["source"]) for cell in cells if "google.colab" in "".join(cell["source"]))
+def test_the_colab_cell_installs_on_colab_alone(copied, monkeypatch, colab):
+    address.main("https://github.com/other/pna", copied)
+    (code,) = install_cells(copied)
     called = []
     monkeypatch.setattr(subprocess, "run", lambda words, **options: called.append(words))
     if colab:
         monkeypatch.setitem(sys.modules, "google.colab", object())
     exec(code, {})
-    assert [words[1:4] for words in called] == [["-m", "pip", "install"]] * colab
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "pna @ git+https://github.com/other/pna"]
+    assert called == [install] * colab

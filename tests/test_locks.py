@@ -1,4 +1,4 @@
-"""A lock tells who has it, and dies with its process."""
+"""A lock says who holds it, and ends with its process."""
 
 import fcntl
 import os
@@ -125,7 +125,7 @@ def test_a_process_does_not_wait_for_the_one_that_started_it(tmp_path):
 
 @pytest.fixture
 def just_before_a_lock(monkeypatch):
-    """Lets something happen once, between the opening of a file and its lock."""
+    """Let something happen once, between the opening of a file and its lock."""
 
     def arrange(happens):
         flock, left = fcntl.flock, [happens]

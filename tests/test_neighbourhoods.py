@@ -59,7 +59,7 @@ def test_every_form_of_the_edges_is_the_same_graph(graph):
 
 
 def sparse_forms(edge_index, N):
-    """The same edges as sparse matrices, each with the edges' numbers in the order in which it stores them."""
+    """Edges as sparse matrices, each with the edges' numbers in the order in which it stores them."""
     numbers = torch.arange(edge_index.shape[1], dtype=torch.double)
     adj_t = torch.sparse_coo_tensor(edge_index.flip(0), numbers, (N, N))
     forms = {"COO, not coalesced": adj_t}

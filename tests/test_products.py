@@ -1,4 +1,4 @@
-"""Products for many replicas: those of torch.nn.functional.linear, gradients too, however many rows there are."""
+"""Products for many replicas equal torch.nn.functional.linear, gradients included, for any number of rows."""
 
 import pytest
 import torch
@@ -13,13 +13,13 @@ R = 3
 
 
 @pytest.fixture(autouse=True)
-def _serving(monkeypatch):
-    """Everywhere, not on a GPU alone."""
+def _everywhere(monkeypatch):
+    """Use the batched products on a CPU as well."""
     monkeypatch.setattr(selection, "usable", lambda t: True)
 
 
 def grads(function, x, parameters):
-    """Outputs, and gradients of all that has one."""
+    """The output, and the gradients of x and the parameters."""
     leaves = [t.detach().requires_grad_() for t in (x, *parameters)]
     out = function(*leaves)
     return [out, *torch.autograd.grad(out, leaves, torch.cos(torch.arange(out.numel()).view(out.shape)).to(out))]
@@ -46,16 +46,16 @@ def test_it_is_linear(rows, bias):
 
 @pytest.mark.parametrize("of_x", [True, False])
 def test_wide_weights_have_the_same_gradients(of_x, monkeypatch):
-    """Beside that of x, where it is wanted; a second derivative too."""
-    found = []
+    """With and without the gradient of x; second derivatives included."""
+    results = []
     x, parameters = drawn(R, 128, 3).requires_grad_(of_x), [drawn(R, *s).requires_grad_() for s in ((2, 3), (2,))]
     for least in (2, 256):
         monkeypatch.setattr(products, "WIDE", least)
         out, leaves = vmap(products.linear)(x, *parameters), [x, *parameters][not of_x :]
         first = torch.autograd.grad(out.square().sum(), leaves, retain_graph=True)
         again = torch.autograd.grad(out.square().sum(), leaves, create_graph=True)
-        found.append([*first, *again, *torch.autograd.grad(sum(t.square().sum() for t in again), leaves)])
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+        results.append([*first, *again, *torch.autograd.grad(sum(t.square().sum() for t in again), leaves)])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def test_the_same_rows_for_every_replica():
@@ -65,9 +65,9 @@ def test_the_same_rows_for_every_replica():
     torch.testing.assert_close(torch.autograd.grad(out.sum(), weight)[0], x.sum(0).expand(R, 2, 3))
 
 
-@pytest.mark.parametrize("given", [1, 4])
-def test_towers(given, monkeypatch):
-    parts = drawn(R, 128, given, 3), [drawn(R, 4, 2, 3), drawn(R, 4, 2)]
+@pytest.mark.parametrize("width", [1, 4])
+def test_towers(width, monkeypatch):
+    parts = drawn(R, 128, width, 3), [drawn(R, 4, 2, 3), drawn(R, 4, 2)]
     for function, parameters in ((towers.affine, parts[1]), (towers.product, parts[1][:1])):
         ours = grads(vmap(function), parts[0], parameters)
         with monkeypatch.context() as patch:
@@ -92,7 +92,7 @@ def test_rows_of_any_shape(shape):
 
 @pytest.mark.parametrize("function", [functional.linear, products.linear])
 def test_autocast_has_the_same_gradients(function):
-    """The rows are float32 and their products are not, which the backward pass has to know."""
+    """The rows are float32 and their products are not, which the backward pass must respect."""
     x, weight = (drawn(R, *shape).float().requires_grad_() for shape in ((128, 3), (2, 3)))
     with torch.autocast("cpu", torch.bfloat16):
         out = vmap(lambda x, w: function(x, w, None))(x, weight)

@@ -1,4 +1,4 @@
-"""To and from PyTorch Geometric's layer: all is carried over, or refused by name."""
+"""Conversion from and to PyTorch Geometric's layer: everything is converted, or refused by name."""
 
 import copy
 import itertools

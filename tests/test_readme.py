@@ -1,11 +1,11 @@
-"""Every command and every example of the README runs: on a CPU, without a network, in the order in which they stand.
+"""Every command and every example of the README runs: on a CPU, without a network, in the order of the text.
 
-Few lines are replaced, where one is long by nature:
-- ./run_all.sh trains and draws for minutes, and even --dry-run takes one: --help is added, before which it has read the
-  other options, and they are given to what reads them next; tests/workflow runs them, dry and in slices to their end.
-- the download of ZINC needs a network: torch_geometric's data set is replaced by a few molecules.
-- pytest verification is a part of the suite that this is a test of, and is not run twice.
-- python -m verification prove compiles for minutes, with Coq: its help is printed; verification/test_prove.py runs it.
+A few commands take minutes or need a network, and are replaced:
+- ./run_all.sh is called with --help, which it reads after the other options; these are also parsed by workflow/run.py.
+  tests/workflow runs them to their end.
+- The download of ZINC yields a few molecules in place of torch_geometric's data set.
+- `pytest verification` must be one of the suite's own test paths, and is not run twice.
+- `python -m verification prove` prints its help; verification/test_prove.py runs it.
 """
 
 import importlib.util
@@ -36,14 +36,14 @@ def blocks(language):
 
 
 def commands(block):
-    """The lines of a block, without what is said about them."""
+    """The commands of a block, without their comments."""
     lines = (line.split(" #")[0].strip() for line in block.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder to work in, as the reader's: a copy of the results, a graph, aggregators of the reader's own."""
+    """A working folder like a reader's: a copy of the results, a graph, a module of aggregators."""
     shutil.copytree(ROOT / "results", tmp_path / "results")
     for name in ("results", "figures", "data", "build"):
         monkeypatch.setenv(f"PNA_{name.upper()}", str(tmp_path / name))
@@ -55,7 +55,7 @@ def place(tmp_path, monkeypatch):
 
 
 def molecules():
-    """What torch_geometric's ZINC holds, a few of them."""
+    """Three molecules in the format of torch_geometric's ZINC."""
     edge_index = torch.tensor([[0, 0, 1, 2, 3], [1, 2, 0, 3, 2]])
     parts = {"x": torch.zeros(4, 1, dtype=torch.long), "edge_attr": torch.ones(5, dtype=torch.long)}
     return [SimpleNamespace(edge_index=edge_index, y=torch.tensor([y]), **parts) for y in (0.5, 1.5, -0.5)]
@@ -70,7 +70,7 @@ def workflow_options():
 
 
 def execute(command):
-    """Runs a line; python -m pna and python -m verification within this process, which has imported torch already."""
+    """Run a command; python -m pna and python -m verification in this process, which has imported torch already."""
     words = shlex.split(command)
     if words[:3] == ["python", "-m", "pna"]:
         return main(words[3:])
@@ -82,7 +82,8 @@ def execute(command):
         except SystemExit as stop:  # so ends --help
             return stop.code
     if words[0] == "./run_all.sh":
-        workflow_options().parse_args(words[1:])
+        if words[1:] not in (["test"], ["docs"]):  # which run_all.sh runs itself
+            workflow_options().parse_args(words[1:])
         words.append("--help")
     elif words[0] == "pytest":
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]

@@ -56,7 +56,7 @@ def test_torch_is_pinned_without_a_local_version():
 
 
 def test_import_needs_four_packages_only():
-    """With everything else that the lock names hidden, bar what those four need themselves."""
+    """Hide every other package of the lock, except what those four need themselves."""
     script = """
 import sys
 import torch, torch_geometric, numpy, networkx

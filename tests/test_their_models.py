@@ -1,4 +1,4 @@
-"""Our layer inside PyTorch Geometric's model PNA and behind its NeighborLoader, as their own tests have it."""
+"""Our layer inside PyTorch Geometric's model PNA and behind its NeighborLoader, as in their tests."""
 
 import copy
 import itertools
@@ -21,7 +21,7 @@ NORMS, JUMPS = [None, "batch_norm", "layer_norm"], [None, "last", "cat", "max", 
 
 
 class PNA(pyg.PNA):
-    """Their model of many layers, with our layer in it."""
+    """PyTorch Geometric's model PNA, with our layers in it."""
 
     def init_conv(self, in_channels, out_channels, **kwargs):
         return PNAConv(in_channels, out_channels, **kwargs)
@@ -33,7 +33,7 @@ def graph(edge_dim=3):
 
 
 def both(*sizes, **kwargs):
-    """Ours and theirs with the same weights."""
+    """Our model and theirs, with the same weights."""
     ours, theirs = (kind(*(sizes or (8, 6, 2)), **LAYERS, **kwargs).double() for kind in (PNA, pyg.PNA))
     ours.load_state_dict(theirs.state_dict())
     return ours, theirs
@@ -85,7 +85,7 @@ def test_nothing_breaks_the_graph_of_a_compiler():
 
 
 def sample(colptr, row, seed, num_neighbours, *_):
-    """What pyg-lib samples, without it: hop by hop, at most k of each node's neighbours, all of them for k = -1."""
+    """Sample as pyg-lib does: hop by hop, at most k of each node's neighbours, or all of them for k = -1."""
     nodes, sources, targets, edges = seed.tolist(), [], [], []
     place, nodes_per_hop, edges_per_hop, first = {v: i for i, v in enumerate(nodes)}, [len(nodes)], [], 0
     for k in num_neighbours:
@@ -110,7 +110,7 @@ def sample(colptr, row, seed, num_neighbours, *_):
 
 @pytest.fixture
 def loader(monkeypatch):
-    """A NeighborLoader, which samples with pyg-lib where it is installed, else with the function above."""
+    """A NeighborLoader that samples with pyg-lib if it is installed, or else with the function above."""
     if not torch_geometric.typing.WITH_PYG_LIB:
         monkeypatch.setattr(torch_geometric.typing, "WITH_PYG_LIB", True)
         monkeypatch.setattr(torch.ops.pyg, "neighbor_sample", sample, raising=False)

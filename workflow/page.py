@@ -26,7 +26,8 @@ from pna.places import results_folder
 PACKAGE = Path(pna.__file__).parent  # of which only files are read: torch and matplotlib take longer than a page
 MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
-CODE_FILES = (".py", ".cu", ".cuh", ".css", ".json")
+CODE_FILES = (".py", ".cu", ".cuh", ".json")
+STYLE_SHEET = PACKAGE.parent / "report" / "templates" / "page.css"  # the report's
 STYLE = """
 body { display: block !important; } main { max-width: 54rem; } h1 { margin-top: 1rem; }
 h2 { display: block; margin: 1.8rem 0 0.4rem; }
@@ -53,13 +54,13 @@ def main(executed: str, page: str) -> int:
 
 
 def _source_hash(cells: list[dict]) -> str:
-    """Of all that decides what a page shows: the notebook's cells, this package, what is recorded."""
+    """A hash of all that decides what a page shows: the notebook's cells, the package, the style sheet, the results."""
     digest = hashlib.sha256()
     for cell in cells:
         if "injected-parameters" not in cell["metadata"].get("tags", []):
             digest.update("".join(cell["source"]).encode())
     code = [path for path in PACKAGE.rglob("*") if path.suffix in CODE_FILES]
-    for path in [Path(__file__), *sorted(code), *sorted(results_folder().rglob("*.json"))]:
+    for path in [Path(__file__), STYLE_SHEET, *sorted(code), *sorted(results_folder().rglob("*.json"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -67,7 +68,7 @@ def _source_hash(cells: list[dict]) -> str:
 def render(cells: list[dict]) -> str:
     """The whole page."""
     title = "".join(cells[0]["source"]).splitlines()[0]
-    style = (PACKAGE.parent / "report" / "templates" / "page.css").read_text(encoding="utf-8")
+    style = STYLE_SHEET.read_text(encoding="utf-8")
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

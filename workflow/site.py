@@ -50,11 +50,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The first page begins as the README does; links as they are within the site; formulas as MathML."""
+    """Add the README's first screen and glossary to the first page; rewrite links for the site, formulas as MathML."""
     uri = page.file.src_uri
     if uri == "index.md":
-        first, _, _ = (ROOT / "README.md").read_text(encoding="utf-8").partition(END)
-        markdown = first + markdown
+        first, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(END)
+        glossary = re.search(r"## Glossary\n.*?(?=\n## )", rest, flags=re.DOTALL)[0]
+        markdown = f"{first}{markdown}\n{glossary}\n"
+    markdown = markdown.replace("](../README.md#glossary", f"]({'../' * uri.count('/')}index.md#glossary")
     markdown = markdown.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
     markdown = re.sub(r"\]\((?:\.\./)*figures/", f"]({'../' * uri.count('/')}figures/", markdown)
     markdown = re.sub(r"(\]\([^)]*figures/notebooks/\w+)\.html", r"\1.md", markdown)

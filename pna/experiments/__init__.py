@@ -1,4 +1,4 @@
-"""What each figure needs: cells, budgets, and the trainings of both benchmarks."""
+"""The study: cells, profiles, what each figure needs, and the trainings of both benchmarks."""
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
@@ -12,6 +12,7 @@ from pna.experiments.tables import (
     all_cells,
     budgets,
     fullest,
+    most_recorded,
     profile_named,
     profile_of,
     run_of,
@@ -32,6 +33,7 @@ __all__ = [
     "all_cells",
     "budgets",
     "fullest",
+    "most_recorded",
     "profile_named",
     "profile_of",
     "run_of",

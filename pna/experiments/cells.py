@@ -1,8 +1,7 @@
-"""Cells: one training each, all its seeds together, by a name that says what is trained.
+"""Cells: a cell is one training of one model, all its seeds together. Its name is training/spec/model/variant.
 
-training/spec/model/variant: multitask/released/pna/16 is PNA with 16 hidden features on the multi-task benchmark, as
-the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features, and zinc/even-rows/pna/edges the
-same on one half of the training set.
+As an example, multitask/released/pna/16 is PNA with 16 hidden features on the multi-task benchmark, as
+the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
 """
 
 import math
@@ -20,15 +19,15 @@ from pna.networks.depths import DEEPEST
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 
-__all__ = ["HALVES", "TRAININGS", "Cell", "Profile", "Training"]
+__all__ = ["TRAININGS", "Cell", "Profile", "Training"]
 
 
 @dataclass(frozen=True)
 class Training:
     """How the networks of a multi-task cell are trained, and the collections of graphs that they are tested on.
 
-    Their number of layers is the paper's, ⌊N/2⌋, or another rule of pna/networks/depths.py; varied, each graph has some
-    more or fewer in every epoch of training.
+    The number of layers is the paper's, ⌊N/2⌋, or follows another rule of pna/networks/depths.py. With `varied`, each
+    graph gets a few layers more or fewer in every epoch of training.
     """
 
     collection: str
@@ -37,7 +36,7 @@ class Training:
     tests: tuple[str, ...]
     depth: str = "N/2"
     varied: bool = False
-    deepest: int = DEEPEST  # that a network can be in training
+    deepest: int = DEEPEST  # the largest depth in training
     search: bool = False  # whether it is a search for hyper-parameters, which no test set sees
 
 
@@ -50,37 +49,34 @@ TRAININGS: dict[str, Training] = {
     "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
     "no-gru": Training("multitask", "no-gru", False, ("multitask", "multitask-15-24")),
     "mean-readout": Training("multitask", "mean-readout", False, ("multitask", "multitask-15-24")),
-    "depth-diameter": _deep(depth="diameter", deepest=23),  # a path of 24 nodes
+    "depth-diameter": _deep(depth="diameter", deepest=23),  # a path of 24 nodes has this diameter
+    # An untrained network converges, by this threshold, after three to five layers, and learns to go further. The
+    # decision to stop has no gradient, only the features have. Every batch runs N layers and a graph that has stopped
+    # keeps its features, so that shapes do not depend on the data and a GPU can record the epoch. GIN's batch
+    # normalisation still counts the nodes of graphs that have stopped, here and with the diameter.
     "depth-convergence": _deep(depth="convergence:0.1", deepest=24),
     "depth-varied": _deep(varied=True, deepest=18),
     "tuning": Training("multitask", "recurrent", False, (), search=True),
 }
-"""Of convergence: a fresh network stands still, by that threshold, after three to five layers, and learns to move on.
-The decision to stop has no gradient, only the features do. Every batch has N layers, and a graph that has stopped keeps
-its features, so that shapes do not hang on the data and a GPU can record the epoch. In GIN, whose batch normalisation
-is over all nodes of a batch, those of graphs that have stopped count on; so they do with depth by the diameter."""
-
-# As released, but trained on every second graph, from this one on: two draws of a training set, with none in common.
-HALVES: dict[str, int] = {"even-rows": 0, "odd-rows": 1}
 
 MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A budget: seeds and epochs, None for those of the model; and the share of the data that it is trained on."""
+    """A training budget: seeds, epochs (None: the model's own), and the share of the data that is used."""
 
     name: str
     seeds: int | None = None
     epochs: int | None = None
-    size_step: int = 1  # of the multi-task benchmark's sizes, each size_step-th
-    divisor: int = 1  # of their graphs, 1/divisor
-    graphs: tuple[int, int, int] | None = None  # of a real-world data set's splits, only so many
+    size_step: int = 1  # multi-task: every size_step-th graph size
+    divisor: int = 1  # multi-task: one graph in `divisor`
+    graphs: tuple[int, int, int] | None = None  # real-world: the number of graphs in each split
     patience: int = 1_000
     learning_rate: float = 0.003
 
     def changed(self, seeds: int | None = None, epochs: int | None = None) -> Self:
-        """With other seeds or epochs, and a name that says so: its results are never taken for the profile's."""
+        """The profile with other seeds or epochs, and a name that says so, which keeps its results apart."""
         profile = self
         if seeds is not None and seeds > MOST_SEEDS:
             raise ValueError(
@@ -94,14 +90,14 @@ class Profile:
 
     @property
     def thinness(self) -> tuple[float, ...]:
-        """What budgets are sorted by, the fullest first: share of the data, then epochs, then seeds."""
+        """The sort key that puts the fullest budget first: by share of the data, then epochs, then seeds."""
         graphs = sum(self.graphs) if self.graphs else math.inf
         return self.divisor * self.size_step, -graphs, -(self.epochs or math.inf), -(self.seeds or math.inf)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training."""
+    """A training of one model, by the four parts of its name."""
 
     training: str  # one of TRAININGS, or a real-world data set
     spec: str
@@ -110,7 +106,7 @@ class Cell:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """From its name; spec may also be single departures, as in D1+D5, or released less some, as in released-D11."""
+        """Parse a name; spec may also be single departures (D1+D5), or released without some (released-D11)."""
         parts = name.split("/")
         if len(parts) != 4:
             raise ValueError(
@@ -127,12 +123,12 @@ class Cell:
 
     @property
     def place(self) -> str:
-        """Of its result, within the folder of a profile."""
+        """Path of the result within the folder of a profile."""
         return f"{self.training}/{self.spec}/{self.model}-{self.variant}.json"
 
     @classmethod
     def at(cls, path: PurePath) -> Self | None:
-        """The cell whose result, or whose weights, a path is; None if it is not such a path."""
+        """The cell whose result or weights lie at a path; None for any other path."""
         match = re.fullmatch(r"(.+?)-(\d+|no-edges|edges)", path.stem)
         try:
             return match and cls.parse("/".join((*path.parts[-3:-1], *match.groups())))
@@ -146,29 +142,29 @@ class Cell:
 
     @property
     def departures(self) -> tuple[str, ...]:
-        """The departures of the released code that this cell takes over and that touch it."""
+        """The released code's departures that the cell's specification includes and that affect its training."""
         touching = {d.id for d in DEPARTURES if d.touches(self.training, self.model)}
         return tuple(name for name in departures_of(self.spec) if name in touching)
 
     @property
     def data_spec(self) -> Spec:
-        """D1 to D4."""
+        """The specification of the data: departures D1 to D4."""
         return Spec.of(departures_of(self.spec))
 
     @property
     def network_spec(self) -> NetworkSpec:
-        """The departures of the network."""
+        """The specification of the network: the departures that affect it."""
         return NetworkSpec.of(self.departures)
 
     @property
     def trainings(self) -> tuple[str, ...]:
-        """Every training that is the same as this cell's: as released, extrapolation is trained like multitask."""
+        """All trainings that are identical to this cell's: as released, extrapolation is trained like multitask."""
         if self.training not in TRAININGS:
             return (self.training,)
         return tuple(name for name in TRAININGS if self._trained_on(name) == self._trained_on(self.training))
 
     def _trained_on(self, name: str) -> tuple:
-        """All that another training's name changes in how this cell's networks are trained."""
+        """Everything in which this cell's training would differ under another training's name."""
         training = TRAININGS[name]
         splits = COLLECTIONS[training.collection](self.data_spec)
         how = (training.architecture, training.single_task, training.depth, training.varied, training.search)
@@ -176,7 +172,7 @@ class Cell:
 
     @property
     def trained(self) -> Self:
-        """The cell that is trained for it: itself or, of several with the same training, the first."""
+        """The cell that is trained in place of this one: the first of those with an identical training."""
         return replace(self, training=self.trainings[0])
 
 
@@ -195,7 +191,7 @@ def _check_multitask(cell: Cell) -> None:
 
 
 def _check_realworld(cell: Cell) -> None:
-    choice(f"spec in '{cell}'", cell.spec, ("released", *HALVES))
+    choice(f"spec in '{cell}'", cell.spec, ("released",))
     rows = [(model, edges) for data, model, edges in HYPERPARAMETERS if data == cell.training]
     choice(f"model in '{cell}'", cell.model, tuple(dict.fromkeys(model for model, _ in rows)))
     choice(f"edges in '{cell}'", cell.variant, tuple(edges for model, edges in rows if model == cell.model))

@@ -1,4 +1,4 @@
-"""`python -m pna train`, `results` and `evaluate`: one road from a cell's name to its run, for every benchmark."""
+"""The commands `python -m pna train`, `results` and `evaluate`, for the cells of both benchmarks."""
 
 import argparse
 import contextlib
@@ -12,15 +12,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import (
-    FAILED,
-    UNFINISHED,
-    Interrupts,
-    device,
-    positive,
-    run_command,
-    seconds,
-)
+from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, seconds
 from pna.departures import SPECS
 from pna.errors import GPUFull, MissingData, OutOfTime
 from pna.experiments.cells import Cell
@@ -36,15 +28,15 @@ from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
 from pna.realworld.data import storage
-from pna.realworld.data.datasets import DATASETS, WEIGHTS
+from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
 from pna.training.run import Run
 from pna.training.store import Result, load
 
 __all__ = ["evaluate", "results", "train"]
 
-ROUNDING = 1e-3  # of an error: what two machines may differ by
-ON_A_GPU = 12  # cells side by side: from seven on they give 1.6 times the throughput of one, and seventeen no more
+ROUNDING = 1e-3  # the relative difference of an error that two machines may show
+ON_A_GPU = 12  # cells side by side: from seven on, throughput is 1.6 times that of one; seventeen give no more
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -62,38 +54,41 @@ def train(arguments: Sequence[str]) -> int:
     if options.logs and not several:
         parser.error("--logs is for several cells, or with --side-by-side")
     resume = [] if several or options.resume else ["--resume"]
-    again = shlex.join(["python", "-m", "pna", "train", *arguments, *resume])
+    words = list(arguments)
+    if options.parent is not None:  # the process that started this one, which need not be there the next time
+        del words[(at := words.index("--parent")) : at + 2]
+    again = shlex.join(["python", "-m", "pna", "train", *words, *resume])
     run = (lambda: _train_several(options)) if several else (lambda: _train(options, again))
     return run_command("train", run, stopped=f"stopped; go on with: {again}")
 
 
 def _train_parser() -> argparse.ArgumentParser:
-    about = "Train all seeds of one cell together; of several cells, or of all that are missing, some side by side."
+    about = "Train all seeds of a cell together. Several cells, or all that are missing, are trained side by side."
     parser = argparse.ArgumentParser(prog="pna train", description=about)
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
     parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
-    parser.add_argument(
-        "--missing", action="store_true", help="train all cells that are not recorded and whose data are here"
-    )
-    parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="of those, what this figure needs")
-    parser.add_argument("--spec", choices=SPECS, help="of those, the cells of one specification")
+    parser.add_argument("--missing", action="store_true", help="train all cells that are not recorded and have data")
+    parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="with --missing: only its cells")
+    parser.add_argument("--spec", choices=SPECS, help="with --missing: only the cells of this specification")
     parser.add_argument(
         "--side-by-side",
         type=positive,
         metavar="N",
-        help="how many of several cells at a time, each in a process of its own that goes on from its checkpoint "
-        f"(default: one for each core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root)",
+        help="how many cells to train at a time, each in its own process, which resumes from its checkpoint "
+        f"(default: one per core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root)",
     )
-    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep what each of several cells prints in a file")
+    parser.add_argument(
+        "--logs", type=Path, metavar="FOLDER", help="write the output of each of several cells to a file"
+    )
     parser.add_argument("--list", action="store_true", help="print the cells of every experiment")
     _budget(parser)
     parser.add_argument(
         "--time-budget",
         type=seconds,
         metavar="SECONDS",
-        help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume goes on",
+        help=f"stop after this time with a checkpoint and exit code {UNFINISHED}; --resume continues",
     )
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint, if there is one")
+    parser.add_argument("--resume", action="store_true", help="continue from the checkpoint, if there is one")
     parser.add_argument("--wait", action="store_true", help="if another process is training the cell, wait for it")
     parser.add_argument("--parent", type=positive, help=argparse.SUPPRESS)  # the process that trains side by side
     return parser
@@ -101,15 +96,15 @@ def _train_parser() -> argparse.ArgumentParser:
 
 def _budget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help="the budget (default: paper)")
-    parser.add_argument("--seeds", type=positive, help="how many seeds, if not the profile's number")
-    parser.add_argument("--epochs", type=positive, help="at most how many epochs, if not the profile's number")
+    parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
+    parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
     parser.add_argument(
         "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
     )
 
 
 def _run(options: argparse.Namespace) -> Run:
-    """What the command names."""
+    """The run of the cell that the command names."""
     return _run_of(Cell.parse(options.cell).trained, options)
 
 
@@ -118,16 +113,16 @@ def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
 
 
 def _train_several(options: argparse.Namespace) -> int:
-    """Those that are named, or all that are missing, side by side."""
+    """Train the named cells, or all that are missing, side by side."""
     cells = dict.fromkeys(_missing(options) if options.missing else [Cell.parse(c).trained for c in options.cells])
     if not cells:
         print("nothing to train: all else is recorded")
         return 0
     on_gpu, cores = options.device != "cpu", os.cpu_count() or 1
-    given = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
+    settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
     return train_side_by_side(
         longest_first(cells),
-        [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))],
+        [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))],
         at_once=options.side_by_side or (min(ON_A_GPU, cores) if on_gpu else cores),
         on_gpu=on_gpu,
         seconds=options.time_budget,
@@ -136,7 +131,7 @@ def _train_several(options: argparse.Namespace) -> int:
 
 
 def _missing(options: argparse.Namespace) -> list[Cell]:
-    """What is not recorded; a cell without its data is left out, and counted."""
+    """The cells that are not recorded and whose data are here; prints how many are left out for want of data."""
     chosen = (
         cell
         for experiment in (EXPERIMENTS[name] for name in options.experiment or EXPERIMENTS)
@@ -153,18 +148,18 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
 
 def _train(options: argparse.Namespace, again: str) -> int:
     start = time.monotonic()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # the same bits in every run on a GPU
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes runs on a GPU repeatable to the last bit
     if options.device == "cpu":
-        torch.set_num_threads(1)  # its operations are small; cells run side by side instead
+        torch.set_num_threads(1)  # operations are small: cores are better used for other cells
     (options.cell,) = options.cells
     run = _run(options)
     deadline = None if options.time_budget is None else start + options.time_budget
 
-    def alone() -> bool:
+    def orphaned() -> bool:
         return options.parent is not None and os.getppid() != options.parent
 
     def wait() -> None:
-        if alone():
+        if orphaned():
             raise KeyboardInterrupt(signal.SIGTERM)
         if deadline is not None and time.monotonic() >= deadline:
             whose = f"another process was training {run.cell}"
@@ -180,22 +175,23 @@ def _train(options: argparse.Namespace, again: str) -> int:
         if options.device == "cpu" and run.profile.name == "paper":
             print("The paper's budget can take days on a CPU; --profile quick takes minutes.", flush=True)
         with Report(every=10.0 if options.parent is None else 1.0) as report:
-            finished = run.train(deadline, report, lambda: interrupts() or report.unheard is not None or alone())
+            finished = run.train(deadline, report, lambda: interrupts() or report.error is not None or orphaned())
         if finished:
-            interrupts.no_more_steps()  # the checkpoint has all of it, so that going on means to test and to record
+            interrupts.no_more_steps()  # the checkpoint is complete: resuming it would only test and record
             print(f"{run.record()} written")
             _SHOW[type(run)](load(run.result))
             return 0
-    if report.unheard is not None:
-        raise report.unheard
-    why = {0: "the time budget", signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
+    if report.error is not None:
+        raise report.error
+    unasked = "the end of its parent process" if orphaned() else "the time budget"
+    why = {0: unasked, signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[interrupts.signal]
     print(f"{run.cell}: stopped after {len(run.curves)} epochs by {why}; go on with: {again}")
     return 128 + interrupts.signal if interrupts.signal else UNFINISHED
 
 
 @contextlib.contextmanager
 def _full(then: str) -> Iterator[None]:
-    """Words for a GPU whose memory is full."""
+    """Turn an out-of-memory error of the GPU into GPUFull, whose message says what to do then."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -203,22 +199,25 @@ def _full(then: str) -> Iterator[None]:
 
 
 def _check_writable(result: Path) -> None:
-    """Before hours are spent on it."""
+    """Raise if the result could not be written: better now than after hours of training."""
     folder = next(parent for parent in result.parents if parent.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
 def _already(run: Run) -> int | None:
-    """What is left to do for a cell that is recorded: tests not asked for when it was trained; None: train it."""
+    """Handle a cell that is already recorded: run the tests that it lacks, and return the exit code.
+
+    None if it must be trained all the same, because the recorded result is of another data set.
+    """
     if not run.matches(load(run.result)):
         if run.other_data is None:
             raise ValueError(f"{run.result} holds the result of another configuration; remove it to make a new one")
-        here, to = storage.facts_of(run.cell.training)["train"], run.aside.result
+        here, to = training_set(run.cell.training, storage.facts_of(run.cell.training)), run.aside.result
         print(f"{run.result} is of another data set (training set {run.other_data}) than yours ({here}).")
         print(f"The cell is trained on yours, and at the end the other result moves to {to}.", flush=True)
         return None
-    run.forget()  # a kill may have come between the result and the end of its checkpoint
+    run.forget()  # the process may have been killed after writing the result and before removing the checkpoint
     missing = run.untested()
     if not missing:
         print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER python -m pna train {run.cell}")
@@ -234,9 +233,9 @@ def _already(run: Run) -> int | None:
 def results(arguments: Sequence[str]) -> int:
     """List what is recorded, partial and missing for each figure."""
     parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
-    parser.add_argument("--profile", choices=PROFILE_NAMES, help="of one budget (default: each cell at its fullest)")
-    parser.add_argument("--epochs", type=positive, help="of trainings with this number of epochs, not the profile's")
-    parser.add_argument("--seeds", type=positive, help="of trainings with this number of seeds, not the profile's")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, help="only this profile (default: each cell's fullest)")
+    parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
+    parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
     options = parser.parse_args(arguments)
     return run_command("results", lambda: _results(options))
 
@@ -266,45 +265,46 @@ def _results(options: argparse.Namespace) -> int:
 
 
 def _rows(where: str, spec: str, states: dict[str, str]) -> Iterator[tuple[str, ...]]:
-    """A line for each state that a cell is in; a budget is one, and the last of them come last."""
+    """The lines of the table for one figure: one for each state or profile, with the cells in it."""
     last = ("outdated", "other data", "partial", "missing", "damaged")
     for state in (*dict.fromkeys(state for state in states.values() if state not in last), *last):
-        cells = [name for name, found in states.items() if found == state]
+        cells = [name for name, other in states.items() if other == state]
         if cells:
             yield where, spec, state, f"{len(cells)} of {len(states)}", " ".join(cells)
 
 
 def _state(run: Run, damaged: list[str]) -> str:
+    """The state of a run in one word; what is wrong with a damaged result is added to `damaged`."""
     path = run.result
     try:
         if path.exists():
             state = "recorded" if load(path).hash == run.hash else "outdated"
             return state if run.recorded else "other data"
-    except ValueError as error:  # named at the end, and no other cell suffers
+    except ValueError as error:  # printed at the end, so that all other cells are still listed
         damaged.append(str(error))
         return "damaged"
     return "partial" if run.checkpoint.exists() else "missing"
 
 
 def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
-    """The fullest budget of a cell instead of `recorded`, or else its state under the paper's."""
+    """The name of the fullest profile under which a cell is recorded; `state` if there is none."""
     try:
-        found = fullest(cell)
+        recorded = fullest(cell)
     except ValueError as error:
         damaged.append(str(error))
         return "damaged"
-    if not found:
+    if recorded is None:
         return state
-    run, now = found
-    return run.profile.name + ", outdated" * (not now) + ", of other data than yours" * (not run.recorded)
+    run, current = recorded
+    return run.profile.name + ", outdated" * (not current) + ", of other data than yours" * (not run.recorded)
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """Test the best weights of a cell on other graphs."""
+    """Test the trained weights of a cell, on its own or on other graphs."""
     parser = argparse.ArgumentParser(prog="pna evaluate", description=evaluate.__doc__)
     parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
-    parser.add_argument("--on", choices=COLLECTIONS, help="the collection whose test sets are used (default: its own)")
-    parser.add_argument("--depth", metavar="RULE", help="layers: N/2, N, cap, diameter, convergence or a number")
+    parser.add_argument("--on", choices=COLLECTIONS, help="the collection to test on (default: the cell's own)")
+    parser.add_argument("--depth", metavar="RULE", help="depth: N/2, N, cap, diameter, convergence or a number")
     _budget(parser)
     options = parser.parse_args(arguments)
     return run_command("evaluate", lambda: _evaluate(options))
@@ -316,45 +316,48 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
         raise ValueError(f"{run.cell} always has {run.model.layers} layers: leave out --depth")
-    if run.kept is None:
+    if run.weights_file is None:
         wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
         how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
         raise MissingData(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
-    found = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
-    apart = {name: run.from_recorded(rows, {name: errors}) for name, errors in found.items()}
-    _print_apart({name: away for name, away in apart.items() if away is not None})
+    tests = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
+    distances = {name: run.distance_from_recorded(rows, {name: errors}) for name, errors in tests.items()}
+    _print_distances({name: distance for name, distance in distances.items() if distance is not None})
     if isinstance(run, Figure6Run):
-        _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in found.items()})
+        _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in tests.items()})
         return 0
     validation, tasks = run.replicas.best.cpu(), run.tasks_of(run.replicas)
     seeds = sorted(set(run.replicas.seed.tolist()))
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
-    rows = {name: mean_log_errors(e, validation, tasks) for name, e in found.items()}
-    _print_table(rows, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
+    errors = {name: mean_log_errors(e, validation, tasks) for name, e in tests.items()}
+    _print_table(errors, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
     return 0
 
 
-def _print_apart(apart: dict[str, float]) -> None:
-    """How far the errors on each test set are from those recorded; a set where more than rounding differs is named."""
-    near = [away for away in apart.values() if away < ROUNDING]
+def _print_distances(distances: dict[str, float]) -> None:
+    """Print how far errors are from the recorded ones; name every test set where more than rounding differs."""
+    near = [distance for distance in distances.values() if distance < ROUNDING]
     if near:
         print(f"as recorded, to {max(near):.0e} of an error")
-    for name, away in apart.items():
-        if away >= ROUNDING:
-            print(f"NOT as recorded on {name}: {away:.0e} of an error away")
+    for name, distance in distances.items():
+        if distance >= ROUNDING:
+            print(f"NOT as recorded on {name}: {distance:.0e} of an error away")
 
 
-def _print_seeds(run: Figure6Run, found: dict[str, list[float]]) -> None:
-    """The test metric of each seed whose weights are here, beside what is recorded; what is reported comes last."""
+def _print_seeds(run: Figure6Run, metrics: dict[str, list[float]]) -> None:
+    """Print the test metric of each seed whose weights are here beside the recorded one; the reported kind comes last.
+
+    `metrics` has a number for each of these seeds, by kind of weights ("best" or "last").
+    """
     result = load(run.result) if run.result.exists() else None
     recorded = {replica.seed: replica.test for replica in result.replicas} if result else {}
     seeds, reported = run.replicas.seed.tolist(), run.dataset.reported
-    for name in sorted(found, key=lambda name: name == reported):
+    for name in sorted(metrics, key=lambda name: name == reported):
         rows = [
             (seed, value, recorded.get(seed, {}).get(f"test/{name}", [None])[0])
-            for seed, value in zip(seeds, found[name], strict=True)
+            for seed, value in zip(seeds, metrics[name], strict=True)
         ]
         print(f"{run.dataset.metric} on the test set, {WEIGHTS[name]}:")
         print(table(("seed", "now", "recorded"), ((seed, *map(_digits, both)) for seed, *both in rows)))
@@ -362,10 +365,10 @@ def _print_seeds(run: Figure6Run, found: dict[str, list[float]]) -> None:
         return
     mean = cell_text(run.cell.training, *summary(result)[reported])
     print(f"As released, {mean} is reported: the mean of {len(recorded)} seeds {WEIGHTS[reported]}.")
-    if reported not in found:
-        own = ", ".join(f"seed {seed} had {_digits(recorded[seed][f'test/{reported}'][0])}" for seed in seeds)
-        print(f"Those weights were not kept when this cell was recorded; {own}.")
-    print(f"Training set: {result.facts['data']['train']}.")
+    if reported not in metrics:
+        values = ", ".join(f"seed {seed} had {_digits(recorded[seed][f'test/{reported}'][0])}" for seed in seeds)
+        print(f"Those weights were not kept when this cell was recorded; {values}.")
+    print(f"Training set: {training_set(run.cell.training, result.facts['data'])}.")
 
 
 def _digits(value: float | None) -> str:
@@ -373,9 +376,9 @@ def _digits(value: float | None) -> str:
 
 
 def _print_table(rows: dict[str, list[float]], seeds: int | str) -> None:
-    """Test sets by tasks: mean log10 MSE of the five best seeds by validation error, or of those that there are.
+    """Print test sets by tasks: the mean log10 MSE of the five seeds with the lowest validation error, or of fewer.
 
-    As recorded, and as the network was trained; what is drawn is in the published units (pna/figures/runs.py).
+    Errors are in the units of the training set, as recorded; figures use the published units (pna/figures/runs.py).
     """
     of = seeds if isinstance(seeds, str) else "five best" if seeds > 5 else {1: "one seed"}.get(seeds, f"{seeds} seeds")
     header = (f"log10 MSE, {of}", *(task.name for task in TASKS), "average")
@@ -385,11 +388,12 @@ def _print_table(rows: dict[str, list[float]], seeds: int | str) -> None:
 
 
 def _print_metric(result: Result) -> None:
-    """The test metric of all replicas, as figure 6 has it."""
+    """Print the test metric over all replicas in figure 6's format."""
     data, facts = DATASETS[result.cell.split("/")[0]], result.facts
     texts = {name: f"{cell_text(data.name, *row)} {WEIGHTS[name]}" for name, row in summary(result).items()}
+    words = training_set(data.name, facts["data"])
     print(f"{facts['metric']} on the test set, {len(result.replicas)} seeds: {texts.pop(data.reported)}, as released")
-    print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {facts['data']['train']}")
+    print(f"({', '.join(texts.values())}); {facts['parameters']:,} parameters; training set {words}")
 
 
 def _print_errors(result: Result) -> None:

@@ -1,4 +1,4 @@
-"""NVIDIA's MPS: the kernels of several processes on one GPU at the same time, where else they would take turns."""
+"""NVIDIA's MPS, which runs the kernels of several processes on one GPU concurrently instead of in turns."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ _PREFIX = "pna-mps-"
 
 @contextlib.contextmanager
 def mps(say: Callable[[str], None]) -> Iterator[dict[str, str]]:
-    """Starts the daemon in a folder of its own and ends it in any case; yields what its clients' environment needs.
+    """Run an MPS daemon for a `with` block; yield the environment variables that its clients need.
 
-    Where it cannot be started `say` is told why, and nothing is needed.
+    If the daemon cannot be started, `say` is called with the reason, and there are no variables.
     """
     _end_left_over()
-    new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))  # until it is locked, under a name that no one looks for
+    new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))  # hidden from _end_left_over until it is locked
     folder = new.with_name(new.name.removeprefix("."))
     try:
-        with locked(new / "daemon", "using MPS"):  # which tells the next one whether this folder is left over
+        with locked(new / "daemon", "using MPS"):  # a folder without a lock is left over
             new.rename(folder)
             why = _start(folder)
             if why:
@@ -45,7 +45,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _start(folder: Path) -> str:
-    """Why it could not be started; nothing if it was."""
+    """Start the daemon; return why it could not be started, or an empty text."""
     if shutil.which(_CONTROL) is None:
         return f"{_CONTROL} is not on the PATH"
     if os.geteuid() != 0:
@@ -59,20 +59,21 @@ def _start(folder: Path) -> str:
 
 def _quit(folder: Path) -> None:
     if shutil.which(_CONTROL) is not None:
-        _control(folder, said="quit\n")  # without a daemon it has no effect
+        _control(folder, text="quit\n")  # no effect without a daemon
 
 
-def _control(folder: Path, *words: str, said: str = "") -> subprocess.CompletedProcess | None:
-    """Calls the control program; None if it hangs."""
-    own = os.environ | _environment(folder)
+def _control(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProcess | None:
+    """Call the control program with `text` as its input; None if it hangs or cannot be run."""
+    environment = os.environ | _environment(folder)
     with contextlib.suppress(subprocess.TimeoutExpired, OSError):
-        return subprocess.run([_CONTROL, *words], input=said, env=own, capture_output=True, text=True, timeout=60)
+        command = [_CONTROL, *words]
+        return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, timeout=60)
     return None
 
 
 def _end_left_over() -> None:
-    """Ends the daemons of processes that were killed."""
+    """End the daemons of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), locked(folder / "daemon", "using MPS"):  # another's that is alive is left
+        with contextlib.suppress(OSError), locked(folder / "daemon", "using MPS"):  # raises if the owner is alive
             _quit(folder)
             shutil.rmtree(folder, ignore_errors=True)

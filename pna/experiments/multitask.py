@@ -1,4 +1,4 @@
-"""The cells of the multi-task benchmark: their trainer, and one of them trained and tested from its name."""
+"""Trainer and run of the multi-task benchmark's cells."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +17,7 @@ from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
 from pna.networks.depths import Depth, capped, depth_named, varied
 from pna.scalers import DegreeStatistics
+from pna.training.ranking import KEPT, ranking
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas
 from pna.training.run import Run
@@ -25,12 +26,12 @@ from pna.training.trainer import Settings, Trainer
 
 __all__ = ["PROFILES", "MultiTaskRun", "MultiTaskTrainer", "five_best", "mean_log_errors", "table_of", "task_errors"]
 
-GRAPHS_PER_BATCH = 512  # the paper's batches, one per size, are no larger
-PARTS = 2  # parts of the replicas on a GPU: while one is at its small kernels, another has the multiprocessors
+GRAPHS_PER_BATCH = 512  # the paper has one batch per graph size, and none is larger
+PARTS = 2  # parts of the replicas on a GPU: while one runs small kernels, another has the multiprocessors
 WEIGHT_DECAY = 1e-6  # the released code's: the paper gives none
 
-# The quick profile was found by trying, with an eye on the test errors, so that PNA as described learns all six tasks
-# in minutes: it shows that learning works, and compares nothing.
+# The quick profile was tuned by hand, looking at test errors, so that PNA as described learns all six tasks in minutes.
+# It shows that learning works; it is no basis for comparisons.
 PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", seeds=2, epochs=2, size_step=5, divisor=256),  # seconds
     "quick": Profile("quick", seeds=2, epochs=450, size_step=10, divisor=2, learning_rate=0.01),  # minutes on a CPU
@@ -39,9 +40,10 @@ PROFILES: dict[str, Profile] = {
 
 
 class MultiTaskTrainer(Trainer):
-    """All replicas take the same batches in the same order, one batch per size. A step is a batch on a CPU, and an
-    epoch on a GPU, where it is recorded once and replayed. Varied, the depth of a graph in training is drawn anew in
-    every epoch.
+    """Trains all replicas on the same batches in the same order, one batch per graph size.
+
+    A step is one batch on a CPU, and on a GPU a whole epoch, which is recorded once and replayed. With `varied`, the
+    depth of each training graph is drawn again in every epoch.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class MultiTaskTrainer(Trainer):
         self.train, self.validation, self.varied = train, validation, varied
 
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
-        """A batch, or on a GPU the whole epoch."""
+        """Return a function that trains on one batch, or on a GPU for one epoch."""
         if not replicas.theta.is_cuda:
             return lambda: self._train_batch(replicas)
         if replicas.position.any():
@@ -68,11 +70,11 @@ class MultiTaskTrainer(Trainer):
         return lambda: epoch() or True
 
     def errors(self, theta: Tensor, state: Tensor, batch: GraphBatch, training: bool = False) -> Tensor:
-        """The mean squared error of every replica and task on a batch, [R, 6]; training moves `state` on in place."""
+        """The mean squared error of every replica and task on a batch, [R, 6]; training updates `state` in place."""
         return self.lifted.map(theta, state, lambda network: task_errors(network(batch), batch), training=training)
 
     def set_errors(self, theta: Tensor, state: Tensor, batches: Sequence[GraphBatch]) -> Tensor:
-        """The error on a set, the mean over its batches as in the released code, [R, 6]."""
+        """The mean squared error on a set, averaged over its batches as in the released code, [R, 6]."""
         return self.lifted.map(
             theta, state, lambda network: torch.stack([task_errors(network(batch), batch) for batch in batches]).mean(0)
         )
@@ -93,8 +95,8 @@ class MultiTaskTrainer(Trainer):
     def _step(self, r: Replicas, batch: GraphBatch) -> None:
         drawn = varied(batch, r.epoch[0]) if self.varied else None  # all replicas are in the same epoch
         with at_depth(self.lifted.network, (lambda batch: drawn) if self.varied else None):
-            found = self.descend(r, lambda theta: self._losses(theta, r, batch))
-        r.partial.add_(found)
+            losses = self.descend(r, lambda theta: self._losses(theta, r, batch))
+        r.partial.add_(losses)
 
     def _losses(self, theta: Tensor, r: Replicas, batch: GraphBatch) -> Tensor:
         def loss(network: Callable[..., tuple[Tensor, Tensor]], tasks: Tensor) -> Tensor:
@@ -109,7 +111,7 @@ class MultiTaskTrainer(Trainer):
 
 
 def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor:
-    """The mean squared error of each of the six tasks: three of nodes, three of graphs, [6]."""
+    """The mean squared error of each task, [6]: three node tasks, then three graph tasks."""
     if kernels := kernels_for("pna.networks.kernels.errors", *predictions):
         return kernels.errors(*predictions, batch.y_node, batch.y_graph)
     nodes, graphs = predictions
@@ -117,19 +119,19 @@ def task_errors(predictions: tuple[Tensor, Tensor], batch: GraphBatch) -> Tensor
 
 
 def task_loss(predictions: tuple[Tensor, Tensor], batch: GraphBatch, tasks: Tensor) -> Tensor:
-    """What a replica with these tasks, [6], minimises on a batch."""
+    """The loss of one replica on a batch; `tasks`, [6], are the weights of its tasks."""
     if kernels := kernels_for("pna.networks.kernels.errors", *predictions, tasks):
         return kernels.loss(*predictions, batch.y_node, batch.y_graph, tasks)
     return weighted(task_errors(predictions, batch), tasks)
 
 
 def weighted(errors: Tensor, tasks: Tensor) -> Tensor:
-    """The mean error over a replica's tasks, [..., 6] -> [...]; others add nothing, not even where they overflow."""
+    """The mean error over a replica's tasks, [..., 6] -> [...]; other tasks add nothing, even if they are infinite."""
     return torch.where(tasks > 0, tasks * errors, 0).sum(-1)
 
 
 class MultiTaskRun(Run):
-    """One cell under one profile on one device."""
+    """The run of one multi-task cell under one profile on one device."""
 
     columns = ("train", "validation")
     profiles = PROFILES
@@ -152,7 +154,7 @@ class MultiTaskRun(Run):
 
     @property
     def configuration(self) -> dict:
-        """All that decides the result, as JSON."""
+        """Everything that decides the result, as JSON."""
         profile = ("name", "size_step", "divisor", "seeds", "epochs", "patience", "learning_rate")
         settings = ("learning_rate", "weight_decay", "epochs", "patience")
         return {
@@ -163,11 +165,11 @@ class MultiTaskRun(Run):
             "seeds": self.seeds,
             "graphs_per_batch": GRAPHS_PER_BATCH,
             "dtype": str(self.dtype),
-        } | ({"depth": self.training.depth, "varied": self.training.varied} if self._own_depth else {})
+        } | ({"depth": self.training.depth, "varied": self.training.varied} if self._other_depth else {})
 
     @property
-    def _own_depth(self) -> bool:
-        """Whether it is trained with another depth than the paper's."""
+    def _other_depth(self) -> bool:
+        """Whether the networks are trained with a depth other than the paper's."""
         return self.training.varied or self.training.depth != "N/2"
 
     # ---- data and networks ----
@@ -179,28 +181,29 @@ class MultiTaskRun(Run):
         return make(self.cell.data_spec, self.splits_of(collection))
 
     def splits_of(self, collection: str) -> list[Split]:
-        """Which graphs a collection holds, thinned to the profile; the training set comes first."""
+        """The splits of a collection, thinned to the profile; the training set comes first."""
         step, divisor = self.profile.size_step, self.profile.divisor
         splits = COLLECTIONS[collection](self.cell.data_spec)
         return [replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits]
 
     @cached_property
-    def own_data(self) -> MultiTask:
-        """The collection that the cell is trained on."""
+    def training_data(self) -> MultiTask:
+        """The collection of graphs that the cell is trained on."""
         return self.data(self.training.collection)
 
     def batches(self, data: MultiTask, split: str) -> list[GraphBatch]:
-        """A split as the networks take it, in the units of the training set."""
-        graphs = replace(data[split], maxima=self.own_data.maxima)
+        """A split in batches for the networks, with labels in the units of the training set."""
+        graphs = replace(data[split], maxima=self.training_data.maxima)
         return [GraphBatch.of(batch, self.device, self.dtype) for batch in graphs.batches(GRAPHS_PER_BATCH)]
 
     @property
     def degrees(self) -> DegreeStatistics:
         """δ of equation 5, over the training set (D11)."""
-        return self.own_data.batched_degrees if self.cell.network_spec.batched_delta else self.own_data.degrees
+        data = self.training_data
+        return data.batched_degrees if self.cell.network_spec.batched_delta else data.degrees
 
     def network(self, seed: int) -> torch.nn.Module:
-        """The network of one seed, freshly drawn."""
+        """The network of one seed, with its initial weights."""
         cell, how = self.cell, self.training
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -210,15 +213,15 @@ class MultiTaskRun(Run):
     @cached_property
     def trainer(self) -> MultiTaskTrainer:
         """The trainer of all replicas."""
-        train, validation = (self.batches(self.own_data, split) for split in ("train", "validation"))
+        train, validation = (self.batches(self.training_data, split) for split in ("train", "validation"))
         network = self.network(self.seeds[0]).to(self.device)
         return self.trainer_type(network, train, validation, self.settings, self.training.varied)
 
     def fresh(self) -> Replicas:
-        """The replicas before the first epoch, seed by seed."""
+        """The replicas before the first epoch: for each seed one, or one per task in single-task training."""
         theta, state = self.trainer.lifted.stack([self.network(seed) for seed in self.seeds])
-        rows = torch.arange(len(self.seeds)).repeat_interleave(len(self.tasks))
         masks = torch.stack([_mask(task) for task in self.replica_tasks])
+        rows = [row for row in range(len(self.seeds)) for _ in self.tasks]  # the seed of each replica, [R]
         theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))
         columns = (self.seeds, self.learning_rates, self.weight_decays)
         seeds, rates, decays = ([column[row] for row in rows] for column in columns)
@@ -226,40 +229,40 @@ class MultiTaskRun(Run):
 
     @staticmethod
     def tasks_of(replicas: Replicas) -> list[int | None]:
-        """The task that each of some replicas was trained on, None for all."""
+        """The index of the task that each replica is trained on; None for all tasks."""
         return [int(row.argmax()) if row.max() == 1 else None for row in replicas.tasks]
 
     @property
     def replica_tasks(self) -> list[int | None]:
-        """The task of each replica, None for all: seed by seed."""
+        """The index of each replica's task, in the order of `fresh`; None for all tasks."""
         return [task for _ in self.seeds for task in self.tasks]
 
     def task_of(self, row: int) -> str | None:
-        """The name of a replica's task, None for all."""
+        """The name of a replica's task; None for all tasks."""
         task = self.replica_tasks[row]
         return None if task is None else TASKS[task].name
 
     # ---- tests ----
 
     @property
-    def made(self) -> tuple[str, ...]:
-        """The collections that it is trained and tested on."""
+    def collections_needed(self) -> tuple[str, ...]:
+        """The collections of graphs that the cell is trained and tested on."""
         tested = (collection.partition("@")[0] for collection in self.collections)
         return tuple(dict.fromkeys((self.training.collection, *tested)))
 
     @property
     def collections(self) -> tuple[str, ...]:
-        """What it is tested on, for every training that is the same."""
+        """The collections that the cell is tested on, for every training that it stands for."""
         names = dict.fromkeys(test for name in self.cell.trainings for test in TRAININGS[name].tests)
         if "extrapolation" in names and self.profile.divisor == 1:
-            names |= dict.fromkeys(f"extrapolation@{rule}" for rule in (("N/2",) * self._own_depth + RULES))
-        # without D3, that collection's test set is the one of "multitask"
+            names |= dict.fromkeys(f"extrapolation@{rule}" for rule in (("N/2",) * self._other_depth + RULES))
+        # without D3, multitask-15-24 has the test set of multitask
         return tuple(n for n in names if n != "multitask-15-24" or self.cell.data_spec.evaluation_sizes == "released")
 
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The mean squared errors of the best weights on each test split of a collection, [R, 6] by its name.
+        """Test the best weights on a collection: mean squared errors [R, 6], by the name of the test split.
 
-        collection@RULE is the same graphs with another depth. On a terminal a bar shows how far it is.
+        collection@RULE tests the same graphs at another depth. A terminal shows a progress bar.
         """
         from tqdm import tqdm
 
@@ -272,20 +275,20 @@ class MultiTaskRun(Run):
 
     @torch.no_grad()
     def best_errors(self, data: MultiTask, split: str, depth: Depth | None = None) -> Tensor:
-        """The mean squared errors of the best weights on a split, [R, 6], with another depth if one is given."""
+        """The mean squared errors of the best weights on a split, [R, 6]; `depth` overrides the networks' depth."""
         best = self.replicas.best_theta, self.replicas.best_state
         with at_depth(self.trainer.lifted.network, depth):
             return self.trainer.set_errors(*best, self.batches(data, split)).cpu()
 
     def depth(self, rule: str) -> Depth:
-        """A rule for this cell: its own threshold of convergence, and as a cap the largest depth of its training."""
+        """The depth rule of this name, with the cell's own threshold of convergence and its own cap."""
         if rule == "cap":
             return capped(depth_named(self.training.depth), self.training.deepest)
         return depth_named(f"convergence:{self.threshold}" if rule == "convergence" else rule)
 
     @cached_property
     def threshold(self) -> float:
-        """Of convergence: the best on validation graphs of the training sizes, never on test graphs."""
+        """The threshold of convergence with the lowest error on validation graphs, which have the training sizes."""
         data, validation = self.data("multitask"), self.replicas.best.cpu()
 
         def error(rule: str) -> Tensor:
@@ -295,33 +298,33 @@ class MultiTaskRun(Run):
         return threshold(error)
 
     def test_more(self) -> None:
-        """Tests the recorded cell's saved weights on what it has not been tested on, and adds the errors."""
-        found, result = {}, load(self.result)
+        """Test the saved weights of a recorded cell on the collections it lacks, and add the errors to its result."""
+        tests, result = {}, load(self.result)
         for collection in self.untested():
-            found |= self.test(collection)
+            tests |= self.test(collection)
         replicas = (
-            replace(replica, test=replica.test | self.errors_of(row, found))
+            replace(replica, test=replica.test | self.errors_of(row, tests))
             for row, replica in enumerate(result.replicas)
         )
         save(self.result, replace(result, facts=self.facts(), replicas=tuple(replicas)))
 
     def facts(self) -> dict:
-        """Tasks, units and, on each test split in those units, log10 MSE of predicting the training mean (D14)."""
+        """The tasks, their units, and the log10 MSE of predicting the training mean on each test split (D14)."""
         rows, batched = {}, "D14" in departures_of(self.cell.spec)
         for collection in self.collections:
             data = self.data(collection.partition("@")[0])
             for split in (split.name for split in data.splits if split.role == "test"):
-                row = self.own_data.baseline(data[split], self.own_data.maxima, batched)
+                row = self.training_data.baseline(data[split], self.training_data.maxima, batched)
                 rows[f"{collection}/{split}"] = {task: finite(round(value, 5)) for task, value in row.items()}
         return {
             "tasks": [task.name for task in TASKS],
-            "maxima": self.own_data.maxima.tolist(),
+            "maxima": self.training_data.maxima.tolist(),
             "baseline": rows,
         } | ({"convergence": self.threshold} if "extrapolation@convergence" in self.collections else {})
 
 
 def _mask(task: int | None) -> Tensor:
-    """The tasks that count in a replica's loss: all six, or one."""
+    """The tasks that count in a replica's loss, [6]: ones for all tasks, or a single one."""
     if task is None:
         return torch.ones(len(TASKS))
     return torch.nn.functional.one_hot(torch.tensor(task), len(TASKS)).float()
@@ -331,10 +334,9 @@ def _mask(task: int | None) -> Tensor:
 
 
 def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
-    """For one task: of the replicas trained on it, the five with the least validation error."""
-    trained = torch.tensor([own is None or own == task for own in tasks]) & validation.isfinite()
-    rows = trained.nonzero().flatten()
-    return rows[validation[rows].argsort(stable=True)[:5]]
+    """Rows of the five replicas with the least validation error among those trained on a task."""
+    rows = torch.tensor([own is None or own == task for own in tasks]).nonzero().flatten()
+    return rows[ranking(validation[rows].numpy())[:KEPT]]
 
 
 def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | None]) -> list[float]:
@@ -343,15 +345,15 @@ def mean_log_errors(errors: Tensor, validation: Tensor, tasks: Sequence[int | No
 
 
 def table_of(result: Result) -> dict[str, list[float]]:
-    """mean_log_errors of a result on each of its test sets."""
+    """The mean_log_errors of a result, by test set."""
     names = result.facts["tasks"]
     validation = _tensor([replica.validation for replica in result.replicas])
     tasks = [None if replica.task is None else names.index(replica.task) for replica in result.replicas]
     tests = {split: [replica.test[split] for replica in result.replicas] for split in result.replicas[0].test}
     errors = {split: torch.stack([_tensor(row) for row in rows]) for split, rows in tests.items()}  # [R, 6]
-    return {split: mean_log_errors(of, validation, tasks) for split, of in errors.items()}
+    return {split: mean_log_errors(rows, validation, tasks) for split, rows in errors.items()}
 
 
 def _tensor(values: Sequence[float | None]) -> Tensor:
-    """Of numbers, null standing for what is not finite."""
+    """A tensor of numbers, where None stands for infinity."""
     return torch.tensor([torch.inf if value is None else value for value in values])

@@ -1,4 +1,4 @@
-"""How far a training is: a progress bar on a terminal, a plain line now and then elsewhere."""
+"""The progress report of a training: a bar on a terminal, elsewhere a line every few seconds."""
 
 import sys
 import time
@@ -9,14 +9,14 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Called after every epoch; `every`: seconds between two lines."""
+    """Prints progress when called after an epoch; `every` is the least number of seconds between two lines."""
 
     def __init__(self, every: float) -> None:
         self.every = every
 
     def __enter__(self) -> "Report":
-        self.bar, self.said, self.first = None, 0.0, None
-        self.unheard: OSError | None = None  # where nobody reads the lines, or the disk that takes them is full
+        self.bar, self.printed_at, self.first = None, 0.0, None
+        self.error: OSError | None = None  # of printing: nobody reads the lines any more, or the disk is full
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -24,7 +24,7 @@ class Report:
             self.bar.close()
 
     def __call__(self, progress: Progress) -> None:
-        """Says how far it is, if it is time to."""
+        """Update the bar, or print a line if it is time."""
         text = f"best validation {progress.best:.5f}, {progress.running} of {progress.replicas} replicas running"
         if sys.stderr.isatty():
             from tqdm import tqdm
@@ -35,13 +35,13 @@ class Report:
             return
         now = time.monotonic()
         self.first = self.first or (progress.epoch, now)
-        if now - self.said >= self.every or progress.epoch == progress.epochs:
+        if now - self.printed_at >= self.every or progress.epoch == progress.epochs:
             left = ""
-            if done := progress.epoch - self.first[0]:  # after the first epoch no pace is known
+            if done := progress.epoch - self.first[0]:  # the pace is unknown until the second epoch
                 pace = (now - self.first[1]) / done
                 left = f", at most {pace * (progress.epochs - progress.epoch):.0f} s left"
             try:
                 print(f"epoch {progress.epoch} of at most {progress.epochs}: {text}{left}", flush=True)
             except OSError as error:
-                self.unheard = error
-            self.said = now
+                self.error = error
+            self.printed_at = now

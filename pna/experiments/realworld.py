@@ -1,9 +1,9 @@
-"""The cells of figure 6: their trainer, and one of them trained and tested from its name.
+"""Trainer and run of figure 6's cells.
 
-Every replica has its own order of the graphs in each epoch, initialisation, dropout, learning-rate schedule, end and
-best weights. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batches
-and replayed, and nothing is read by the host within an epoch. The noise for dropout is drawn before each step by a
-generator seeded with seed, epoch and batch, so that a training that was interrupted goes on with the same numbers.
+Every replica has its own order of the graphs in each epoch, initialisation, dropout, learning rate schedule, end and
+best weights. On a GPU a training step (batch, forward, backward, Adam) is recorded once for each shape of batch and
+replayed; the host reads nothing back within an epoch. The noise for dropout is drawn before each step by a generator
+seeded with seed, epoch and batch, so that an interrupted training resumes with the same numbers.
 """
 
 import itertools
@@ -20,11 +20,11 @@ from torch import Tensor
 
 from pna.combined import CombinedAggregation
 from pna.errors import MissingData
-from pna.experiments.cells import HALVES, Cell, Profile
+from pna.experiments.cells import Cell, Profile
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data import storage
-from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset
+from pna.realworld.data.datasets import DATASETS, SPLITS, Dataset, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.realworld.metrics import criterion, losses, metric
 from pna.realworld.networks import Network
@@ -34,9 +34,9 @@ from pna.training.run import Run
 from pna.training.store import Result, load
 from pna.training.trainer import Settings, Trainer
 
-__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "older", "summary"]
+__all__ = ["PROFILES", "Figure6Run", "Figure6Trainer", "epoch_batches", "summary"]
 
-EVALUATED_TOGETHER = 512  # graphs at most; a prediction does not depend on its batch then
+EVALUATED_TOGETHER = 512  # most graphs in a batch of an evaluation, where predictions do not depend on the batch
 
 PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", seeds=2, epochs=2, graphs=(64, 32, 32)),  # seconds
@@ -46,7 +46,10 @@ PROFILES: dict[str, Profile] = {
 
 
 def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
-    """All graphs in batches, [batches, size], NO_GRAPH in empty places: as they stand, or drawn by seed and epoch."""
+    """The graphs of an epoch in batches, [batches, size], with NO_GRAPH in the places left over.
+
+    The order is that of the data set or, given seed and epoch in `drawn_by`, a random permutation.
+    """
     order = np.random.default_rng(drawn_by).permutation(graphs) if drawn_by else np.arange(graphs)
     filled = np.full(-(-graphs // size) * size, NO_GRAPH)
     filled[:graphs] = order
@@ -54,12 +57,12 @@ def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
 
 
 def _evaluated(graphs: int) -> NDArray[np.int64]:
-    """All graphs as they stand, in as few batches as it takes, which are all but full: no step is spent on padding."""
+    """The graphs in the order of the data set, in as few batches as possible, of nearly equal size."""
     return epoch_batches(graphs, -(-graphs // -(-graphs // EVALUATED_TOGETHER)))
 
 
 class Figure6Trainer(Trainer):
-    """Replicas of one network on one data set, which lies on the device with them."""
+    """Trains replicas of one network on one data set, which lies on the device with them."""
 
     def __init__(
         self, network: Network, model: Hyperparameters, train: DeviceSplit, validation: DeviceSplit, epochs: int
@@ -79,53 +82,56 @@ class Figure6Trainer(Trainer):
         self.others = [train.usual(self.size, deviations) for deviations in model.deviations]
 
     def taken(self, graphs: DeviceSplit) -> int:
-        """How many graphs of a split come in its batches: all, or those of the full ones, if there are any."""
+        """The number of a split's graphs that are used: all, or only those that fill whole batches (DiffPool)."""
         size = min(self.model.batch, len(graphs))
         return len(graphs) // size * size if self.model.whole_batches else len(graphs)
 
     def evaluated(self, graphs: DeviceSplit) -> NDArray[np.int64]:
-        """The batches that a split is tested in: of training's size, where a prediction depends on its place in one."""
+        """The batches for testing a split; of the training's size where predictions depend on the batch (DiffPool)."""
         count = self.taken(graphs)
         return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
 
     def shapes(self, batches: NDArray[np.int64]) -> list[Shape]:
-        """The smallest shape for the batches of each step, [steps, R, B]."""
-        found = [self.largest] * len(batches)
+        """The smallest recorded shape that fits each step's batches, from `batches` [steps, R, B]."""
+        smallest = [self.largest] * len(batches)
         for shape in sorted({*self.others, self.usual}, reverse=True):
             fits = self.train.fits(batches, shape).all(1)
-            found = [shape if fit else larger for fit, larger in zip(fits, found, strict=True)]
-        return found
+            smallest = [shape if fit else larger for fit, larger in zip(fits, smallest, strict=True)]
+        return smallest
 
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
-        """A batch."""
+        """Return a function that trains on one batch."""
         session = _Session(self, replicas)
-        epochs = (whole for _ in iter(int, 1) for whole in session.epoch())  # one after the other, without end
+        epochs = (whole for _ in itertools.count() for whole in session.epoch())
         return lambda: next(epochs)
 
     # ---- a step and an evaluation, recorded or not ----
 
     def step(self, r: Replicas, index: Tensor, shape: Shape, noise: Tensor | None) -> None:
-        """One step of Adam on the graphs `index` [R, B], with noise [R, layers, V, width]; adds losses to r.partial."""
-        own = (index,) if noise is None else (index, noise)
+        """Take one step of Adam on the graphs `index` [R, B]; add the losses to r.partial.
+
+        `noise`, [R, layers, V, width], is what dropout is drawn from.
+        """
+        inputs = (index,) if noise is None else (index, noise)
 
         def mean_loss(network: Callable[..., Tensor], index: Tensor, *noise: Tensor) -> Tensor:
             batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
             each = losses(self.train.data, network(batch, *noise), batch.y) * batch.valid
             return each.sum() / batch.valid.sum()
 
-        mean_losses = self.descend(r, lambda theta: self.lifted.map(theta, r.state, mean_loss, *own, training=True))
+        mean_losses = self.descend(r, lambda theta: self.lifted.map(theta, r.state, mean_loss, *inputs, training=True))
         r.partial.add_(mean_losses * (index >= 0).sum(1))
 
     @torch.no_grad()
     def predict(self, theta: Tensor, state: Tensor, graphs: DeviceSplit) -> Tensor:
-        """The predictions for the graphs of a split that are `taken`, its first, [R, G, outputs]."""
+        """The predictions for the first graphs of a split, as many as are `taken`, [R, G, outputs]."""
         return self.predict_batches(theta, state, graphs, *_on(theta.device, graphs, self.evaluated(graphs)))
 
     @torch.no_grad()
     def predict_batches(self, theta: Tensor, state: Tensor, graphs: DeviceSplit, rows: Tensor, shape: Shape) -> Tensor:
-        """The same for batches that lie on the device; each replica has its own copy, as in training.
+        """The predictions for the batches `rows` [batches, B] of a split, [R, G, outputs].
 
-        So the kernels that are compiled for training serve here too, however many replicas are left.
+        Every replica gets its own copy of a batch, so that the kernels compiled for training can be used.
         """
 
         def predict(network: Callable[..., Tensor], index: Tensor) -> Tensor:
@@ -136,11 +142,12 @@ class Figure6Trainer(Trainer):
 
 
 def _on(device: torch.device, graphs: DeviceSplit, batches: NDArray[np.int64]) -> tuple[Tensor, Shape]:
+    """The batches as a tensor on the device, and a shape that fits all of them."""
     return torch.from_numpy(batches).to(device), shape_of(graphs, batches)
 
 
 class _Session:
-    """Some replicas in training: what is recorded for them, and the buffers that it reads."""
+    """The recordings for a set of replicas in training, and the buffers that they read."""
 
     def __init__(self, trainer: Figure6Trainer, replicas: Replicas) -> None:
         self.trainer, self.replicas = trainer, replicas
@@ -153,7 +160,7 @@ class _Session:
         self.predictions, self.validate = self._evaluation()
 
     def epoch(self) -> Iterator[bool]:
-        """The batches that are left of this epoch; True with the last."""
+        """Train on the remaining batches of this epoch; yield after each whether it was the last."""
         r, trainer = self.replicas, self.trainer
         number, position = int(r.epoch[0]), int(r.position[0])
         orders = [epoch_batches(len(trainer.train), trainer.size, seed, number) for seed in self.seeds]
@@ -170,9 +177,8 @@ class _Session:
     def _end_epoch(self, taken: int) -> None:
         self.validate()
         trainer, graphs = self.trainer, self.trainer.validation
-        of = (graphs.data, self.predictions, graphs.y[: self.predictions.shape[1]], trainer.model.batch)
-        numbers = (measure(*of) for measure in (criterion, metric))
-        trainer.end_epoch(self.replicas, taken, *numbers)
+        inputs = (graphs.data, self.predictions, graphs.y[: self.predictions.shape[1]], trainer.model.batch)
+        trainer.end_epoch(self.replicas, taken, criterion(*inputs), metric(*inputs))
 
     def _step(self, row: Tensor, shape: Shape, epoch: int, position: int) -> None:
         self.index.copy_(row)
@@ -195,12 +201,14 @@ class _Session:
         return _recorded(step, r.tensors().values(), self.device)
 
     def _drawn_for(self, shape: Shape) -> Shape:
-        """The shape that noise is drawn for, the first nodes of which are those of the batch: no number of a training
-        is another because it has more shapes."""
+        """The shape that noise is drawn for, of which a batch uses the first nodes.
+
+        It is one of two, so that the number of recorded shapes does not change the random numbers of a training.
+        """
         return self.trainer.usual if shape <= self.trainer.usual else self.trainer.largest
 
     def _evaluation(self) -> tuple[Tensor, Callable[[], object]]:
-        """Room for the predictions on the validation set, and the call that makes them."""
+        """A buffer for the predictions on the validation set, and the function that fills it."""
         trainer, r, graphs = self.trainer, self.replicas, self.trainer.validation
         rows, shape = _on(self.device, graphs, trainer.evaluated(graphs))
         out = r.theta.new_zeros(len(r), trainer.taken(graphs), graphs.data.outputs)
@@ -209,17 +217,17 @@ class _Session:
 
 
 def _recorded(work: Callable[[], object], changed: Iterable[Tensor], device: torch.device) -> Callable[[], object]:
-    """On a GPU a recording of `work`, elsewhere `work` itself."""
+    """Record `work` on a GPU; return it unchanged elsewhere."""
     return Recording([work], changed) if device.type == "cuda" else work
 
 
 def _mix(*numbers: int) -> int:
-    """A seed of its own for each tuple of numbers."""
+    """Hash numbers into a seed."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 class Figure6Run(Run):
-    """One cell under one profile on one device."""
+    """The run of one real-world cell under one profile on one device."""
 
     columns = ("train", "validation", "metric")
     profiles = PROFILES
@@ -234,7 +242,7 @@ class Figure6Run(Run):
 
     @property
     def configuration(self) -> dict:
-        """All that decides the result besides the data, as JSON."""
+        """Everything but the data that decides the result, as JSON."""
         return {
             "cell": str(self.cell),
             "profile": {name: getattr(self.profile, name) for name in ("name", "graphs", "seeds", "epochs")},
@@ -247,40 +255,41 @@ class Figure6Run(Run):
         }
 
     def identity(self) -> dict[str, str]:
-        """What a checkpoint must have in common with this run: the data too."""
+        """The facts that a checkpoint must share with this run, the data's checksum among them."""
         return super().identity() | {"data": self.data.facts["sha256"]}
 
     def matches(self, result: Result) -> bool:
-        """Whether a result is this run's: of its configuration and, if they are here, of its data."""
-        of = result.facts["data"]["sha256"]
+        """Whether a result has this run's configuration and, if the data set is here, was trained on it."""
+        recorded = result.facts["data"]["sha256"]
         try:
-            data = storage.facts_of(self.cell.training)["sha256"]
+            here = storage.facts_of(self.cell.training)["sha256"]
         except MissingData:
-            data = of
-        return (result.hash, of) == (self.hash, data)
+            here = recorded
+        return (result.hash, recorded) == (self.hash, here)
 
     @property
     def other_data(self) -> str | None:
-        """What the result at its place was trained on, where another data set has been made here."""
+        """The recorded result's training set, in words, if another version of the data set was prepared here."""
         if not (self.result.exists() and storage.archive_path(self.cell.training).exists()):
             return None
         try:
-            of = load(self.result).facts["data"]
-        except ValueError:  # damaged: said by what reads it
+            data = load(self.result).facts["data"]
+        except ValueError:  # damaged, as whoever reads the result will say
             return None
-        return None if of["sha256"] == storage.facts_of(self.cell.training)["sha256"] else of["train"]
+        here = storage.facts_of(self.cell.training)
+        return None if data["sha256"] == here["sha256"] else training_set(self.dataset.name, data)
 
     @property
     def aside(self) -> "Figure6Run":
-        """Where the result at its place, with its weights, makes room for one of other data: no other is there yet."""
-        of = load(self.result).facts["data"]
-        spec = f"{self.cell.spec}-{re.split('[^a-z]', of['train'])[0]}-{of['sha256'][:8]}"
+        """The run under whose name a recorded result of other data is put aside; no result has that name yet."""
+        data = load(self.result).facts["data"]
+        spec = f"{self.cell.spec}-{re.split('[^a-z]', data['train'])[0]}-{data['sha256'][:8]}"
         specs = itertools.chain([spec], (f"{spec}-{again}" for again in itertools.count(2)))
         runs = (Figure6Run(replace(self.cell, spec=name), self.profile) for name in specs)
         return next(run for run in runs if not run.result.exists())
 
     def record(self) -> Path:
-        """As any cell; a result of other data is kept aside, the file of numbers last."""
+        """Record as Run.record does; a result of another data set is first renamed (`aside`), its JSON last."""
         if self.other_data is not None:
             for old, new in zip(self._files, self.aside._files, strict=True):
                 if old.exists():
@@ -294,30 +303,29 @@ class Figure6Run(Run):
 
     @property
     def ready(self) -> bool:
-        """Whether its data set is here."""
+        """Whether the data set is here."""
         return storage.is_here(self.cell.training)
 
     # ---- data and networks ----
 
     @cached_property
     def data(self) -> storage.Splits:
-        """The data set, thinned to the profile; of the training set perhaps a half."""
-        data = storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
-        return data.half(HALVES[self.cell.spec]) if self.cell.spec in HALVES else data
+        """The data set, thinned to the profile."""
+        return storage.load(self.cell.training, graphs=self.profile.graphs, device=self.device)
 
     @cached_property
     def splits(self) -> dict[str, DeviceSplit]:
-        """Its splits on the device, without the graphs that are too small for the released code."""
-        return {s: DeviceSplit(self.dataset, self.data.kept(s), self.device, self.dtype) for s in SPLITS}
+        """The splits on the device, without the graphs that are too small for the released code."""
+        return {s: DeviceSplit(self.dataset, self.data.large_enough(s), self.device, self.dtype) for s in SPLITS}
 
     def network(self, seed: int) -> Network:
-        """The network of one seed, freshly drawn."""
+        """The network of one seed, with its initial weights."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = Network(self.model, self.dataset, self.data.degrees).to(self.dtype)
         for module in network.modules():
             if isinstance(module, CombinedAggregation):
-                module.reset_parameters()  # in float64, δ is not to be rounded to float32 on the way
+                module.reset_parameters()  # restores δ in float64, which was rounded to float32 on the way
         return network
 
     @cached_property
@@ -334,7 +342,7 @@ class Figure6Run(Run):
         return Replicas.fresh(self.seeds, theta, state, tasks, *rates)
 
     def best(self) -> float:
-        """The best metric on validation."""
+        """The best validation metric of any replica so far."""
         numbers = self.replicas.best_metric[self.replicas.best.isfinite()]
         if len(numbers) == 0:
             return torch.nan
@@ -343,21 +351,23 @@ class Figure6Run(Run):
     # ---- test ----
 
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The metric on the test set, [R, 1], with the weights best on validation and, if they are here, the last."""
+        """Test the best weights, and the last ones if they are here: the metric, [R, 1], by test set and weights."""
         r, graphs = self.replicas, self.splits[collection]
-        weights = {"best": (r.best_theta, r.best_state)} | ({"last": (r.theta, r.state)} if self.last_kept else {})
+        weights = {"best": (r.best_theta, r.best_state)} | (
+            {"last": (r.theta, r.state)} if self.has_last_weights else {}
+        )
         predictions = {name: self.trainer.predict(*rows, graphs) for name, rows in weights.items()}
         y = graphs.y[: self.trainer.taken(graphs)]
-        found = {name: metric(graphs.data, p, y, self.model.batch) for name, p in predictions.items()}
-        return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in found.items()}
+        metrics = {name: metric(graphs.data, p, y, self.model.batch) for name, p in predictions.items()}
+        return {f"{collection}/{name}": values.cpu().unsqueeze(1) for name, values in metrics.items()}
 
-    def kept_tensors(self) -> dict[str, Tensor]:
-        """The best weights, and the last where they are what the released protocol reports."""
-        reported = {"last_theta": self.replicas.theta, "last_state": self.replicas.state}
-        return super().kept_tensors() | (reported if self.dataset.reported == "last" else {})
+    def weight_tensors(self) -> dict[str, Tensor]:
+        """The best weights and, where the released protocol reports them, the last ones."""
+        last = {"last_theta": self.replicas.theta, "last_state": self.replicas.state}
+        return super().weight_tensors() | (last if self.dataset.reported == "last" else {})
 
     def facts(self) -> dict:
-        """Data, metric, parameters, δ, and the learning rate that each replica ended with."""
+        """Data, metric, number of parameters, δ, and the learning rate that each replica ended with."""
         graphs = {split: self.trainer.taken(graphs) for split, graphs in self.splits.items()}
         return {
             "data": self.data.facts | {"graphs": graphs},
@@ -368,20 +378,12 @@ class Figure6Run(Run):
         }
 
 
-def older(result: Result) -> str:
-    """What was otherwise when a result was recorded, in words; empty if it is of what is trained now."""
-    if result.configuration["batches"] != "shared by the seeds":
-        return ""
-    errors = "and errors were averaged over graphs, not batches" if result.facts["metric"] == "MAE" else ""
-    return f"not quite as released: the seeds shared their batches, {errors or 'and δ counted the smallest molecules'}"
-
-
 def summary(result: Result) -> dict[str, tuple[float, float]]:
-    """Mean and deviation (n - 1) over the replicas of the test metric, with the best and with the last weights."""
+    """The test metric's mean and standard deviation (n - 1) over replicas, for the best and for the last weights."""
     rows = {}
     for name in ("best", "last"):
-        found = [replica.test[f"test/{name}"][0] for replica in result.replicas]
-        values = [value for value in found if value is not None]
+        metrics = (replica.test[f"test/{name}"][0] for replica in result.replicas)
+        values = [value for value in metrics if value is not None]
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
         rows[name] = (float(np.mean(values)) if values else float("nan"), deviation)
     return rows

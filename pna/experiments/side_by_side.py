@@ -1,8 +1,8 @@
-"""Many cells under one time budget: a process for each, several of them side by side on one GPU or on all cores.
+"""Training of many cells under one time budget, several side by side on one GPU or on all cores.
 
-One training leaves a third of a large GPU idle. Each process is `python -m pna train CELL`, and what it prints is its
-progress. When the time is over, at Ctrl-C, or if this process is killed, each ends with a checkpoint at its next step.
-One that finds the memory of the GPU full goes on later, and fewer are side by side from then on.
+One training leaves a third of a large GPU idle. Each cell is a process `python -m pna train CELL`, whose output is its
+progress. When the time is over, at Ctrl-C, or if this process is killed, each process writes a checkpoint at its next
+step and ends. A process that finds the memory of the GPU full is restarted later, and fewer run at a time from then on.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from pna.experiments.mps import mps
 __all__ = ["longest_first", "start", "train_side_by_side"]
 
 LOOK = 0.1  # seconds between two looks at the processes
-DRAW = 0.5  # between two tables on a terminal
-SAY = 10.0  # between two lines about a cell, where there is no terminal
-END_AT_ONCE = 20.0  # for a process that was asked twice
-STOPPED = (128 + 15, -15, 128 + 2, -2)  # exit codes of one that was asked to stop
+DRAW = 0.5  # seconds between two tables on a terminal
+SAY = 10.0  # seconds between two lines about a cell without a terminal
+END_AT_ONCE = 20.0  # seconds for a process to end after it was asked twice
+STOPPED = (128 + 15, -15, 128 + 2, -2)  # exit codes of a process that was asked to stop
 
-# What a cell takes, roughly: epochs until its end times the time of one, PNA's on the multi-task benchmark being 1.
+# Rough cost of a cell, epochs times the time of an epoch, in units of PNA's on the multi-task benchmark.
 _TRAININGS = {"standard": 2.0, "single-task": 4.0, "zinc": 3.0, "molhiv": 4.0, "mnist": 12.0, "cifar10": 15.0}
 _TRAININGS |= {"depth-diameter": 1.5, "depth-convergence": 8.0, "depth-varied": 1.5}
 _MODELS = {"gcn": 0.6, "gin": 0.7, "gat": 1.1, "mpnn-max": 0.7, "mpnn-sum": 0.6, "pna-no-scalers": 0.9}
@@ -39,7 +39,7 @@ _PATIENT = 3.0  # with edge features the learning rate of ZINC's networks waits 
 
 
 def longest_first(cells: Iterable[Cell]) -> list[Cell]:
-    """So that no long one is left alone at the end."""
+    """Sort cells by their estimated cost, so that no long training is left to the end."""
 
     def cost(cell: Cell) -> float:
         width = cell.hidden / 16 if cell.variant.isdecimal() else 1.0
@@ -52,7 +52,7 @@ def longest_first(cells: Iterable[Cell]) -> list[Cell]:
 def train_side_by_side(
     cells: Sequence[Cell], words: Sequence[str], *, at_once: int, on_gpu: bool, seconds: float | None, logs: Path | None
 ) -> int:
-    """Trains cells, `at_once` of them at a time; `words` go to each process. The exit code of the command."""
+    """Train cells, `at_once` at a time, with `words` as further arguments of each process; return the exit code."""
     deadline = None if seconds is None else time.monotonic() + seconds
     board = _Board(len(cells))
     sharing = mps(board.say) if on_gpu and at_once > 1 else contextlib.nullcontext({})
@@ -69,7 +69,7 @@ def train_side_by_side(
 
 
 def start(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen:
-    """`python -m pna train ...` in a session of its own: Ctrl-C on the terminal reaches this process alone."""
+    """Start `python -m pna train ...` in a new session, where Ctrl-C on the terminal does not reach it."""
     return subprocess.Popen(
         [sys.executable, "-m", "pna", "train", *words],
         env=os.environ | environment,
@@ -81,7 +81,7 @@ def start(words: Sequence[str], environment: dict[str, str]) -> subprocess.Popen
 
 
 class _Training:
-    """The process of one cell, and what it said last."""
+    """The process of one cell, and its latest output."""
 
     def __init__(self, cell: Cell, process: subprocess.Popen, log: IO[bytes] | None) -> None:
         self.cell, self.process, self.log = cell, process, log
@@ -90,7 +90,7 @@ class _Training:
         os.set_blocking(process.stdout.fileno(), False)
 
     def listen(self) -> None:
-        """Takes in the lines that it printed since."""
+        """Read the lines that the process has printed since the last call."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self.process.stdout.fileno(), 2**16):
                 self._keep(data)
@@ -103,11 +103,11 @@ class _Training:
             if self.log is not None:
                 self.log.write(data)
         except OSError as error:
-            error.filename = self.log.name  # a full disk says for which file
+            error.filename = self.log.name  # so that the message names the file
             raise
 
     def close(self) -> None:
-        """No more is to be heard of it: what it said last need not be a whole line."""
+        """Close the output of the process; its last line may be incomplete."""
         if self.rest.strip():
             self.said.append(self.rest.decode(errors="replace"))
         self.process.stdout.close()
@@ -116,7 +116,7 @@ class _Training:
 
 
 class _Sweep:
-    """The cells that wait, run, and are over in one way or another."""
+    """The state of all cells: waiting, running, recorded, unfinished or failed."""
 
     def __init__(
         self, cells: Sequence[Cell], words: Sequence[str], environment: dict, logs: Path | None, board: "_Board"
@@ -124,13 +124,13 @@ class _Sweep:
         self.words, self.environment, self.logs, self.board = words, environment, logs, board
         self.waiting, self.running = deque(cells), []
         self.recorded, self.unfinished, self.failed = [], [], []
-        self.stopping, self.room = False, math.inf  # how many the memory of the GPU takes
+        self.stopping, self.room = False, math.inf  # how many trainings fit into the memory of the GPU
 
     def __enter__(self) -> "_Sweep":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves no process behind: those that are still there are asked again, which ends them at once."""
+        """Leave no process behind: a second SIGTERM ends those that still run at once."""
         for training in self.running:
             training.process.terminate()
         for training in self.running:
@@ -142,19 +142,19 @@ class _Sweep:
             training.close()
 
     def start_next(self) -> None:
-        """Starts the next cell; it goes on from its checkpoint."""
+        """Start the next cell, from its checkpoint if there is one."""
         cell = self.waiting.popleft()
         log = None
         if self.logs is not None:
             path = self.logs / f"{cell}.log"
             path.parent.mkdir(parents=True, exist_ok=True)
             log = path.open("ab", buffering=0)
-        own = ["--resume", "--wait", "--parent", str(os.getpid())]
-        self.running.append(_Training(cell, start([str(cell), *self.words, *own], self.environment), log))
+        words = [str(cell), *self.words, "--resume", "--wait", "--parent", str(os.getpid())]
+        self.running.append(_Training(cell, start(words, self.environment), log))
         self.board.tell(self.running[-1], "started")
 
     def stop(self) -> None:
-        """Asks every process to end with a checkpoint; no other is started."""
+        """Ask every process to end with a checkpoint, and start no other."""
         if not self.stopping:
             self.unfinished += self.waiting
             self.waiting.clear()
@@ -163,7 +163,7 @@ class _Sweep:
         self.stopping = True
 
     def look(self) -> None:
-        """Listens to every process, and sees which of them are over."""
+        """Read the output of every process, and sort out those that have ended."""
         for training in list(self.running):
             code = training.process.poll()
             training.listen()
@@ -190,29 +190,29 @@ class _Sweep:
 
 
 class _Board:
-    """What is shown: on a terminal a table of the running cells, elsewhere a line for each now and then."""
+    """The display: on a terminal a table of the running cells, elsewhere a line for each every few seconds."""
 
     def __init__(self, cells: int) -> None:
         self.cells, self.terminal, self.drawn = cells, sys.stdout.isatty(), 0
-        self.at, self.told = 0.0, dict[Cell, float]()
+        self.drawn_at, self.printed_at = 0.0, dict[Cell, float]()
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line above the table."""
         print(f"{self._above()}{text}", flush=True)
 
     def tell(self, training: _Training, text: str) -> None:
-        """A line that stays, about a cell."""
-        self.told[training.cell] = time.monotonic()
+        """Print a line about a cell above the table."""
+        self.printed_at[training.cell] = time.monotonic()
         self.say(f"{training.cell}: {text}")
 
     def show(self, sweep: _Sweep, deadline: float | None) -> None:
-        """How far every running cell is."""
+        """Show the progress of every running cell."""
         if not self.terminal:
             for training in sweep.running:
-                if time.monotonic() - self.told[training.cell] >= SAY:
+                if time.monotonic() - self.printed_at[training.cell] >= SAY:
                     self.tell(training, training.progress)
             return
-        if self.drawn and time.monotonic() - self.at < DRAW:
+        if self.drawn and time.monotonic() - self.drawn_at < DRAW:
             return
         left = "" if deadline is None else f"; {max(0, deadline - time.monotonic()):.0f} s of the time budget left"
         counts = len(sweep.recorded), self.cells, len(sweep.failed), len(sweep.waiting)
@@ -222,15 +222,15 @@ class _Board:
         width = shutil.get_terminal_size().columns - 1
         lines = [line[:width] for line in (*lines, over + left)]
         print(f"{self._above()}{chr(10).join(lines)}", flush=True)
-        self.drawn, self.at = len(lines), time.monotonic()
+        self.drawn, self.drawn_at = len(lines), time.monotonic()
 
     def _above(self) -> str:
-        """To the first line of the table, which is wiped."""
+        """The escape sequence that moves to the table's first line and erases the table."""
         drawn, self.drawn = self.drawn, 0
         return f"\033[{drawn}F\033[J" if drawn else ""
 
     def end(self, sweep: _Sweep) -> int:
-        """The last words; FAILED if a cell failed."""
+        """Print the summary; return FAILED if a cell failed, else 0."""
         for training in sweep.failed:
             print(f"\nFAILED: {training.cell}\n" + "\n".join(training.said), flush=True)
         words = f"{len(sweep.recorded)} of {self.cells} cells recorded"

@@ -1,7 +1,7 @@
-"""Every experiment of the paper as a frozen table: which cells a figure needs; and the way from a cell to its run."""
+"""The table of experiments: which cells each figure needs. Also the way from a cell and a profile to its run."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ __all__ = [
     "all_cells",
     "budgets",
     "fullest",
+    "most_recorded",
     "profile_named",
     "profile_of",
     "run_of",
@@ -38,12 +39,12 @@ _RUNS: dict[str, type[Run]] = {
 
 
 def profile_of(cell: Cell, name: str, seeds: int | None = None, epochs: int | None = None) -> Profile:
-    """The budget of that name for a cell, with other seeds or epochs if they are given, and are others."""
+    """The profile of this name for a cell; seeds and epochs that differ from its own give it another name."""
     profile = _RUNS[cell.training].profiles[name]
-    own = run_of(cell, profile)
-    if profile.seeds is None and seeds == len(own.seeds):
+    run = run_of(cell, profile)
+    if profile.seeds is None and seeds == len(run.seeds):
         seeds = None
-    if profile.epochs is None and epochs == own.epochs:
+    if profile.epochs is None and epochs == run.epochs:
         epochs = None
     return profile.changed(seeds, epochs)
 
@@ -52,7 +53,10 @@ _NAME = re.compile(rf"({'|'.join(PROFILE_NAMES)})(?:-([1-9]\d*)-seeds)?(?:-([1-9
 
 
 def profile_named(name: str, cell: Cell | None = None) -> Profile:
-    """The profile of a folder of results, as paper or paper-300-epochs: a cell's or, with None, the multi-task's."""
+    """The profile that a folder of results is named after, as paper or paper-300-epochs.
+
+    Without a cell it is a profile of the multi-task benchmark.
+    """
     match = _NAME.fullmatch(name)
     if not match:
         allowed = ", ".join(PROFILE_NAMES)
@@ -63,7 +67,7 @@ def profile_named(name: str, cell: Cell | None = None) -> Profile:
 
 
 def budgets(folder: Path, cell: Cell | None = None) -> list[Profile]:
-    """The budgets that have a folder of their name in `folder`, the fullest first."""
+    """The profiles after which subfolders of `folder` are named, the fullest first."""
     names = sorted(path.name for path in folder.glob("*") if _NAME.fullmatch(path.name))
     return sorted((profile_named(name, cell) for name in names), key=lambda profile: profile.thinness)
 
@@ -73,33 +77,41 @@ def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     return _RUNS[cell.training](cell, profile, device)
 
 
+def most_recorded(profiles: Iterable[Profile], count: Callable[[Profile], int]) -> Profile:
+    """The budget under which most is recorded, by `count`; the first of equals, so pass the fullest first."""
+    return max(profiles, key=count)
+
+
 def fullest(cell: Cell) -> tuple[Run, bool] | None:
     """The run of the fullest budget under which a cell is recorded, and whether as it is configured now.
 
     One that is counts before a fuller one that is not.
     """
-    recorded = [run for profile in budgets(results_folder(), cell) if (run := run_of(cell, profile)).result.exists()]
-    now = next((run for run in recorded if load(run.result).hash == run.hash), None)
-    return (now, True) if now else (recorded[0], False) if recorded else None
+    runs = {profile: run_of(cell, profile) for profile in budgets(results_folder(), cell)}
+    current = {p: load(run.result).hash == run.hash for p, run in runs.items() if run.result.exists()}
+    if not current:
+        return None
+    profile = most_recorded(current, current.__getitem__)
+    return runs[profile], current[profile]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper, and the (training, models, variants) that it shows."""
+    """A figure or table of the paper, and the cells it shows, as (training, models, variants)."""
 
     title: str
     where: str
     parts: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
     specs: tuple[str, ...] = SPECS
-    beyond: tuple[str, ...] = ()  # trainings that the paper does not have: as described and at its budget alone
-    alone: tuple[Cell, ...] = ()  # cells with a specification of their own, at the paper's budget alone
+    beyond: tuple[str, ...] = ()  # trainings beyond the paper: only as described, at the paper's budget
+    alone: tuple[Cell, ...] = ()  # cells with specifications of their own, only at the paper's budget
 
     def cells(self, spec: str, profile: str = "paper") -> tuple[Cell, ...]:
-        """The cells that it needs under one specification and budget."""
+        """The cells that the experiment needs under one specification and profile."""
         if spec not in self.specs:
             return ()
-        own = tuple(cell for cell in self.alone if cell.spec == spec and profile.startswith("paper"))
-        return own + tuple(
+        alone = tuple(cell for cell in self.alone if cell.spec == spec and profile.startswith("paper"))
+        return alone + tuple(
             Cell(training, spec, model, variant).trained
             for training, models, variants in self.parts
             if training not in self.beyond or (spec == "described" and profile.startswith("paper"))
@@ -125,22 +137,21 @@ _ALONE = tuple(
         ("D11", "multitask", ("pna",)),
         ("released-D11", "multitask", ("pna",)),
         ("D12", "multitask", ("moments-3", "moments-4", "moments-5")),
-        *(("D13", training, ("gin",)) for training in ("extrapolation", *_DEPTHS)),  # whose runs diverge without it
+        *(
+            ("D13", training, ("gin",)) for training in ("extrapolation", *_DEPTHS)
+        ),  # runs of GIN that diverge without D13
         ("init", "multitask", ("pna",)),
         ("outputs", "multitask", ("pna",)),
     )
     for model in models
 )
 
+# All trainings that the paper mentions, including softmax and ablations, for which it shows no figure. Other depths and
+# each departure alone are beyond the paper.
 EXPERIMENTS: dict[str, Experiment] = {
     "figure4": Experiment("Multi-task benchmark", "figure 4", (("multitask", _SEVEN, ("16",)),)),
     "figure5": Experiment("Extrapolation", "figure 5", (("extrapolation", _SIX, ("16",)),)),
-    "figure6": Experiment(
-        "Real-world benchmarks",
-        "figure 6",
-        _REALWORLD,
-        specs=("released",),
-    ),
+    "figure6": Experiment("Real-world benchmarks", "figure 6", _REALWORLD, specs=("released",)),
     "moments": Experiment("Moments", "appendix, normalised moments", (("multitask", (*_MOMENTS, "pna"), ("16",)),)),
     "graph-types": Experiment("Graph types", "appendix, graph type experiments", (("multitask", _SEVEN, ("16",)),)),
     "standard": Experiment(
@@ -182,12 +193,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         alone=_ALONE,
     ),
 }
-"""All that the paper says of trainings, though it shows no figure of softmax and ablations; beyond it, depth, and what
-each departure does alone."""
 
 EVERY_SPEC: tuple[str, ...] = tuple(dict.fromkeys(spec for e in EXPERIMENTS.values() for spec in e.specs))
 
 
 def all_cells(specs: tuple[str, ...] = SPECS) -> Iterator[Cell]:
-    """Every cell of every experiment under some specifications, each once."""
+    """Every cell of every experiment under these specifications, each once."""
     return iter(dict.fromkeys(cell for spec in specs for e in EXPERIMENTS.values() for cell in e.cells(spec)))

@@ -1,4 +1,4 @@
-"""The frozen table of figures, and the one call that draws any of them: what every notebook uses."""
+"""The frozen table of figures, and `draw`, which every notebook calls to draw one of them."""
 
 import base64
 import html
@@ -18,11 +18,12 @@ from pna.figures.plots import (
     differences,
     extrapolation,
     multitask,
+    overview,
     realworld,
     schematics,
     theory,
 )
-from pna.figures.realworld import budgets, missing, scores
+from pna.figures.realworld import CELLS, budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, Runs, runs_of, specs_of
 from pna.figures.style import STYLE, WARN, WIDTH, budget_text, save, stamp
 from pna.places import figures_folder, results_folder
@@ -31,7 +32,7 @@ from pna.training.store import Result
 __all__ = ["FIGURES", "NOTEBOOKS", "TEACHING", "Drawing", "Entry", "Lesson", "draw", "files_of"]
 
 Drawn = tuple[Figure, dict]
-Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # its file, what is drawn, what its JSON says
+Picture = tuple[str, Figure | Callable[[], dict[str, bytes]], dict]  # file name, figure or its contents, JSON
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Entry:
     files: dict[str, str] = field(default_factory=dict)  # what each picture shows, by its name
 
     def shows(self, file: str) -> str:
-        """What a picture shows, in a sentence."""
+        """A sentence on what a picture shows."""
         if file in self.files:
             return self.files[file]
         panel, _, spec = file.rpartition("_")
@@ -83,11 +84,11 @@ def _theory(function: Callable[[], dict[str, dict]]) -> Callable[[str], Iterator
 
 
 def _realworld(profile: str) -> Iterator[Picture]:
-    found = scores(profile)
+    runs = figure6_runs(profile)
     made_from = {
-        "budget": budgets(found),
-        "cells": [_cell(score.result) for score in found.values()],
-        "missing": [f"{title}, {column}" for title, column in missing(found)],
+        "budget": budget_lines(runs),
+        "cells": [_cell(run.result) for run in runs.values()],
+        "missing": [f"{title}, {column}" for title, column in CELLS if (title, column) not in runs],
     }
     for file, function in (("figure6", realworld.figure6), ("figure6_differences", differences.differences)):
         figure, numbers = function(profile)
@@ -103,7 +104,9 @@ def _depth(profile: str) -> Iterator[Picture]:
 
 FIGURES: dict[str, Entry] = {
     "figure4": Entry(
-        "Multi-task benchmark", "figure 4", {"figure4a": multitask.figure4a, "figure4b": multitask.figure4b}
+        "Multi-task benchmark",
+        "figure 4",
+        {"overview": overview.overview, "figure4a": multitask.figure4a, "figure4b": multitask.figure4b},
     ),
     "figure5": Entry("Extrapolation to larger graphs", "figure 5", {"figure5": extrapolation.figure5}),
     "figure6": Entry(
@@ -176,7 +179,7 @@ FIGURES: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook that teaches: what papermill is told besides the three parameters, and the trained cells it needs."""
+    """A notebook that teaches, with its options for papermill and the trained cells that it needs."""
 
     options: str = ""
     cells: tuple[str, ...] = ()
@@ -208,7 +211,7 @@ class Drawing(dict):
 
 
 def files_of(name: str, spec: str = "both") -> list[str]:
-    """The names of the files that a figure is drawn to, without their endings."""
+    """The names of a figure's files, without their endings."""
     entry = _entry(name)
     return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel in entry.panels)]
 
@@ -221,7 +224,7 @@ def draw(
     train: bool = False,
     folder: Path | str | None = None,
 ) -> Drawing:
-    """Draws a figure from what is recorded, as PDF, PNG and SVG with a sidecar JSON each; returns the PNG files.
+    """Draw a figure from the recorded runs, as PDF, PNG and SVG with a sidecar JSON each; return the PNG files.
 
     profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
     missing are first trained on the device, under a profile; those of figure6 and depth by `python -m pna train`.
@@ -261,7 +264,7 @@ def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device
 def _panels(
     name: str, panels: dict[str, Callable[[Runs], Drawn]], profile: str, specs: tuple[str, ...]
 ) -> Iterator[Picture]:
-    """Panels of an experiment, under each specification."""
+    """The panels of an experiment, under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
         for panel, function in panels.items():
             figure, numbers = function(runs) if runs.found else _nothing()
@@ -270,14 +273,14 @@ def _panels(
 
 
 def _nothing() -> Drawn:
-    """In place of a figure that has no run at all."""
+    """A figure that says that no run is recorded."""
     figure = Figure(figsize=(WIDTH, 1.2), layout="constrained")
     figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
     return figure, {}
 
 
 def _provenance(runs: Runs) -> dict:
-    """What an experiment's figure was made from."""
+    """The provenance of an experiment's figure."""
     return {
         "spec": runs.spec,
         "budget": budget_text(runs),

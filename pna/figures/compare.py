@@ -1,4 +1,4 @@
-"""A reader's own comparison, as the figure notebooks offer it: some models, one task and test set, or one data set."""
+"""Comparisons that a reader chooses in the figure notebooks: some models on one task and test set, or one data set."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna.experiments import Cell
-from pna.figures import published
-from pna.figures.realworld import COLUMNS, Score, published_score, scores
+from pna.figures import published, realworld
 from pna.figures.runs import RECORDED, RecordedRun, Runs, runs_of, specs_of
 from pna.figures.scores import SPLIT, score
 from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, STYLE, WARN, WIDTH, budget_text
 from pna.multitask import TASKS
 from pna.networks import MODELS
+from pna.verdicts.statistics import Estimate
 
 __all__ = ["compare", "compare_realworld"]
 
@@ -58,13 +58,13 @@ def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, RecordedRun]
 
 def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, tested_on: str) -> None:
     """The rows of one specification, with their distance from the best."""
-    found = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
-    order = sorted(found, key=lambda cell: found[cell].value)
+    scores = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
+    order = sorted(scores, key=lambda cell: scores[cell].value)
     for y, cell in enumerate(order):
-        one = found[cell]
+        one = scores[cell]
         reach = one.interval[1] - one.value if one.known else None
         axis.errorbar(one.value, y, xerr=reach, fmt=MARKERS[cell.model], ms=5, color=MODEL_COLOURS[cell.model])
-        gap = f"{one.value:.2f}" if not y else f"{one.value:.2f} ({one.value - found[order[0]].value:+.2f})"
+        gap = f"{one.value:.2f}" if not y else f"{one.value:.2f} ({one.value - scores[order[0]].value:+.2f})"
         axis.text(1.02, y, gap.replace("-", "−"), transform=axis.get_yaxis_transform(), va="center", color=GREY)
     axis.set_yticks(range(len(order)), [_title(cell) for cell in order])
     axis.set_ylim(max(len(order), 1) - 0.5, -0.5)
@@ -89,7 +89,7 @@ def _title(cell: Cell) -> str:
 
 # ---- figure 6 ----
 
-_COLUMNS = {column.title: name for name, column in COLUMNS.items()}
+_COLUMNS = {realworld.column_title(column): column for column in realworld.COLUMNS}
 
 
 def compare_realworld(data: str, models: Sequence[str] | None = None, profile: str = RECORDED) -> Figure:
@@ -101,7 +101,8 @@ def compare_realworld(data: str, models: Sequence[str] | None = None, profile: s
 
     if data not in _COLUMNS:
         raise ValueError(f"data must be one of {'; '.join(_COLUMNS)}; got {data!r}")
-    rows = _rows(_COLUMNS[data], models, profile)
+    column = _COLUMNS[data]
+    rows = _rows(column, models, profile)
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(WIDTH, 1.0 + 0.3 * len(rows)), layout="constrained")
         plt.close(figure)
@@ -109,26 +110,27 @@ def compare_realworld(data: str, models: Sequence[str] | None = None, profile: s
         _points(axis, [ours for _, ours in rows.values()], 0.12, color=WARN, label="ours")
         axis.set_yticks(range(len(rows)), list(rows))
         axis.set_ylim(len(rows) - 0.5, -0.5)
-        column = COLUMNS[_COLUMNS[data]]
-        axis.set_xlabel(f"{data}: {column.metric}, {'lower' if column.lower_is_better else 'higher'} is better")
+        better = "lower" if realworld.lower_is_better(column) else "higher"
+        axis.set_xlabel(f"{data}: {realworld.metric_of(column)}, {better} is better")
         axis.grid(axis="x")
         figure.legend(loc="outside upper right", ncols=2)
     return figure
 
 
-def _rows(name: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Score | None, Score | None]]:
-    """Published and ours, by the model's title, in the order of the published numbers."""
-    ours, sign = scores(profile), 1 if COLUMNS[name].lower_is_better else -1
-    pairs = {title: (published_score(title, name), ours.get((title, name))) for title in published.realworld()}
+def _rows(column: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Estimate | None, ...]]:
+    """Published and ours, by the model's title, in the order of the published scores."""
+    runs, sign = realworld.figure6_runs(profile), 1 if realworld.lower_is_better(column) else -1
+    ours = {title: realworld.score(run) for (title, name), run in runs.items() if name == column}
+    pairs = {title: (realworld.published_score(title, column), ours.get(title)) for title in published.realworld()}
     known = {title: pair for title, pair in pairs.items() if any(pair)}
     if unknown := set(models or ()) - known.keys():
         raise ValueError(f"models must be among {', '.join(known)}; got {', '.join(map(repr, sorted(unknown)))}")
-    chosen = sorted(models or known, key=lambda title: sign * next(filter(None, known[title])).mean)
+    chosen = sorted(models or known, key=lambda title: sign * next(filter(None, known[title])).value)
     return {title: known[title] for title in chosen}
 
 
-def _points(axis: Axes, found: Sequence[Score | None], shift: float, **style: str) -> None:
-    there = [(y + shift, one.mean, one.deviation) for y, one in enumerate(found) if one]
-    if there:
-        places, means, deviations = zip(*there, strict=True)
+def _points(axis: Axes, scores: Sequence[Estimate | None], shift: float, **style: str) -> None:
+    points = [(y + shift, one.value, realworld.deviation(one)) for y, one in enumerate(scores) if one]
+    if points:
+        places, means, deviations = zip(*points, strict=True)
         axis.errorbar(means, places, xerr=deviations, fmt="o", ms=4, **style)

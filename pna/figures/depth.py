@@ -1,4 +1,4 @@
-"""Beyond the paper: what the rule for the number of layers does to the error on larger graphs.
+"""Beyond the paper: the effect of the rule for the number of layers on the error on larger graphs.
 
 Section 3 leaves the number of layers to future work: by the diameter or by convergence, instead of ⌊N/2⌋. Networks that
 were trained with ⌊N/2⌋ are tested with other rules, and others are trained with them.
@@ -22,7 +22,7 @@ RULES: dict[str, str] = {
     "convergence": "convergence",
     "N": "N",
 }
-"""The rules that are shown: the test sets are extrapolation@RULE. Always 12 is the cap from 24 nodes on."""
+"""The rules of depth that are shown. Their test sets are named extrapolation@RULE."""
 
 TRAINED: dict[str, str] = {
     "extrapolation": "⌊N/2⌋",
@@ -30,14 +30,14 @@ TRAINED: dict[str, str] = {
     "depth-diameter": "diameter",
     "depth-convergence": "convergence",
 }
-"""How networks are trained, and how their depth is then chosen, at most as deep as in training."""
+"""The rules of depth in training, by training; at test each network follows its own, at most as deep as in training."""
 
 SIX = range(len(TASKS))
 FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 
 
 def has_rule(run: RecordedRun, name: str) -> bool:
-    """Whether a network has been tested with a rule."""
+    """Whether a network was tested with a rule."""
     return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
 
 
@@ -46,15 +46,15 @@ def _collection(name: str) -> str:
 
 
 def _split(name: str, split: str) -> str:
-    """A test set of another depth, by the name that it has with the network's own."""
+    """The name of a test set under a rule, from its name under the network's own."""
     return split.replace("extrapolation/", f"{_collection(name)}/")
 
 
 def scores_by_rule(run: RecordedRun) -> dict[str, dict[str, Estimate]]:
     """Mean log10 MSE over the six tasks, five best seeds, for each rule by the graphs' sizes."""
-    found = sizes_of(run)
+    splits = sizes_of(run)
     return {
-        name: {size: score(run, _split(name, split)) for size, split in found.items()}
+        name: {size: score(run, _split(name, split)) for size, split in splits.items()}
         for name in RULES
         if has_rule(run, name)
     }
@@ -80,11 +80,11 @@ def trained_gain(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> l
     ]
 
 
-def leads(found: dict[str, RecordedRun], name: str) -> list[tuple[str, str, Estimate]]:
+def leads(runs: dict[str, RecordedRun], name: str) -> list[tuple[str, str, Estimate]]:
     """PNA minus the best other model under a rule: size, that model, difference."""
     rows = []
-    for size, split in sizes_of(found["pna"]).items():
-        scores = {model: score(run, _split(name, split)) for model, run in found.items() if has_rule(run, name)}
+    for size, split in sizes_of(runs["pna"]).items():
+        scores = {model: score(run, _split(name, split)) for model, run in runs.items() if has_rule(run, name)}
         other = min((model for model in scores if model != "pna"), key=lambda model: scores[model].value)
         rows.append((size, other, scores["pna"] - scores[other]))
     return rows

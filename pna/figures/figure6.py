@@ -1,22 +1,22 @@
-"""Figure 6's table, cell by cell: published, ours, their difference and what it says; for the page and `pna figure6`.
+"""Figure 6's table for the page and for `pna figure6`: published, ours, their difference and a verdict for each cell.
 
-The difference has Welch's 95 % interval, from the mean, deviation and number of seeds of both sides, and p comes from
-the same t. The verdict is by p, corrected by Holm's method over all rows that have both numbers. What is not run, or
-not to the end, has the hours that it would take, from what benchmarks/realworld.py measured.
+The difference has Welch's 95 % interval, from the mean, deviation and number of seeds of both sides; p comes from the
+same t and is corrected by Holm's method over all rows that have both scores. A cell that is not trained to its end has
+an estimate of the hours that it would take, from the measurements of benchmarks/realworld.py.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pna.command_line import positive, run_command, say_if_empty
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import epochs_text
 from pna.experiments.realworld import PROFILES
-from pna.figures.realworld import COLUMNS, Column, Score, budgets, published_score, scores
-from pna.figures.runs import RECORDED
+from pna.figures import realworld
+from pna.figures.runs import RECORDED, RecordedRun
 from pna.places import repository, results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
@@ -24,7 +24,7 @@ from pna.text import table
 from pna.verdicts.rules import number
 from pna.verdicts.statistics import LEVEL, Estimate, holm
 
-__all__ = ["CAPTION", "COSTS", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of", "text"]
+__all__ = ["CAPTION", "COSTS", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of"]
 
 CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
@@ -32,15 +32,15 @@ CAPTION = (
 )
 NOT_MEASURED = "How long the rest would take is not measured: python -m benchmarks.realworld --cells DATA does that"
 ASSUMED = (
-    "s/epoch: of one run, with all seeds at once on one {}. Hours: of all seeds, by themselves there, to the end: as "
-    "many epochs as the same model took on ZINC without edge features, where its schedule is the same (CIFAR10 and "
-    "MNIST), and else the published maximum"
+    "s/epoch: seconds of one run, with all seeds at once on one {}. Hours: of all seeds to their end, alone on that "
+    "machine, with as many epochs as the same model took on ZINC without edge features if its schedule is the same "
+    "(CIFAR10 and MNIST), and else with the published maximum"
 )
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the training of a cell would take."""
+    """An estimate of what the training of a cell would take."""
 
     seconds: float  # for an epoch of one run
     set_up: float
@@ -50,102 +50,100 @@ class Cost:
 
     @property
     def hours(self) -> float:
-        """Of all its seeds, together and by themselves on the machine."""
+        """The hours of all seeds together, with the machine to themselves."""
         return (self.set_up + self.seconds * self.seeds * self.epochs) / 3600
 
 
 @dataclass(frozen=True)
 class Row:
-    """A cell of the figure: the published number, ours if it is recorded, and p of their difference, corrected."""
+    """A cell of the figure: the published score, our run if it is recorded, and the corrected p of their difference."""
 
     title: str
-    column: Column
-    published: Score | None  # PNA without scalers on MolHIV is not in the paper
-    ours: Score | None
+    column: str
+    published: Estimate | None  # PNA without scalers on MolHIV is not in the paper
+    ours: RecordedRun | None
     p: float = math.nan
-    cost: Cost | None = None  # of what is not run to the end, where it is measured
+    cost: Cost | None = None  # if it is not trained to its end, where that is measured
 
     @property
     def cell(self) -> Cell:
-        """That is trained for it."""
-        return self.column.cells[self.title]
+        """The training behind it."""
+        return realworld.CELLS[self.title, self.column]
+
+    @property
+    def where(self) -> str:
+        """The column in words."""
+        return realworld.column_title(self.column)
+
+    @property
+    def score(self) -> Estimate | None:
+        """Our score."""
+        return realworld.score(self.ours) if self.ours else None
 
     @property
     def difference(self) -> Estimate | None:
         """Ours minus published."""
-        return self.ours.estimate - self.published.estimate if self.ours and self.published else None
-
-    @property
-    def digits(self) -> int:
-        """That the difference is written with."""
-        return 3 if self.column.lower_is_better else 2
+        return self.score - self.published if self.ours and self.published else None
 
     @property
     def interval(self) -> str:
-        """Of the difference; empty where there is none."""
+        """The interval of the difference in words; empty where there is none."""
         if self.difference is None or not self.difference.known:
             return ""
-        return " … ".join(number(end, self.digits) for end in self.difference.interval)
+        return " … ".join(number(end, realworld.digits_of(self.column)) for end in self.difference.interval)
 
     @property
     def verdict(self) -> str:
-        """What ours is, by the corrected p."""
+        """How ours compares with the published score, by the corrected p."""
         if self.ours is None:
             return "not run"
         if math.isnan(self.p):
             return "not published" if self.published is None else "too few seeds"
-        better = (self.difference.value < 0) == self.column.lower_is_better
+        better = (self.difference.value < 0) == realworld.lower_is_better(self.column)
         return ("better" if better else "worse") if self.p < 1 - LEVEL else "no difference found"
 
 
-def rows_of(ours: dict[tuple[str, str], Score]) -> list[Row]:
-    """Every cell of the figure that is trained here, column by column."""
-    places = [(title, name) for name, column in COLUMNS.items() for title in column.titles]
-    rows = [Row(t, COLUMNS[name], published_score(t, name), ours.get((t, name))) for t, name in places]
-    found = {k: _p(row.difference) for k, row in enumerate(rows) if row.difference and row.difference.known}
-    corrected, measured = dict(zip(found, holm([*found.values()]), strict=True)), _measured()
+def rows_of(ours: Mapping[realworld.Place, RecordedRun]) -> list[Row]:
+    """A row for every cell of the figure that is trained here, column by column."""
+    rows = [Row(title, c, realworld.published_score(title, c), ours.get((title, c))) for title, c in realworld.CELLS]
+    differences = {k: row.difference for k, row in enumerate(rows) if row.difference and row.difference.known}
+    corrected = dict(zip(differences, holm([one.unlike(0.0) for one in differences.values()]), strict=True))
+    measured = _measured()
     return [replace(r, p=corrected.get(k, math.nan), cost=_cost(r, ours, measured)) for k, r in enumerate(rows)]
 
 
-def _p(difference: Estimate) -> float:
-    """Two-sided."""
-    below = difference.below()
-    return 2 * min(below, 1 - below)
-
-
 def compared(rows: Iterable[Row]) -> int:
-    """How many rows have a p."""
+    """The number of rows that have a p."""
     return sum(not math.isnan(row.p) for row in rows)
 
 
 # ---- what is not run ----
 
-COSTS = ("s/epoch", "hours to the end")  # the last columns, where a cell is not run to its end
+COSTS = ("s/epoch", "hours to the end")  # the last columns, unless every cell is trained to its end
 
 
 def complete(rows: Iterable[Row]) -> bool:
-    """Whether every cell is run at the paper's budget, so that there is nothing to say of what is left."""
+    """Whether every cell is trained at the paper's budget, so that no cost is left to tell."""
     return all(row.ours and row.ours.full for row in rows)
 
 
 def _measured() -> dict[str, tuple[dict, str]]:
-    """By cell what was measured last, and the machine."""
+    """The latest measurement of each cell, and its machine."""
     path = repository() / "benchmarks" / "results.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     facts = [one for one in map(json.loads, lines) if one["benchmark"] == "realworld_cells"]
     return {row["cell"]: (row, one["machine"]["device"]) for one in facts for row in one["rows"]}
 
 
-def _cost(row: Row, ours: dict[tuple[str, str], Score], measured: dict[str, tuple[dict, str]]) -> Cost | None:
+def _cost(row: Row, ours: Mapping[realworld.Place, RecordedRun], measured: dict[str, tuple[dict, str]]) -> Cost | None:
     if str(row.cell) not in measured or (row.ours and row.ours.full):
         return None
-    found, machine = measured[str(row.cell)]
+    facts, machine = measured[str(row.cell)]
     model, zinc = _hyperparameters(row.cell), ours.get((row.title, "ZINC_noedge_MAE"))
     epochs = float(model.epochs)
-    if zinc and zinc.full and _schedule(model) == _schedule(_hyperparameters(Cell.parse(zinc.result.cell))):
-        epochs = sum(replica.epochs for replica in zinc.result.replicas) / zinc.seeds
-    seconds = found["seconds_per_epoch_and_run"]
-    return Cost(seconds, found["set_up_seconds"], model.seeds, epochs, machine)
+    if zinc and zinc.full and _schedule(model) == _schedule(_hyperparameters(zinc.cell)):
+        epochs = sum(replica.epochs for replica in zinc.result.replicas) / realworld.seeds_of(zinc)
+    return Cost(facts["seconds_per_epoch_and_run"], facts["set_up_seconds"], model.seeds, epochs, machine)
 
 
 def _hyperparameters(cell: Cell) -> Hyperparameters:
@@ -157,7 +155,7 @@ def _schedule(model: Hyperparameters) -> tuple:
 
 
 def costs_text(rows: Iterable[Row]) -> str:
-    """What the columns of seconds and hours are, and the hours together."""
+    """A note on the columns of seconds and hours, with the sum of the hours."""
     costs = [row.cost for row in rows if row.cost]
     if not costs:
         return f"{NOT_MEASURED}."
@@ -168,77 +166,61 @@ def costs_text(rows: Iterable[Row]) -> str:
 
 # ---- as text ----
 
-_HEADER = (
-    "data",
-    "model",
-    "published",
-    "ours",
-    "difference",
-    "95 % interval",
-    "p",
-    "ours is",
-    "seeds",
-    "epochs",
-    "budget",
-    *COSTS,
-)
+_HEADER = ("data", "model", "published", "ours", "difference", "95 % interval", "p", "ours is")
+_HEADER += ("seeds", "epochs", "budget", *COSTS)
 
 
-def text(ours: dict[tuple[str, str], Score]) -> str:
-    """The table, a line per cell, and what ours were made from."""
+def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
+    """The table, a line for each cell, and what our scores were made from."""
     rows = rows_of(ours)
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     notes = [f"{CAPTION.format(compared(rows))}.", f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     notes += [] if complete(rows) else [costs_text(rows)]
     header = _HEADER[: -len(COSTS)] if complete(rows) else _HEADER
-    shown = table(header, (_line(row)[: len(header)] for row in rows))
-    return "\n".join([shown, "", *notes, *budgets(ours)])
+    lines = table(header, (_line(row)[: len(header)] for row in rows))
+    return "\n".join([lines, "", *notes, *realworld.budget_lines(ours)])
 
 
 def _line(row: Row) -> tuple[str, ...]:
-    place = (row.column.title, row.title, _short(row.published))
+    place = (row.where, row.title, realworld.score_text(row.published, "±"))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", *[""] * (len(_HEADER) - len(place) - 3), *cost)
-    change = number(row.difference.value, row.digits) if row.difference else ""
+    change = number(row.difference.value, realworld.digits_of(row.column)) if row.difference else ""
     p = "" if math.isnan(row.p) else f"{row.p:.3f}"
-    made = (str(row.ours.seeds), epochs_text(row.ours.result), row.ours.budget)
-    return (*place, _short(row.ours), change, row.interval, p, row.verdict, *made, *cost)
-
-
-def _short(score: Score | None) -> str:
-    return "–" if score is None else str(score).replace(" ", "")
+    budget = (str(realworld.seeds_of(row.ours)), epochs_text(row.ours.result), row.ours.profile.name)
+    return (*place, realworld.score_text(row.score, "±"), change, row.interval, p, row.verdict, *budget, *cost)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m pna figure6`: the table, published beside ours."""
-    parser = argparse.ArgumentParser(prog="pna figure6", description="Figure 6's table: published, ours, or not run.")
-    parser.add_argument("--profile", choices=PROFILES, help="of one budget (default: the fullest recorded)")
-    parser.add_argument("--seeds", type=positive, help="of trainings with other seeds than the profile's")
+    """Print figure 6's table: published scores beside ours."""
+    parser = argparse.ArgumentParser(prog="pna figure6", description=main.__doc__)
+    parser.add_argument("--profile", choices=PROFILES, help="show this budget (default: the fullest recorded)")
+    parser.add_argument("--seeds", type=positive, help="show trainings with another number of seeds than the profile's")
     parser.add_argument(
         "--epochs",
         type=_epochs,
         action="append",
         default=[],
-        help="of trainings with other epochs than the profile's: a number, or as zinc=200 for one data set",
+        help="show trainings with other epochs than the profile's: a number, or as zinc=200 for one data set",
     )
     options = parser.parse_args(arguments)
     say_if_empty(results_folder())
-    return run_command("figure6", lambda: print(text(scores(dict(_chosen(options)).__getitem__))))
+    return run_command("figure6", lambda: print(_text(realworld.figure6_runs(dict(_profiles(options))))))
 
 
-def _chosen(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """By data set the folder of results that is shown; the fullest where nothing is said of it."""
-    said = dict(options.epochs)
+def _profiles(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """The profile to show for each data set; the fullest recorded where no option names one."""
+    epochs_by_data = dict(options.epochs)
     for data in DATASETS:
-        epochs = said.get(data, said.get(""))
+        epochs = epochs_by_data.get(data, epochs_by_data.get(""))
         fullest = (options.profile, options.seeds, epochs) == (None, None, None)
         changed = PROFILES[options.profile or "paper"].changed(options.seeds, epochs).name
         yield data, RECORDED if fullest else changed
 
 
 def _epochs(text: str) -> tuple[str, int]:
-    """ "200" or "zinc=200"."""
+    """Parse "200" or "zinc=200" to a data set, "" for all, and a number."""
     data, _, number = text.rpartition("=")
     if data and data not in DATASETS:
         raise argparse.ArgumentTypeError(f"data set must be one of {', '.join(DATASETS)}, got {data!r}")

@@ -24,10 +24,10 @@ from pna.networks.depths import DEEPEST
 __all__ = ["CUT", "KINDS", "LAYERS", "SIZES", "Growth", "growth_of", "growths", "without_amplification"]
 
 SIZES = (24, 96)  # nodes
-FOLLOWED = ("pna", "mpnn-max", "mpnn-sum", "gin")  # in which a small change is followed too
+FOLLOWED = ("pna", "mpnn-max", "mpnn-sum", "gin")  # models in which a small change is followed as well
 LAYERS = 48  # ⌊N/2⌋ of the larger graphs
-GRAPHS = 10  # of each size
-SMALL_STEP = 1e-6  # of a change whose growth is followed, beside the features; in float64
+GRAPHS = 10  # graphs of each size
+SMALL_STEP = 1e-6  # the size of a change relative to the features, in float64
 
 CUT = "pna without amplification"
 
@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 
 
 def networks_of(model: str) -> Iterator[tuple[str, nn.Module]]:
-    """A trained network as described, of PNA also as released: that of figure 5, or else that of figure 4."""
+    """The trained networks of a model as described, and of PNA as released: figure 5's or else figure 4's."""
     from pna.pretrained import load, names  # which need PyTorch Geometric, as no other figure does
 
     here = set(names())
@@ -63,41 +63,41 @@ def networks_of(model: str) -> Iterator[tuple[str, nn.Module]]:
 class Growth:
     """A network's features on graphs of one size."""
 
-    norm: Array  # [layers, graphs], the root mean square over nodes and features
-    change: Array | None  # [layers, graphs], by how much a small change of the features grows in a layer
-    degree: Array  # [graphs], the largest
+    norm: Array  # [layers, graphs], root mean square over nodes and features
+    change: Array | None  # [layers, graphs], factor by which a small change of the features grows
+    degree: Array  # [graphs], largest degree
 
     def quantile(self, share: float) -> Array:
-        """Of the norm over graphs, layer by layer."""
+        """A quantile of the norm over graphs, layer by layer, [layers]."""
         return np.quantile(self.norm, share, axis=1)
 
     @property
     def per_layer(self) -> Array:
-        """By how much the norm grows in a layer, on average from the deepest of training to the last, [graphs]."""
+        """The factor by which the norm grows per layer, from the deepest of training to the last, [graphs]."""
         return (self.norm[-1] / self.norm[DEEPEST - 1]) ** (1 / (LAYERS - DEEPEST))
 
     @property
     def change_per_layer(self) -> Array:
-        """By how much a small change grows in a layer, on average over the same layers, [graphs]."""
+        """The factor by which a small change grows per layer, over the layers of `per_layer`, [graphs]."""
         return np.exp(np.log(self.change[DEEPEST:]).mean(axis=0))
 
 
 def growths() -> dict[tuple[str, str, int], Growth]:
-    """Of all kinds, by (model, cell, nodes); and of PNA without its amplification, on the larger graphs."""
-    found = {}
+    """The growth in networks of all kinds, by (model, cell, nodes); PNA without amplification on large graphs alone."""
+    by_size = {}
     for model in KINDS:
         for cell, network in networks_of(model):
             spec = Cell.parse(cell).data_spec
             for size in SIZES:
-                found[model, cell, size] = growth_of(network, spec, size, model in FOLLOWED)
+                by_size[model, cell, size] = growth_of(network, spec, size, model in FOLLOWED)
             if model == "pna":
-                found[CUT, cell, SIZES[-1]] = growth_of(without_amplification(network), spec, SIZES[-1], True)
-    return found
+                by_size[CUT, cell, SIZES[-1]] = growth_of(without_amplification(network), spec, SIZES[-1], True)
+    return by_size
 
 
 @torch.no_grad()
 def growth_of(network: nn.Module, spec: Spec, size: int, with_change: bool = False) -> Growth:
-    """A network on the graphs of a size, layer by layer.
+    """The growth of a network's features on graphs of one size, layer by layer.
 
     A change is made small again after every layer (Benettin et al., 1980), and so turns into the direction that grows
     most: above 1, two states that differ a little part further and further.
@@ -124,7 +124,7 @@ def _norm(x: Tensor, batch: GraphBatch) -> Tensor:
 
 
 def _dtype(model: str) -> torch.dtype:
-    """A small change needs float64; the norm alone does not, and is found in half the time."""
+    """The precision of a model's run: a small change needs float64; without one, float32 takes half the time."""
     return torch.float64 if model in FOLLOWED else torch.float32
 
 
@@ -137,7 +137,7 @@ def graphs(spec: Spec, size: int, dtype: torch.dtype) -> GraphBatch:
 
 
 def without_amplification(network: nn.Module) -> nn.Module:
-    """The same trained PNA with the amplification's factor set to 1 for every node: its weights go to the identity."""
+    """A copy of a trained PNA whose amplification is 1 for every node: its weights are added to the identity's."""
     network = copy.deepcopy(network)
     for convolution in (network.GC_1, network.GC_m):
         combined, weight = convolution.conv.combined, convolution.conv.U[0].weight.data

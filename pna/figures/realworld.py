@@ -1,262 +1,167 @@
-"""Figure 6's columns, and what is recorded of them: results/<profile>/<data set>/released/<model>-<edges>.json.
+"""Figure 6's numbers: the recorded runs behind each of its cells, our scores and the published ones.
 
-A number is of the weights that the released protocol reports (`Dataset.reported`). Within a column, one budget is
-shown: the paper's if there is any of it, else the one with most models.
+A score is the mean over seeds of the test metric, with the weights that the released protocol reports
+(`Dataset.reported`). Each column shows one budget: the one under which most of its cells are recorded.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
-from pna.experiments.cells import HALVES, Cell
-from pna.experiments.figure6 import COLUMNS as PLACES
-from pna.experiments.figure6 import TITLES, cell_of
-from pna.experiments.realworld import PROFILES, Figure6Run, older, summary
+from pna.experiments import Cell, budgets, most_recorded, profile_named
+from pna.experiments.figure6 import COLUMNS, TITLES, cell_of
+from pna.experiments.realworld import summary
 from pna.figures import published
-from pna.figures.runs import RECORDED
-from pna.files import hash_of
+from pna.figures.runs import RECORDED, RecordedRun, recorded_run
 from pna.places import results_folder
-from pna.realworld.data.datasets import DATASETS
-from pna.training.store import Result, load
-from pna.verdicts.rules import number
+from pna.realworld.data.datasets import DATASETS, OFFICIAL
 from pna.verdicts.statistics import Estimate, mean_of
 
-__all__ = ["COLUMNS", "Column", "Score", "budgets", "missing", "published_score", "scores"]
+__all__ = ["CELLS", "COLUMNS", "Place", "budget_lines", "column_title", "deviation", "digits_of", "figure6_runs"]
+__all__ += ["lower_is_better", "metric_of", "published_score", "published_seeds", "score", "score_text", "seeds_of"]
 
-PAPER = "paper"
+Place = tuple[str, str]  # a cell of the figure: the model's title, the column's name
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of figure 6: the data set, and whether edge features are used."""
-
-    data: str
-    edges: str
-
-    @property
-    def cells(self) -> dict[str, Cell]:
-        """The cells that are trained here, by the model's title."""
-        (name,) = (name for name, place in PLACES.items() if place == (self.data, self.edges))
-        cells = {title: cell_of(name, model) for model, title in TITLES.items()}
-        return {title: cell for title, cell in cells.items() if cell}
-
-    @property
-    def title(self) -> str:
-        """As ZINC, no edge features."""
-        title = DATASETS[self.data].title
-        edges = "edge features" if self.edges == "edges" else "no edge features"
-        return title if self.data == "molhiv" else f"{title}, {edges}"
-
-    @property
-    def metric(self) -> str:
-        """With its unit."""
-        return DATASETS[self.data].metric + ("" if self.lower_is_better else " %")
-
-    @property
-    def heading(self) -> str:
-        """Data set, edges and metric, a short line each."""
-        short = self.title.replace("no edge features", "no edges").replace("edge features", "edges")
-        return "\n".join([*short.split(", "), self.metric.replace("accuracy", "acc.")])
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Which way is better."""
-        return DATASETS[self.data].task == "regression"
-
-    @property
-    def weights(self) -> str:
-        """The weights that are tested: "last" or "best"."""
-        return DATASETS[self.data].reported
-
-    @property
-    def scale(self) -> float:
-        """From the recorded metric to the table's unit."""
-        return 1.0 if self.lower_is_better else 100.0
-
-    @property
-    def seeds(self) -> int:
-        """How many seeds the published numbers have."""
-        return 10 if self.data == "molhiv" else 4
-
-    @property
-    def titles(self) -> list[str]:
-        """The models that are trained here."""
-        return list(self.cells)
+CELLS: dict[Place, Cell] = {
+    (title, column): cell for column in COLUMNS for model, title in TITLES.items() if (cell := cell_of(column, model))
+}
+"""Every cell of the figure that is trained here, column by column."""
 
 
-COLUMNS: dict[str, Column] = {name: Column(*place) for name, place in PLACES.items()}
+# ---- columns ----
 
 
-@dataclass(frozen=True)
-class Score:
-    """Mean and deviation over seeds, in the table's units; of a published one there is no result."""
-
-    mean: float
-    deviation: float
-    seeds: int
-    budget: str = ""  # the profile's name
-    result: Result | None = None
-    file: str = ""  # under results/
-
-    def __str__(self) -> str:
-        digits = 3 if self.mean < 10 else 2  # an error, or a percentage
-        return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"
-
-    @property
-    def estimate(self) -> Estimate:
-        """For Welch's test."""
-        return mean_of(self.mean, self.deviation, self.seeds)
-
-    @property
-    def full(self) -> bool:
-        """Whether it was published, or has the paper's budget."""
-        return self.result is None or (self.budget == PAPER and not older(self.result) and not self.outdated)
-
-    @property
-    def outdated(self) -> bool:
-        """Whether it was recorded at the paper's budget with another configuration than the present one."""
-        if self.result is None or self.budget != PAPER:
-            return False
-        return _apart_from_seeds(self.result.configuration) != _now(self.result.cell)
-
-    @property
-    def data(self) -> tuple[str, str] | None:
-        """What it was trained on, as two of ours can be compared by; None for a published one."""
-        return self.result and (self.result.facts["data"]["train"], self.result.facts["data"].get("sha256", ""))
-
-    @property
-    def official(self) -> bool:
-        """Whether its training set is the published one's."""
-        return self.result is None or self.result.facts["data"]["train"] == "official"
+def column_title(column: str) -> str:
+    """A column in words, as "ZINC, no edge features"."""
+    data, edges = COLUMNS[column]
+    title = DATASETS[data].title
+    return title if data == "molhiv" else f"{title}, {'edge features' if edges == 'edges' else 'no edge features'}"
 
 
-def _apart_from_seeds(configuration: dict) -> str:
-    """Of how many seeds a score is, it says itself."""
-    return hash_of({name: value for name, value in configuration.items() if name != "seeds"})
+def lower_is_better(column: str) -> bool:
+    """Whether the column's metric is an error."""
+    return DATASETS[COLUMNS[column][0]].task == "regression"
 
 
-@cache
-def _now(cell: str) -> str:
-    """The configuration that a cell has now at the paper's budget, hashed without its seeds."""
-    return _apart_from_seeds(Figure6Run(Cell.parse(cell), PROFILES[PAPER]).configuration)
+def metric_of(column: str) -> str:
+    """The column's metric with its unit."""
+    return DATASETS[COLUMNS[column][0]].metric + ("" if lower_is_better(column) else " %")
 
 
-def published_score(title: str, column: str) -> Score | None:
-    """The published number of a model; None where there is none."""
-    found = published.realworld()[title][column]
-    return found and Score(*found, COLUMNS[column].seeds)
+def digits_of(column: str) -> int:
+    """The number of decimals that the column's scores are written with."""
+    return 3 if lower_is_better(column) else 2
 
 
-def scores(profile: str | Callable[[str], str]) -> dict[tuple[str, str], Score]:
-    """What is recorded under a profile, or one for each data set, by the model's title and the published column."""
-    found = {}
-    for name, column in COLUMNS.items():
-        folder = _folder(column, profile if isinstance(profile, str) else profile(column.data))
-        for title, path in _files(folder, column).items():
-            found[title, name] = _score(load(path), column, path)
-    return found
+def published_seeds(column: str) -> int:
+    """The number of seeds behind the column's published scores."""
+    return 10 if COLUMNS[column][0] == "molhiv" else 4
 
 
-def _files(folder: Path, column: Column) -> dict[str, Path]:
-    """The results in a folder, by the model's title."""
-    paths = {title: folder / cell.place for title, cell in column.cells.items()}
-    return {title: path for title, path in paths.items() if path.exists()}
+# ---- runs and scores ----
 
 
-def _folder(column: Column, profile: str) -> Path:
-    root = results_folder()
-    if profile != RECORDED:
-        return root / profile
-    folders = [root / PAPER, *sorted(path for path in root.glob("*") if path.name != PAPER)]
-    if _files(folders[0], column):
-        return folders[0]
-    return max(folders, key=lambda folder: len(_files(folder, column)))
+def figure6_runs(profile: str | Mapping[str, str]) -> dict[Place, RecordedRun]:
+    """The recorded runs under a profile, or under one for each data set, column by column."""
+    runs = {}
+    for column, (data, _) in COLUMNS.items():
+        cells = {place: cell for place, cell in CELLS.items() if place[1] == column}
+        runs |= _column_runs(cells, profile if isinstance(profile, str) else profile[data])
+    return runs
 
 
-def _score(result: Result, column: Column, path: Path) -> Score:
-    mean, deviation = summary(result)[column.weights]
-    seeds = sum(replica.test[f"test/{column.weights}"][0] is not None for replica in result.replicas)
-    file = path.relative_to(results_folder())
-    return Score(column.scale * mean, column.scale * deviation, seeds, file.parts[0], result, file.as_posix())
+def _column_runs(cells: Mapping[Place, Cell], profile: str) -> dict[Place, RecordedRun]:
+    """The recorded runs of one column, all of one budget; those of an earlier configuration are among them."""
+    example = next(iter(cells.values()))
+    recorded = profile == RECORDED
+    profiles = budgets(results_folder(), example) if recorded else [profile_named(profile, example)]
+    tries = {one: {place: recorded_run(cell, one, True) for place, cell in cells.items()} for one in profiles}
+    runs = {one: {place: run for place, run in row.items() if run} for one, row in tries.items()}
+    return runs[most_recorded(runs, lambda one: len(runs[one]))] if runs else {}
 
 
-def budgets(ours: dict[tuple[str, str], Score], columns: Iterable[str] = COLUMNS) -> list[str]:
-    """What our scores were made from: a line for all of the same settings, and for each training set not official."""
-    found = {name: [score.result for (_, where), score in ours.items() if where == name] for name in columns}
-    trained: dict[str, list[tuple[str, str, Result]]] = {}  # data, model and result by their settings
-    for (model, name), score in sorted(ours.items(), key=lambda item: list(COLUMNS).index(item[0][1])):
-        if name in found:
-            data = DATASETS[COLUMNS[name].data].title
-            trained.setdefault(_settings(score.result), []).append((data, model, score.result))
-    everywhere = [data for results in trained.values() for data in {data for data, *_ in results}]
-    lines = [_budget(settings, results, everywhere) for settings, results in trained.items()]
-    sets = {
-        (COLUMNS[name].data, result.facts["data"]["train"]) for name, results in found.items() for result in results
-    }
-    others = [(DATASETS[data].title, train) for data, train in sorted(sets) if train != "official"]
-    lines += [f"{title}: the training set is {train}" for title, train in others]
-    shown = [(COLUMNS[name].title, r) for name, results in found.items() for r in results]
-    remarks = {f"{title}: {older(result)}" for title, result in shown if older(result)}
-    remarks |= {
-        f"{title} on {COLUMNS[name].title}: outdated, recorded with another configuration than the present one"
-        for (title, name), score in ours.items()
-        if name in found and score.outdated and not older(score.result)
-    }
-    shown_budgets = sorted({(score.budget, name) for (_, name), score in ours.items() if name in found})
-    return lines + sorted(remarks) + [line for one in shown_budgets for line in _draws(*one)]
+def seeds_of(run: RecordedRun) -> int:
+    """The number of seeds with a test metric; a diverged one may have none."""
+    weights = DATASETS[run.cell.training].reported
+    return sum(replica.test[f"test/{weights}"][0] is not None for replica in run.result.replicas)
 
 
-def _settings(result: Result) -> str:
-    """Seeds, epochs out of the paper's, and a smaller training set."""
-    asked, most = result.configuration["epochs"], result.configuration["model"]["epochs"]
-    of = "" if asked == most else f" of {most:,}"
-    parts = [f"{len(result.replicas)} seeds", f"at most {asked:,}{of} epochs"]
-    if result.configuration["profile"]["graphs"]:
-        parts.append(f"{result.facts['data']['graphs']['train']:,} training graphs")
+def score(run: RecordedRun) -> Estimate:
+    """Our score, in the table's unit: an error, or a share in percent."""
+    data = DATASETS[run.cell.training]
+    unit = 1.0 if data.task == "regression" else 100.0
+    mean, spread = summary(run.result)[data.reported]
+    return mean_of(unit * mean, unit * spread, seeds_of(run))
+
+
+def published_score(title: str, column: str) -> Estimate | None:
+    """The published score of a model; None where there is none."""
+    row = published.realworld()[title][column]
+    return row and mean_of(*row, published_seeds(column))
+
+
+def deviation(one: Estimate) -> float:
+    """The deviation over the seeds behind a score, 0 for a single seed."""
+    return one.error * math.sqrt(one.freedom + 1) if one.known else 0.0
+
+
+def score_text(one: Estimate | None, sign: str = " ± ") -> str:
+    """A score as mean ± deviation, a dash where there is none."""
+    if one is None:
+        return "–"
+    digits = 3 if one.value < 10 else 2  # an error, or a percentage
+    return f"{one.value:.{digits}f}{sign}{deviation(one):.{digits}f}"
+
+
+# ---- what our scores were made from ----
+
+
+def budget_lines(ours: Mapping[Place, RecordedRun], columns: Collection[str] = tuple(COLUMNS)) -> list[str]:
+    """The budget of our scores in the given columns, a line for all of the same settings, and what is not as published.
+
+    That is each training set that is not the official file, and each outdated run.
+    """
+    runs = {(title, column): run for (title, column), run in ours.items() if column in columns}
+    groups: dict[str, list[RecordedRun]] = {}
+    for run in runs.values():
+        groups.setdefault(_settings(run), []).append(run)
+    data = Counter(name for group in groups.values() for name in {run.cell.training for run in group})
+    several = {name for name, count in data.items() if count > 1}
+    lines = [_group_text(settings, group, several) for settings, group in groups.items()]
+    others = sorted({(run.cell.training, run.data[0]) for run in runs.values() if run.data[0] != OFFICIAL})
+    lines += [f"{DATASETS[name].title}: the training set is {train}" for name, train in others]
+    outdated = {f"{title} on {column_title(c)}" for (title, c), run in runs.items() if run.outdated}
+    return lines + [
+        f"{name}: outdated, recorded with another configuration than the present one" for name in sorted(outdated)
+    ]
+
+
+def _settings(run: RecordedRun) -> str:
+    """Seeds, epochs out of the paper's, and the size of a smaller training set."""
+    configuration = run.result.configuration
+    epochs, most = configuration["epochs"], configuration["model"]["epochs"]
+    of = "" if epochs == most else f" of {most:,}"
+    parts = [f"{len(run.result.replicas)} seeds", f"at most {epochs:,}{of} epochs"]
+    if configuration["profile"]["graphs"]:
+        parts.append(f"{run.result.facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)
 
 
-def _budget(settings: str, results: list[tuple[str, str, Result]], everywhere: list[str]) -> str:
-    """What was trained with the same settings, and how many runs ended by themselves.
+def _group_text(settings: str, runs: Sequence[RecordedRun], several: Collection[str]) -> str:
+    """The cells trained with the same settings, and how many of their runs ended by themselves.
 
-    Of a data set that comes with several settings, being more than once in `everywhere`, the models are named.
+    On a data set that was trained with several settings, the models are named.
     """
     models: dict[str, dict[str, None]] = {}  # in order, by data set
-    for data, model, _ in results:
-        models.setdefault(data, {})[model] = None
-    names = (data if everywhere.count(data) == 1 else f"{', '.join(of)} on {data}" for data, of in models.items())
-    replicas = [replica for *_, result in results for replica in result.replicas]
+    for run in runs:
+        models.setdefault(run.cell.training, {})[run.title] = None
+    names = (
+        f"{', '.join(titles)} on {DATASETS[data].title}" if data in several else DATASETS[data].title
+        for data, titles in models.items()
+    )
+    replicas = [replica for run in runs for replica in run.result.replicas]
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)
     sooner = f", {ended} of {len(replicas)} runs ended sooner, by learning rate" * bool(ended)
     lost = sum(replica.diverged for replica in replicas)
     diverged = f", {lost} of {len(replicas)} runs diverged" * bool(lost)
     return f"{', '.join(names)}: {settings}{sooner}{diverged}"
-
-
-def _draws(budget: str, name: str) -> list[str]:
-    """How much a number hangs on the draw of the training set, for each model that is recorded on both halves of one.
-
-    The halves are two draws with no graph in common; which draw it was is expected to matter less for the whole set.
-    """
-    lines, column = [], COLUMNS[name]
-    for title, cell in column.cells.items():
-        paths = [results_folder() / budget / replace(cell, spec=half).place for half in HALVES]
-        if all(path.exists() for path in paths):
-            one, other = (_score(load(path), column, path) for path in paths)
-            difference, digits = one.estimate - other.estimate, 3 if column.lower_is_better else 2
-            ends = " … ".join(number(end, digits) for end in difference.interval)
-            edges = " with edge features" * (cell.variant == "edges")
-            halves = f"{title}{edges} has {one} from one half of the training set and {other} from the other"
-            apart = f", {abs(difference.value):.{digits}f} apart"
-            interval = f" (first minus second, 95 % interval: {ends})" * difference.known
-            redrawn = one.result.facts["data"]["train"].startswith("redrawn")
-            bound = "; this is what another draw changes, not official against redrawn" * redrawn
-            lines.append(f"{DATASETS[column.data].title}: {halves}{apart}{interval}{bound}")
-    return lines
-
-
-def missing(ours: dict[tuple[str, str], Score]) -> list[tuple[str, str]]:
-    """The models and columns that are trained here and have no result."""
-    cells = [(title, name) for name, column in COLUMNS.items() for title in column.titles]
-    return [cell for cell in cells if cell not in ours]

@@ -1,4 +1,4 @@
-"""The recorded trainings of an experiment as arrays. A comparison is made within one budget, never across two."""
+"""The recorded trainings of both benchmarks. A comparison is made within one budget, never across two."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,33 +8,26 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, budgets, profile_named, run_of
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, Profile, budgets, most_recorded, profile_named, run_of
+from pna.experiments.figure6 import TITLES
+from pna.files import hash_of
 from pna.multitask import RELEASED_MAXIMA, TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
+from pna.realworld.data.datasets import OFFICIAL, RECOMPUTED, training_set
 from pna.training.store import ReplicaResult, Result, load
 
-__all__ = [
-    "RECORDED",
-    "Curve",
-    "RecordedRun",
-    "Runs",
-    "made_with",
-    "profile_named",
-    "recorded_path",
-    "recorded_run",
-    "runs_of",
-    "specs_of",
-]
+__all__ = ["RECORDED", "Curve", "RecordedRun", "Runs", "made_with", "profile_named", "recorded_path", "recorded_run"]
+__all__ += ["runs_of", "specs_of"]
 
-RECORDED = "recorded"  # instead of a profile: the fullest budget that is recorded for all cells of the figure
+RECORDED = "recorded"  # in place of a profile: the fullest budget recorded for all cells of the figure
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A replica's loss over epochs, thinned; which epoch was best, and which the last.
+    """A replica's loss over epochs, thinned, with its best and its last epoch.
 
-    It is the validation loss; where the schedule watches something else (minus the ROC-AUC), the training loss.
+    The loss is the validation loss or, where the schedule watches a metric (minus the ROC-AUC), the training loss.
     """
 
     seed: int
@@ -46,17 +39,17 @@ class Curve:
 
     @classmethod
     def of(cls, replica: ReplicaResult) -> "Curve":
-        """From a replica of a result."""
+        """The curve of a replica of a result."""
         watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
         points = tuple((point[0], point[watched]) for point in replica.curve)
         near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
-        exact = watched == 2 and all(len(point) == 3 for point in replica.curve)  # else it is of a metric, not the loss
+        exact = watched == 2 and all(len(point) == 3 for point in replica.curve)  # else `validation` is a metric
         best = replica.validation if exact else near
         return cls(replica.seed, replica.task, points, replica.best_epoch, best, replica.epochs)
 
 
 def made_with(result: Result) -> dict[str, str]:
-    """Where its numbers come from: device, versions and commit or, where that is not known, the code's hash."""
+    """The device, versions and commit behind a result; the code's hash where the commit is not known."""
     versions = ", ".join(f"{name} {value}" for name, value in sorted(result.versions.items()))
     commit = result.commit[:12] if result.commit else f"code {result.code[:12]}"
     return {"device": result.device, "versions": versions, "commit": commit}
@@ -64,7 +57,9 @@ def made_with(result: Result) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRun:
-    """A recorded cell. Arrays have a row per seed and a column per task."""
+    """A recorded cell of either benchmark. Arrays, of the multi-task benchmark, have a row per seed and a column per
+    task.
+    """
 
     cell: Cell
     profile: Profile
@@ -73,23 +68,50 @@ class RecordedRun:
     @property
     def title(self) -> str:
         """The model's name in the paper."""
-        return MODELS[self.cell.model].title
+        return MODELS[self.cell.model].title if self.cell.model in MODELS else TITLES[self.cell.model]
+
+    @property
+    def file(self) -> str:
+        """The path of its result under results/."""
+        return f"{self.profile.name}/{self.cell.place}"
+
+    @cached_property
+    def outdated(self) -> bool:
+        """Whether it was recorded with another configuration than the present one, apart from the seeds."""
+        now = run_of(self.cell, self.profile).configuration
+        return hash_of(now | {"seeds": 0}) != hash_of(self.result.configuration | {"seeds": 0})
+
+    @property
+    def full(self) -> bool:
+        """Whether it has the paper's budget and the present configuration."""
+        return self.profile.name == "paper" and not self.outdated
+
+    @property
+    def data(self) -> tuple[str, str]:
+        """The training set of a real-world cell: only runs on the same one are compared."""
+        data = self.result.facts["data"]
+        return training_set(self.cell.training, data), data.get("sha256", "")
+
+    @property
+    def official(self) -> bool:
+        """Whether the training set of a real-world cell holds the published molecules or images."""
+        return self.data[0] in (OFFICIAL, RECOMPUTED)
 
     @cached_property
     def validation(self) -> NDArray[np.float64]:
-        """The least validation error of the training that a test error belongs to, [S, 6]; infinite if it diverged."""
+        """The least validation error of the training behind each test error, [S, 6]; infinite if it diverged."""
         return self._by_seed(lambda replica, task: replica.validation)
 
     def errors(self, split: str) -> NDArray[np.float64]:
         """MSE on a test set, [S, 6], in units of the released training set's maxima.
 
-        One that overflowed counts as the largest number of float32: far off, and still a number to compare.
+        An error that overflowed counts as the largest number of float32: far off, and still a number to compare.
         """
-        found = self._by_seed(lambda replica, task: replica.test[split][task])
-        return np.minimum(found, np.finfo(np.float32).max) * self._units**2
+        errors = self._by_seed(lambda replica, task: replica.test[split][task])
+        return np.minimum(errors, np.finfo(np.float32).max) * self._units**2
 
     def baseline(self, split: str) -> NDArray[np.float64]:
-        """MSE of predicting the training mean, [6], in the same units; 0 (null in the file) where it is right."""
+        """MSE of predicting the training mean, [6], in the units of `errors`; 0 (null in the file) if it is exact."""
         row = [self.result.facts["baseline"][split][task.name] for task in TASKS]
         return np.array([0.0 if value is None else 10**value for value in row]) * self._units**2
 
@@ -100,7 +122,7 @@ class RecordedRun:
 
     @property
     def diverged(self) -> str:
-        """How many replicas ended because their loss was no longer finite, as 6 of 10; "" if none did."""
+        """The number of replicas that ended because their loss was no longer finite, as 6 of 10; "" if none did."""
         count = sum(replica.diverged for replica in self.result.replicas)
         return f"{count} of {len(self.result.replicas)}" if count else ""
 
@@ -120,14 +142,14 @@ class RecordedRun:
             row = seeds.index(replica.seed)
             for column, task in enumerate(TASKS):
                 if replica.task in (None, task.name):
-                    found = value(replica, column)
-                    array[row, column] = np.inf if found is None else found
+                    number = value(replica, column)
+                    array[row, column] = np.inf if number is None else number
         return array
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What is recorded of an experiment under one specification and one budget."""
+    """The recorded runs of an experiment under one specification and one budget."""
 
     experiment: str
     spec: str
@@ -137,12 +159,12 @@ class Runs:
 
     @property
     def full(self) -> bool:
-        """Whether this is the paper's budget, with nothing missing."""
+        """Whether every cell is recorded at the paper's budget."""
         return self.profile == PROFILES["paper"] and not self.missing
 
     @property
     def diverged(self) -> str:
-        """Which runs ended early because their loss was no longer finite, as a remark on the budget; "" if none did."""
+        """The runs that ended early because their loss was no longer finite, as a remark; "" if none did."""
         ended = [
             f"{run.title} ({cell.training}, {cell.hidden}) {run.diverged}"
             for cell, run in self.found.items()
@@ -158,19 +180,19 @@ class Runs:
 
 
 def specs_of(spec: str) -> tuple[str, ...]:
-    """The specifications that a figure is drawn for: both, or one."""
+    """The specifications to draw a figure for: both, or one."""
     if spec not in (*SPECS, "both"):
         raise ValueError(f"spec must be both, {' or '.join(SPECS)}; got {spec!r}")
     return SPECS if spec == "both" else (spec,)
 
 
 def recorded_path(cell: Cell, profile: Profile) -> Path:
-    """The file of a result, whatever the working directory."""
+    """The absolute path of a cell's result."""
     return results_folder() / profile.name / cell.place
 
 
 def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
-    """What is recorded of an experiment under a profile, or under the fullest that has all its cells.
+    """The recorded runs of an experiment under a profile or, by default, under the fullest that has all its cells.
 
     If none has all of them, it is the one that has most, and the fuller of two that have as many.
     """
@@ -178,31 +200,30 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}; got {experiment!r}")
     candidates = budgets(results_folder()) or [PROFILES["paper"]] if profile == RECORDED else [profile_named(profile)]
     cells = EXPERIMENTS[experiment].cells
-    tries = [_runs(experiment, spec, cells(spec, candidate.name), candidate) for candidate in candidates]
-    return max(tries, key=lambda runs: len(runs.found))  # the first of equals, and the fullest come first
+    tries = {one: _runs(experiment, spec, cells(spec, one.name), one) for one in candidates}
+    return tries[most_recorded(tries, lambda profile: len(tries[profile].found))]
 
 
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
-    found, missing = {}, []
-    for cell in cells:
-        run = recorded_run(cell, profile)
-        if run is None:
-            missing.append(cell)
-        else:
-            found[cell] = run
-    return Runs(experiment, spec, profile, found, tuple(missing))
+    runs = {cell: recorded_run(cell, profile) for cell in cells}
+    found = {cell: run for cell, run in runs.items() if run}
+    return Runs(experiment, spec, profile, found, tuple(cell for cell in runs if cell not in found))
 
 
-def recorded_run(cell: Cell, profile: Profile) -> RecordedRun | None:
-    """The recorded cell; None if there is none of this very configuration."""
+def recorded_run(cell: Cell, profile: Profile, of_any_configuration: bool = False) -> RecordedRun | None:
+    """A recorded cell; None if there is none or, by default, none of the present configuration and seeds."""
     path = recorded_path(cell, profile)
     if not path.exists():
         return None
-    return _read(cell, profile, path, path.stat().st_mtime_ns)
+    run, current = _read(cell, profile, path, path.stat().st_mtime_ns)
+    return run if current or of_any_configuration else None
 
 
 @lru_cache(maxsize=512)
-def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> RecordedRun | None:
-    """The file as it was when it last changed: read once, however many figures and claims need it."""
+def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> tuple[RecordedRun, bool]:
+    """A file as it was when it last changed, and whether its configuration is the present one.
+
+    It is read once, however many figures and claims need it.
+    """
     result = load(path)
-    return RecordedRun(cell, profile, result) if result.hash == run_of(cell, profile).hash else None
+    return RecordedRun(cell, profile, result), result.hash == run_of(cell, profile).hash

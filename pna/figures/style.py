@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import math
 import textwrap
 from collections.abc import Callable
 from functools import cache
@@ -17,24 +16,10 @@ from pna.experiments import PROFILES
 from pna.figures.runs import Runs
 from pna.files import write_whole
 from pna.networks import MODELS
+from pna.verdicts.claims import rounded
 
-__all__ = [
-    "DARK",
-    "GREY",
-    "LIGHT",
-    "MARKERS",
-    "MODEL_COLOURS",
-    "SMALL",
-    "STYLE",
-    "WARN",
-    "WIDTH",
-    "budget_text",
-    "contrast",
-    "ink_on",
-    "save",
-    "stamp",
-    "tame",
-]
+__all__ = ["DARK", "GREY", "LIGHT", "MARKERS", "MODEL_COLOURS", "SMALL", "STYLE", "WARN", "WIDTH", "budget_text"]
+__all__ += ["contrast", "ink_on", "save", "stamp", "tame"]
 
 WIDTH = 5.5  # inches: the text block of NeurIPS, so that eight points stay eight points
 SMALL = 7  # points: the least size of letters
@@ -82,7 +67,7 @@ MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp8<>hd*", strict=False))
 
 
 def _luminance(colour: tuple[float, float, float]) -> float:
-    """Relative luminance after WCAG."""
+    """Relative luminance of a colour after WCAG."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -94,12 +79,12 @@ def contrast(one: tuple[float, float, float], other: tuple[float, float, float])
 
 
 def ink_on(colour: tuple[float, float, float]) -> str:
-    """Black or white, whichever stands out more: the better of the two has at least 4.5 to 1."""
+    """Black or white, whichever has more contrast: the better of the two has at least 4.5 to 1."""
     return DARK if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else LIGHT
 
 
 def budget_text(runs: Runs) -> str:
-    """What a figure was made from, in words."""
+    """The budget of a figure's runs in words."""
     profile, paper = runs.profile, PROFILES["paper"]
     text = f"{runs.spec}; {profile.name}: {profile.seeds} seeds, at most {profile.epochs:,} epochs"
     if (profile.size_step, profile.divisor) != (paper.size_step, paper.divisor):
@@ -108,7 +93,7 @@ def budget_text(runs: Runs) -> str:
 
 
 def stamp(figure: Figure, runs: Runs) -> None:
-    """Writes under a figure what it was made from, and in colour if that is not the paper's full budget."""
+    """Write the budget under a figure, in colour if it is not the paper's in full."""
     lines = [budget_text(runs)]
     if runs.profile != PROFILES["paper"]:
         lines[0] = f"NOT THE PAPER'S BUDGET ({lines[0]})"
@@ -125,7 +110,7 @@ def stamp(figure: Figure, runs: Runs) -> None:
 
 
 def save(drawn: Figure | Callable[[], dict[str, bytes]], name: str, facts: dict, folder: Path) -> list[Path]:
-    """Writes NAME.pdf, NAME.png, NAME.svg and, last, the sidecar NAME.json, each in one go.
+    """Write NAME.pdf, NAME.png, NAME.svg and, last, the sidecar NAME.json, each atomically.
 
     drawn is a figure, or a function that gives the files' contents by their endings. If the sidecar says that the same
     numbers were drawn by the same code, the pictures stay as they are: their bits depend on the machine that drew them,
@@ -135,7 +120,7 @@ def save(drawn: Figure | Callable[[], dict[str, bytes]], name: str, facts: dict,
     text = json.dumps(tame(facts | {"drawn by": _drawing_code()}), indent=1, ensure_ascii=False) + "\n"
     if sidecar.exists() and sidecar.read_text(encoding="utf-8") == text and paths[1].exists():
         for path in [*filter(Path.exists, paths), sidecar]:
-            path.touch()  # made anew, as far as the workflow is concerned
+            path.touch()  # so that the workflow takes it for redrawn
         return [*paths, sidecar]
     contents = drawn() if callable(drawn) else {suffix: _picture(drawn, name, suffix) for suffix in _SUFFIXES}
     for suffix, content in contents.items():
@@ -156,20 +141,20 @@ def _picture(figure: Figure, name: str, suffix: str) -> bytes:
 
 @cache
 def _drawing_code() -> str:
-    """A hash of what decides how a figure looks."""
+    """A hash of all that decides how a figure looks."""
     here = Path(__file__).parent
     digest = hashlib.sha256(version("matplotlib").encode())
-    for path in [Path(__file__), *sorted((here / "figures").glob("*.py"))]:
+    for path in [Path(__file__), *sorted((here / "plots").glob("*.py"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def tame(value: object) -> object:
-    """As JSON takes it: arrays as lists, five significant digits and no more than nine decimals, null for infinity."""
+    """A value for JSON: arrays as lists, five significant digits and at most nine decimals, null for infinity."""
     if isinstance(value, dict):
         return {str(key): tame(item) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [tame(item) for item in value]
     if isinstance(value, float | np.floating):
-        return round(float(f"{value:.5g}"), 9) + 0.0 if math.isfinite(value) else None
+        return rounded(float(value))
     return value.item() if isinstance(value, np.generic) else value

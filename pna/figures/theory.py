@@ -1,4 +1,4 @@
-"""The theory's status: what is proved formally, and every check of verification/, run now."""
+"""The status of the theory: formal proofs, and every check of verification/, run now."""
 
 from dataclasses import dataclass
 from functools import cache

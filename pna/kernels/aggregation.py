@@ -1,6 +1,6 @@
 """All aggregators of all neighbourhoods in one pass over the neighbours (section 2.1, equations 1 to 4), in Triton.
 
-A program takes B nodes and BC channels, and reads their messages in tiles (pna.kernels.messages). Nodes with very many
+A program has B nodes and BC channels, and reads their messages in tiles (pna.kernels.messages). Nodes with very many
 messages are left to pna.kernels.hubs. The plain-torch twin is in pna.gather.
 """
 
@@ -30,17 +30,17 @@ from pna.kernels.selection import on_its_device
 
 __all__ = ["Saved", "allocate", "forward"]
 
-SAMPLE = 1024
+SAMPLE = 1024  # rows whose mean stands for that of a channel
 
 
 class Saved(NamedTuple):
-    """What the backward pass needs of the forward pass; empty tensors where it needs nothing. C channels = G·F."""
+    """Results of the forward pass that the backward pass needs, empty where it needs none. C = G·F channels."""
 
     shift: Tensor  # [C]: μ₀, the mean of some rows
     stats: Tensor  # [N, S, C]: μ - μ₀, σ², then for moments the unit s, the rest r of the mean, E[(X - μ)^n] / s^n
-    ties: Tensor  # [N, C]: how many messages are the maximum, + 2^16 times how many are the minimum; not of a hub
-    hub_ties: Tensor  # [P, 2, C]: the two of a hub, at the place of its first chunk
-    marks: Tensor  # [E, C / 4] bytes: of four channels each whether a message is the maximum (4 bits), the minimum
+    ties: Tensor  # [N, C]: number of messages that are the maximum, + 2^16 · those that are the minimum; not of hubs
+    hub_ties: Tensor  # [P, 2, C]: both numbers of a hub, at the place of its first chunk
+    marks: Tensor  # [E, C / 4] bytes: in which of four channels a message is the maximum (4 bits) or the minimum
 
 
 @on_its_device
@@ -57,36 +57,36 @@ def forward(
     by_group: bool = False,
     weight: Tensor | None = None,
 ) -> tuple[Tensor, Saved]:
-    """Source and target [N, G, F], edge [E, G, F] -> aggregates of target_i + edge_ij + source_j, [N, G, A, F].
+    """Aggregate target_i + edge_ij + source_j: source and target [N, G, F], edge [E, G, F] -> [N, G, A, F].
 
-    hubs: whether there may be any; nothing is launched for them if not. by_group: whether in memory all nodes of a
-    group lie together, and not all groups of a node. weight [R, G, F]: what edges that are one number each, [E], are
-    multiplied by in the graph of each of R replicas, which have as many nodes each, and no hubs.
+    hubs: whether there may be any; if not, nothing is launched for them. by_group: whether all nodes of a group lie
+    together in the output's memory, instead of all groups of a node. weight [R, G, F]: by which edges of one number
+    each, [E], are multiplied, in the graph of each of R replicas; these have equally many nodes, and no hubs.
     """
-    given, hubs = source if source is not None else edge, hubs and weight is None
-    N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], given.shape[1:], given.dtype
+    like, hubs = source if source is not None else edge, hubs and weight is None
+    N, E, (G, F), dtype = ptr.shape[0] - 1, column.shape[0], like.shape[1:], like.dtype
     if N * G * F == 0 or E == 0:
-        out, *saved = allocate(given, N, E, names, save, hubs)
+        out, *saved = allocate(like, N, E, names, save, hubs)
         return out.zero_(), Saved(saved[0], *(t.zero_() for t in saved[1:]))
-    out, *saved = allocate(given, N, E, names, save, hubs, means=True)
+    out, *saved = allocate(like, N, E, names, save, hubs, means=True)
     saved = Saved(*saved)
     out = out.view(G, N, -1, F).transpose(0, 1) if by_group else out
     C, T = G * F, limit(E) if hubs else NO_HUBS
     config, V = config or Config.of(C), N if weight is None else N // weight.shape[0]
     config = config if weight is None else config.within(V)
     rows = edge if weight is None else None
-    tensors = [given if t is None else grouped(t) for t in (source, rows, target)]
+    tensors = [like if t is None else grouped(t) for t in (source, rows, target)]
     layout = ChannelLayout.of(F, G, config.BC, *tensors)._replace(number=weight is not None)
     strides = [s for t in (*tensors, out) for s in t.stride()[:2]]
     tensors[1] = tensors[1] if weight is None else edge.contiguous()
     arguments = [*tensors, ptr, column, out, *saved, *strides, N, E]
     parts = (source is not None, edge is not None, target is not None)
-    light, chunks, again = _told(names, dtype, save, parts, layout, C, F, T, config)
+    light, chunks, again = _constants(names, dtype, save, parts, layout, C, F, T, config)
     columns = blocks(C, config.BC)
     large = Hubs(ptr, E, C, T, saved.shift, again) if E > T else None
     if large:
         large.scan(arguments, chunks, columns)
-    weighted = (given if weight is None else weight.contiguous(), V)
+    weighted = (like if weight is None else weight.contiguous(), V)
     _launch_light((blocks(N, config.B), columns), (*arguments, *weighted), light, config.warps)
     if large:
         large.finish(arguments, chunks, columns)
@@ -94,7 +94,7 @@ def forward(
 
 
 @functools.cache
-def _told(
+def _constants(
     names: str,
     dtype: torch.dtype,
     save: bool,
@@ -105,7 +105,7 @@ def _told(
     T: int,
     config: Config,
 ) -> tuple[Constants, Constants, bool]:
-    """What the kernel is told, and what those for hubs are; and whether there is a second pass."""
+    """Constants of the kernel for most nodes and of those for hubs; and whether there is a second pass."""
     marked = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     constants = {
         "SLOTS": slots_of(names), "A": len(names.split()), "ORDER": order_of(names),
@@ -117,30 +117,33 @@ def _told(
     return light, chunks, order_of(names) > 0 or marked
 
 
-def channel_means(given: Tensor) -> Tensor:
-    """μ₀: the mean over about SAMPLE rows of [rows, G, F], which tell the mean of a channel well enough, [G·F]."""
-    step = given.shape[0] // SAMPLE
-    rows = given[::step] if step > 1 else given
-    return torch.mean(rows, 0, dtype=widened(given.dtype)).view(-1)
+def channel_means(messages: Tensor) -> Tensor:
+    """μ₀, [G·F]: the mean over about SAMPLE rows of [rows, G, F], close enough to the mean of each channel."""
+    step = messages.shape[0] // SAMPLE
+    rows = messages[::step] if step > 1 else messages
+    return torch.mean(rows, 0, dtype=widened(messages.dtype)).view(-1)
 
 
 def allocate(
-    given: Tensor, N: int, E: int, names: str, save: bool, hubs: bool = True, means: bool = False
+    like: Tensor, N: int, E: int, names: str, save: bool, hubs: bool = True, means: bool = False
 ) -> tuple[Tensor, ...]:
-    """The output [N, G, A, F] and the tensors of Saved, not yet written; but for the first of these if `means`."""
-    G, F = given.shape[1:]
+    """Allocate the output [N, G, A, F] and the tensors of Saved for messages like [rows, G, F].
+
+    Only `shift` is computed, and only if `means`.
+    """
+    G, F = like.shape[1:]
     C = G * F
     extremes = save and max(slots_of(names)[MAX.value : MIN.value + 1]) >= 0
     stats = number_of_stats(names) if save else 0
-    dtype = widened(given.dtype)
+    dtype = widened(like.dtype)
     T = limit(E) if hubs else NO_HUBS
     return (
-        given.new_empty(N, G, names.count(" ") + 1, F),
-        channel_means(given) if means and stats > 0 else given.new_empty(C if stats > 0 else 0, dtype=dtype),
-        given.new_empty(N, stats, C, dtype=dtype),
-        given.new_empty(N if extremes else 0, C, dtype=torch.int32),
-        given.new_empty((E + T - 1) // T if extremes and E > T else 0, 2, C, dtype=dtype),
-        given.new_empty(E if extremes else 0, (C + 3) // 4, dtype=torch.uint8),
+        like.new_empty(N, G, names.count(" ") + 1, F),
+        channel_means(like) if means and stats > 0 else like.new_empty(C if stats > 0 else 0, dtype=dtype),
+        like.new_empty(N, stats, C, dtype=dtype),
+        like.new_empty(N if extremes else 0, C, dtype=torch.int32),
+        like.new_empty((E + T - 1) // T if extremes and E > T else 0, 2, C, dtype=dtype),
+        like.new_empty(E if extremes else 0, (C + 3) // 4, dtype=torch.uint8),
     )
 
 
@@ -153,7 +156,7 @@ def _light(
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr,
     B: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """All of B nodes that are not hubs, for BC channels."""
+    """Aggregate B nodes that are not hubs, for BC channels."""
     node = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     start = tl.load(ptr + node, mask=node < N, other=0)
     end = tl.load(ptr + node + 1, mask=node < N, other=0)

@@ -4,11 +4,12 @@ The gradient of a message m_j → i is, with c = m_j - μ_i,
 
     q0_i + q1_i c + … + [m_j is the maximum] gmax_i / ties_i + [m_j is the minimum] gmin_i / ties_i:
 
-a polynomial, of degree 1 for mean, sum, std and var, below n for moment n. A first kernel makes these coefficients of
-every node and channel from the gradients of its aggregates; a second one sums, for every sender j, over its receivers i
-through the transposed CSR. Its time is that of reading the coefficients once per message, so they are few: of a linear
-polynomial q0 - q1 (μ - μ₀) and q1, μ₀ the mean of each channel, so that little cancels in q1 (m_j - μ₀) - q1 (μ - μ₀);
-and instead of the extremes the two bits per message and channel that the forward pass has left.
+a polynomial, of degree 1 for mean, sum, std and var and below n for moment n. A first kernel computes the coefficients
+of every node and channel from the gradients of its aggregates. A second one sums, for every sender j, over its
+receivers i through the transposed CSR. It spends its time reading the coefficients once per message, so they are few.
+Those of a linear polynomial are q0 - q1 (μ - μ₀) and q1, with μ₀ the mean of each channel, so that little cancels in
+q1 (m_j - μ₀) - q1 (μ - μ₀). The extremes are not compared again: the forward pass leaves two bits per message and
+channel.
 """
 
 import functools
@@ -27,7 +28,7 @@ from pna.kernels.selection import on_its_device
 
 __all__ = ["backward"]
 
-K, WARPS = 32, 4  # of a hub's chunk
+K, WARPS = 32, 4  # for a chunk of a hub's messages
 
 
 @on_its_device
@@ -46,39 +47,39 @@ def backward(
     hubs: bool = True,
     weight: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """The gradient g of the aggregates, [N, G, A, F] -> those of source, edge and target, empty if it is not there.
+    """Gradients of source, edge and target, each empty if there is none, from g of the aggregates [N, G, A, F].
 
-    transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages.
-    into: where to write those of source and target, two parts of one tensor. hubs and weight: as forward's;
-    where there is a weight, its gradient comes in the place of the edges', and they get none.
+    transpose: for every sender its messages (ptr), and for each its receiver and its place among the messages. target:
+    whether there is one. into: where to write the gradients of source and target, two parts of one tensor. hubs and
+    weight: as in `forward`; with a weight, its gradient takes the place of the edges', which get none.
     """
-    given, hubs = source if source is not None else edge, hubs and weight is None
-    made = (None if into is not None else source, edge if weight is None else weight)
-    grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in made]
+    like, hubs = source if source is not None else edge, hubs and weight is None
+    new = (None if into is not None else source, edge if weight is None else weight)
+    grads = [None if t is None else torch.empty_like(t, memory_format=torch.contiguous_format) for t in new]
     if into is not None:
         grads[0], grad_target = into
     else:
-        grad_target = torch.empty_like(given[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *given.shape[1:])
+        grad_target = torch.empty_like(like[:0]) if not target else g.new_empty(ptr.shape[0] - 1, *like.shape[1:])
     if g.numel() > 0:
         _Backward(g, source, edge, ptr, column, transpose, names, saved, config, hubs, weight).run(*grads, grad_target)
     elif weight is not None:
         grads[1].zero_()
-    return *(given.new_empty(0) if grad is None else grad for grad in grads), grad_target
+    return *(like.new_empty(0) if grad is None else grad for grad in grads), grad_target
 
 
 @functools.cache
 def _numbers(names: str, has_edge: bool) -> tuple[int, int, bool, int, int]:
-    """The highest moment, the terms of the polynomial, if it is centred, what is kept for that, and the planes."""
-    order, given = order_of(names), set(names.split())
-    constant, linear = not given.isdisjoint({"mean", "sum"}), not given.isdisjoint({"std", "var"})
+    """Highest moment, terms of the polynomial, whether it is centred, the units stored for that, and all planes."""
+    order, aggregators = order_of(names), set(names.split())
+    constant, linear = not aggregators.isdisjoint({"mean", "sum"}), not aggregators.isdisjoint({"std", "var"})
     terms = max(order, 2 if linear else int(constant))
     centred = terms > 1 and (has_edge or order > 0)
-    units = (2 if order > 0 else 1) if centred else 0  # μ and 1/s are kept too
-    return order, terms, centred, units, units + terms + ("max" in given) + ("min" in given)
+    units = (2 if order > 0 else 1) if centred else 0  # μ, and 1/s for moments
+    return order, terms, centred, units, units + terms + ("max" in aggregators) + ("min" in aggregators)
 
 
 class _Kernels(NamedTuple):
-    """What each kernel is told: on all nodes that are not hubs, on a chunk of a hub's messages."""
+    """Constants of each kernel; in pairs, for nodes that are not hubs and for a chunk of a hub's messages."""
 
     coefficients: Constants
     messages: tuple[Constants, Constants]
@@ -100,7 +101,7 @@ class _Kernels(NamedTuple):
         stats: int,
         hubs: bool,
     ) -> "_Kernels":
-        """parts: whether there is a source, an edge, a target."""
+        """The constants for these aggregators and sizes; parts: whether there is a source, an edge, a target."""
         order, terms, centred, units, planes = _numbers(names, parts[1])
         shared = {
             "SLOTS": slots_of(names), "ORDER": order, "TERMS": terms, "CENTRED": centred, "UNITS": units,
@@ -117,7 +118,7 @@ class _Kernels(NamedTuple):
 
 
 class _Backward:
-    """The launches of one backward pass, and what they share."""
+    """The launches of one backward pass, and the tensors and sizes that they share."""
 
     def __init__(
         self,
@@ -136,8 +137,8 @@ class _Backward:
         self.g, self.ptr, self.column, self.transpose, self.names, self.saved = g, ptr, column, transpose, names, saved
         self.source, self.edge = grouped(source), grouped(edge) if weight is None else None
         self.number, self.weight = (None, None) if weight is None else (edge.contiguous(), weight.contiguous())
-        self.given = self.source if source is not None else self.edge
-        self.N, self.E, (self.G, self.F) = ptr.shape[0] - 1, column.shape[0], self.given.shape[1:]
+        self.like = self.source if source is not None else self.edge
+        self.N, self.E, (self.G, self.F) = ptr.shape[0] - 1, column.shape[0], self.like.shape[1:]
         self.C, self.T = self.G * self.F, limit(self.E) if hubs else NO_HUBS
         self.config = config or Config.of(self.C, backward=True)
         if weight is not None:
@@ -145,16 +146,17 @@ class _Backward:
         self.blocks = blocks(self.C, self.config.BC)
 
     def run(self, grad_source: Tensor | None, grad_edge: Tensor | None, grad_target: Tensor) -> None:
+        """Launch all kernels, which write the gradients."""
         has_target = grad_target.shape[0] > 0
-        tensors = [self.given if t is None else t for t in (self.source, self.edge)]
+        tensors = [self.like if t is None else t for t in (self.source, self.edge)]
         layout = ChannelLayout.of(self.F, self.G, self.config.BC, *tensors, grad_target)
         layout = layout._replace(number=self.weight is not None)
         self.kernels = _Kernels.of(
-            self.names, self.given.dtype, (self.source is not None, self.edge is not None, has_target), layout,
+            self.names, self.like.dtype, (self.source is not None, self.edge is not None, has_target), layout,
             self.C, self.F, self.T, self.config, self.saved.stats.shape[1], self.saved.hub_ties.shape[0] > 0,
         )  # fmt: skip
         shape = (self.N, self.kernels.planes, self.C)
-        self.coefficients = self.given.new_empty(shape, dtype=widened(self.given.dtype))
+        self.coefficients = self.like.new_empty(shape, dtype=widened(self.like.dtype))
         self._make_coefficients(grad_target)
         if self.E == 0:
             for grad in (grad_source, grad_edge):
@@ -167,7 +169,7 @@ class _Backward:
             self._to_senders(grad_source, grad_edge)
 
     def _make_coefficients(self, grad_target: Tensor) -> None:
-        """Of every node and channel; a thread makes four numbers of each plane."""
+        """Compute the coefficients of every node and channel, [N, planes, C], four of each plane a thread."""
         _, stats, ties, hub_ties, _ = self.saved
         arguments = (
             self.g, *self.g.stride(), self.ptr, stats, ties, hub_ties, self.coefficients,
@@ -177,7 +179,7 @@ class _Backward:
         launch_coefficients((blocks(self.N, constants["B"]), self.blocks), arguments, constants, 4)
 
     def _to_messages(self, grad_edge: Tensor) -> None:
-        """The gradient of every message, [E, G, F]."""
+        """Compute the gradient of every message, [E, G, F]."""
         source, edge = self.source if self.source is not None else self.edge, self.edge
         arguments = (
             source, edge, self.saved.shift, self.ptr, self.column, self.coefficients, self.saved.marks, grad_edge,
@@ -192,9 +194,9 @@ class _Backward:
         launch_edge_gradient(grid, (*arguments, owner), light, self.config.warps)
 
     def _to_senders(self, grad_source: Tensor, grad_edge: Tensor | None) -> None:
-        """The gradient of every sender, [N, G, F], from those of its messages or from its receivers' coefficients.
+        """Compute the gradient of every sender, [N, G, F], from its messages' gradients or its receivers' coefficients.
 
-        On the way the weight's, [R, G, F], where there is one: of each program, then the sum over a replica's.
+        Where there is a weight, also its gradient, [R, G, F]: summed in each program, then over those of a replica.
         """
         ptr, receiver, place = self.transpose
         messages = self.coefficients if self.edge is None else grad_edge

@@ -1,7 +1,7 @@
-"""The coefficients of a node and channel from which the gradients of its messages are made (aggregation_backward.py).
+"""Coefficients of every node and channel, from which the gradients of its messages follow (aggregation_backward.py).
 
-The gradient of a message is a polynomial in c = m - μ, of degree 1 for mean, sum, std and var, below n for moment n,
-and something more for the extremes.
+The gradient of a message is a polynomial in c = m - μ, of degree 1 for mean, sum, std and var and below n for moment n,
+plus a term if the message is an extreme.
 """
 
 import triton
@@ -15,7 +15,7 @@ __all__ = ["launch_coefficients"]
 
 @triton.jit
 def _gradient_of(g, at, stride_a, mask, SLOT: tl.constexpr, ACC: tl.constexpr):
-    """The gradient of one aggregate, or 0."""
+    """Load the gradient of the aggregate at SLOT, or 0 if it is not asked for; the shape is that of the mask."""
     if SLOT >= 0:
         return tl.load(g + at + SLOT * stride_a, mask=mask, other=0.0).to(ACC)
     return tl.zeros(mask.shape, ACC)
@@ -23,7 +23,7 @@ def _gradient_of(g, at, stride_a, mask, SLOT: tl.constexpr, ACC: tl.constexpr):
 
 @triton.jit
 def _moment_factor(g, e, s, d, n: tl.constexpr):
-    """∂M_n/∂m_j = factor ((u - r)^(n-1) - E[(u - r)^(n-1)]): factor = s^(n-1) (|e| s^n + ε)^(1/n-1) / d; 0 at e = 0."""
+    """g s^(n-1) (|e| s^n + ε)^(1/n-1) / d, the factor of (u - r)^(n-1) - E[(u - r)^(n-1)] in ∂M_n/∂m_j; 0 at e = 0."""
     x = with_epsilon(e, s, n)
     steep = power(tl.minimum(s, 1.0), n - 1) * tl.exp(tl.log(x) * (1.0 / n - 1.0))
     return tl.where(e == 0, 0.0, g * steep / d)
@@ -38,7 +38,7 @@ def _coefficients(
     ACC: tl.constexpr, STATS: tl.constexpr, HUBS: tl.constexpr, HAS_TARGET: tl.constexpr,
     B: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    """Node by node: [μ, 1/s,] q0, q1, …, gmax / ties, gmin / ties; and the gradient of the receiver's part."""
+    """Coefficients of B nodes, [μ, 1/s,] q0, q1, …, gmax / ties, gmin / ties; and the gradient of the target's part."""
     node = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     c = tl.program_id(1) * BC + tl.arange(0, BC)
     mask = (node < N)[:, None] & (c < C)[None, :]

@@ -1,11 +1,11 @@
 """A graph in CSR order by one sort: the messages by their receivers and, for a backward pass, by their senders.
 
-Both ends of every edge are sorted as one list of numbers: j for a sender, N + 1 + i for a receiver. A single kernel
-reads everything else off the sorted list, by binary search. A number that is no node counts as node N, which has no
-row: so nothing is read or written out of bounds, and whether there is one is looked at when all is launched (Check).
+Both ends of every edge are sorted as one list of keys: j for a sender, N + 1 + i for a receiver. A single kernel reads
+everything else off the sorted list, by binary search. A number outside 0 … N - 1 counts as node N, which has no row: so
+nothing is read or written out of bounds, and the error is raised once everything is launched (Check).
 
-The layers of a network are given the same edge_index one after the other: the graph of a small one, whose sorting takes
-the host longer than the layer, is remembered for as long as the tensor lives and is not written to.
+The layers of a network get the same edge_index one after another. For a small graph, sorting takes the host longer than
+the layer, so its result is remembered for as long as the tensor lives and is not written to.
 """
 
 import functools
@@ -24,21 +24,24 @@ from pna.neighbourhoods import Neighbourhoods, Transpose
 __all__ = ["Check", "remember", "remembered", "sort", "supports"]
 
 BLOCK, WARPS = 256, 4
-SMALL = 1 << 18  # edges of a graph that is remembered, in at most 10 MB
-_graphs = WeakTensorKeyDictionary()  # edge_index -> what it was sorted for, and its graph
+SMALL = 1 << 18  # edges of the largest graph that is remembered, which takes 10 MB
+_graphs = WeakTensorKeyDictionary()  # edge_index -> its state when it was sorted, and its graph
 
 
 def supports(edges: Tensor, num_nodes: int) -> bool:
-    """Whether `sort` serves: edges and nodes are sorted by their numbers as int32."""
+    """Whether `sort` can sort these edges: there are some, and its keys fit into int32."""
     return 0 < edges.shape[1] < 1 << 30 and num_nodes < 1 << 30
 
 
 @on_its_device
 def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple[Neighbourhoods, Tensor]:
-    """edges [2, E] of (source, target), or of (target, source) if `reverse`, and whether any number is no node, [1]."""
+    """Sort edges [2, E], rows (source, target) or if `reverse` (target, source), into CSR order.
+
+    Returns the graph, with its transpose if asked for, and a flag [1]: whether any number is not a node.
+    """
     E, N = edges.shape[1], num_nodes
     stride, step = edges.stride()
-    constants = _told(reverse, transpose)
+    constants = _constants(reverse, transpose)
     keys = edges.new_empty(2 * E if transpose else E, dtype=torch.int32)
     sizes = (edges, stride, step, N, E)
     _keys((blocks(E, BLOCK), 1), (keys, *sizes), constants, WARPS)
@@ -50,18 +53,19 @@ def sort(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> tuple
 
 
 @functools.cache
-def _told(reverse: bool, transpose: bool) -> Constants:
+def _constants(reverse: bool, transpose: bool) -> Constants:
+    """Constants of both kernels."""
     return Constants(REVERSE=reverse, TRANSPOSE=transpose, BLOCK=BLOCK)
 
 
 def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods) -> None:
-    """Keeps the graph of an edge_index whose numbers are all nodes; not of a large one."""
+    """Remember the graph of an edge_index whose numbers are all nodes, unless it is large."""
     if edges.shape[1] <= SMALL and not _unknowable(edges):
         _graphs[edges] = (_state(edges, num_nodes, reverse), graph)
 
 
 def remembered(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> Neighbourhoods | None:
-    """The graph of an edge_index that has been sorted before, on this stream, and not been written to since."""
+    """Graph of an edge_index that was sorted before, on this stream, and not written to since; None otherwise."""
     if _unknowable(edges):
         return None
     state, graph = _graphs.get(edges, (None, None))
@@ -70,24 +74,25 @@ def remembered(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) ->
 
 
 def _state(edges: Tensor, num_nodes: int, reverse: bool) -> tuple:
-    """What a graph depends on besides the tensor itself; another stream need not wait for this one's kernels.
+    """Everything that a sorted graph depends on besides the tensor itself.
 
-    A tensor that is given other `.data` keeps its version, but lies elsewhere or has another shape.
+    The stream is part of it: another one need not have waited for the kernels. A tensor whose `.data` is replaced keeps
+    its version, but has another address or shape.
     """
     stream = torch._C._cuda_getCurrentRawStream(edges.get_device()) if edges.is_cuda else 0
     return edges._version, edges.data_ptr(), edges.shape, edges.stride(), stream, num_nodes, reverse
 
 
 def _unknowable(edges: Tensor) -> bool:
-    """Whether a change would not be noticed: of an inference tensor, or by a CUDA graph that is being recorded."""
+    """Whether a change of edges could go unnoticed: in an inference tensor, or while a CUDA graph is recorded."""
     return edges.is_inference() or (edges.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 class Check:
-    """Whether there was a number that is no node: on its way to the host while more is launched.
+    """The flag that some number is not a node, on its way to the host while more kernels are launched.
 
-    The host waits for the sorted edges alone, and not for what was launched after them. While a CUDA graph is recorded
-    nothing can be waited for, and nothing has failed.
+    The host waits for the sorted edges alone, not for what was launched after them. While a CUDA graph is recorded
+    there is nothing to wait for, and nothing has failed.
     """
 
     def __init__(self, bad: Tensor) -> None:
@@ -98,14 +103,14 @@ class Check:
         )
 
     def failed(self) -> bool:
-        """Waits for the answer."""
+        """Wait for the flag and return it."""
         if self.arrived is not None:
             self.arrived.synchronize()
         return not self.capturing and bool(self.bad.item())
 
 
 def _allocate(edges: Tensor, N: int, E: int, transpose: bool) -> tuple[Tensor, ...]:
-    """The tensors of Neighbourhoods and of Transpose, and one number: of one piece of memory, each at 16 bytes."""
+    """Allocate the tensors of Neighbourhoods and Transpose and one flag in one piece, each aligned to 16 bytes."""
     lengths = [N + 1, E, E, *((N + 1, E, E) if transpose else (0, 0, 0)), 1]
     sizes = [size for length in lengths for size in (length, length & 1)]
     return torch.split_with_sizes(edges.new_empty(sum(sizes), dtype=torch.int64), sizes)[::2]
@@ -113,14 +118,14 @@ def _allocate(edges: Tensor, N: int, E: int, transpose: bool) -> tuple[Tensor, .
 
 @triton.jit
 def _end(edges, e, END: tl.constexpr, stride, step, mask, N):
-    """The sender (END 0) or the receiver (1) of the edges e; N if it is no node."""
+    """Load the sender (END 0) or the receiver (1) of the edges e; N where it is not a node."""
     node = tl.load(edges + END * stride + e.to(tl.int64) * step, mask=mask, other=0).to(tl.int64)
     return tl.where((node < 0) | (node >= N), N, node)
 
 
 @triton.jit(do_not_specialize=["stride", "step", "N", "E"])
 def _keys_kernel(keys, edges, stride, step, N, E, REVERSE: tl.constexpr, TRANSPOSE: tl.constexpr, BLOCK: tl.constexpr):
-    """What is sorted: [j …, N + 1 + i …], or only the second half; i = N if either end is no node."""
+    """Keys to sort: [j …, N + 1 + i …], or only the second half; i = N if either end is not a node."""
     e = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     sender = _end(edges, e, 1 if REVERSE else 0, stride, step, e < E, N)
     if TRANSPOSE:
@@ -133,7 +138,7 @@ def _keys_kernel(keys, edges, stride, step, N, E, REVERSE: tl.constexpr, TRANSPO
 
 @triton.jit
 def _first(keys, order, key, edge, E, steps, mask):
-    """How many of the E sorted pairs (key, edge) are smaller than each of these, by `steps` halvings."""
+    """Number of the E sorted pairs (key, edge) that are smaller than each of these, by `steps` bisections."""
     low = tl.zeros(key.shape, tl.int32)
     high = tl.where(mask, E, low)
     for _ in range(0, steps):
@@ -152,25 +157,25 @@ def _read_off_kernel(
     keys, order, ptr, source, place, sender_ptr, receiver, sent_place, bad, edges, stride, step, N, E, steps,
     REVERSE: tl.constexpr, TRANSPOSE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The tensors of Neighbourhoods (ptr, source, place in the caller's list) and of Transpose, at the places p."""
+    """Write Neighbourhoods (ptr, source, place in the caller's list) and Transpose at this program's places p."""
     p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = p < E
     none = tl.full(p.shape, -1, tl.int64)
     of_target = keys
     order_of_target = order
-    behind = 0  # the number of the first edge in the receivers' half
+    offset = 0  # the number of the first edge in the receivers' half
     if TRANSPOSE:
         of_target += E
         order_of_target += E
-        behind += E
+        offset += E
         e = tl.load(order + p, mask=live, other=0)
         to = _end(edges, e, 0 if REVERSE else 1, stride, step, live, N)
-        at = _first(of_target, order_of_target, to + (N + 1), e + behind, E, steps, live)
+        at = _first(of_target, order_of_target, to + (N + 1), e + offset, E, steps, live)
         tl.store(receiver + p, tl.minimum(to, N - 1), mask=live)
         tl.store(sent_place + p, at.to(tl.int64), mask=live)
         begin = _first(keys, order, p, none, E, steps, p <= N)
         tl.store(sender_ptr + p, begin.to(tl.int64), mask=p <= N)
-    e = tl.load(order_of_target + p, mask=live, other=0) - behind
+    e = tl.load(order_of_target + p, mask=live, other=0) - offset
     sender = _end(edges, e, 1 if REVERSE else 0, stride, step, live, N)
     tl.store(source + p, tl.minimum(sender, N - 1), mask=live)
     tl.store(place + p, e, mask=live)

@@ -1,4 +1,4 @@
-"""The kernels that make the gradients of messages and of senders from coefficients (aggregation_backward.py)."""
+"""Kernels for the gradients of messages and of senders, from coefficients (aggregation_backward.py)."""
 
 import triton
 import triton.language as tl
@@ -18,7 +18,7 @@ def _extremes(
     at, marks, e, live, mask, c,
     SLOTS: tl.constexpr, TERMS: tl.constexpr, UNITS: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """What the messages at the places e [B, K] get for being an extreme, [B, K, BC]; `at`: their coefficients."""
+    """The extremes' share in the gradients of the messages at e [B, K], [B, K, BC]; at: their coefficients."""
     out = tl.zeros(mask.shape, ACC)
     at_top: tl.constexpr = UNITS + TERMS
     if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
@@ -29,14 +29,14 @@ def _extremes(
         byte = tl.load(marks + (e * width)[:, :, None] + q, mask=within, other=0).to(tl.int32)  # [B, K, Q]
         four = tl.broadcast_to(byte[:, :, :, None], [mask.shape[0], mask.shape[1], Q, 4])
         byte = tl.max_constancy(tl.reshape(four, mask.shape), [1, 1, 4])
-        own = byte >> (c % 4)[None, None, :]
+        bits = byte >> (c % 4)[None, None, :]
         if SLOTS[MAX] >= 0:  # few messages are an extreme of any of four channels: the others need not be read
             value = tl.load(at + at_top * C, mask=mask & ((byte & 15) != 0), other=0.0)
-            out += tl.where((own & 1) != 0, value, 0.0)
+            out += tl.where((bits & 1) != 0, value, 0.0)
         if SLOTS[MIN] >= 0:
             at_low: tl.constexpr = at_top + (1 if SLOTS[MAX] >= 0 else 0)
             value = tl.load(at + at_low * C, mask=mask & ((byte & 240) != 0), other=0.0)
-            out += tl.where((own & 16) != 0, value, 0.0)
+            out += tl.where((bits & 16) != 0, value, 0.0)
     return out
 
 
@@ -45,7 +45,10 @@ def _polynomial(
     at, m, mask, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
     NUMBER: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """q0 + q1 u + … by Horner's rule, u = (m - μ) / s, both less μ₀, [B, K, BC]; not CENTRED u = m, if with edges."""
+    """q0 + q1 u + … by Horner's rule, [B, K, BC], with u = (m - μ) / s; m and μ are given less μ₀.
+
+    If not CENTRED, u = m where edges are one number (NUMBER); else only q0 is returned.
+    """
     out = tl.zeros(mask.shape, ACC)
     if CENTRED or (NUMBER and TERMS > 1):
         u = m
@@ -67,7 +70,7 @@ def _edge_gradient(
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, HAS_SOURCE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of the messages of B nodes, or of one chunk of a hub -> grad [E, C]."""
+    """Gradients of the messages of B nodes, or of one chunk of a hub's, into grad [E, C]."""
     if HUBS:
         p = tl.program_id(0).to(tl.int64)
         hub, first, last, begin, stop = chunk_of(ptr, owner, p, LIMIT)
@@ -104,10 +107,10 @@ def _gather(
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr, HAS_EDGE: tl.constexpr,
     K: tl.constexpr,
 ):  # fmt: skip
-    """The sum over the messages start : end [B] of each sender, of their q1, and of e_ij times the first, [B, BC] each.
+    """Sums over each sender's messages start : end [B] of their gradients, of q1, and of gradients times e_ij.
 
-    m [B, BC] is what the sender sends less μ₀; with HAS_EDGE `messages` holds the gradients, else coefficients.
-    weight [BC]: of edges that are one number, for which alone there is the third sum, but not the second.
+    Each is [B, BC]. m [B, BC]: what the sender sends, less μ₀. With HAS_EDGE, `messages` holds the gradients, else
+    coefficients. weight [BC] belongs to edges of one number: only these have the third sum, and not the second.
     """
     k = tl.arange(0, K)
     total = tl.zeros([start.shape[0], c.shape[0]], ACC)
@@ -145,7 +148,7 @@ def _sent(
     source, shift, node, c, mask, stride_s, stride_sg,
     SHIFTED: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """What the senders `node` [B] send, less μ₀, [B, BC]."""
+    """Load what the senders `node` [B] send, less μ₀, [B, BC]."""
     at = (node * stride_s)[:, None] + place(c, stride_sg, F, LAYOUT[1])[None, :]
     return tl.load(source + at, mask=mask, other=0.0).to(ACC) - load_shift(shift, c, C, SHIFTED, ACC)[None, :]
 
@@ -158,9 +161,9 @@ def _source_gradient(
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of B senders -> grad [N, C], or of one chunk of a hub's messages -> partial [P, 2, C].
+    """Gradients of B senders into grad [N, C], or the sums of one chunk of a hub's messages into partial [P, 2, C].
 
-    Where edges are one number, partial [programs, C] takes what each program has of the gradient of their weight.
+    Where edges are one number, partial [programs, C] gets each program's share in the gradient of their weight.
     """
     p = tl.program_id(0).to(tl.int64)
     if HUBS:
@@ -203,7 +206,7 @@ def _write_hub_gradients(
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr,
     ACC: tl.constexpr, HAS_EDGE: tl.constexpr, BC: tl.constexpr, HUBS: tl.constexpr, B: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of a hub from those of its chunks, by the program of its first chunk."""
+    """Gradient of a hub from the sums of its chunks, by the program of its first chunk."""
     p = tl.program_id(0).to(tl.int64)
     hub, first, last, start, _end = chunk_of(ptr, owner, p, LIMIT)
     if (last - first > LIMIT) & (start == first):

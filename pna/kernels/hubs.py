@@ -1,9 +1,9 @@
-"""Hubs: nodes with so many messages that one of them would hold up the grid. Their messages are cut into chunks.
+"""Hubs: nodes with so many messages that a single one would hold up the grid. Their messages are cut into chunks.
 
-The messages 0 : E are cut every T places. A node with more than T messages, a hub, holds at least one of these places;
-the chunk that begins there is its own, and its first chunk also takes the messages before. So the number of chunks,
-E / T, is known from the shapes alone, and nothing has to be counted, listed or waited for. A program takes a chunk,
-another puts those of a hub together.
+The messages 0 : E are cut every T places. A node with more than T messages, a hub, contains at least one of these
+places. The chunk that begins there belongs to it, and its first chunk also has the messages before. So the number of
+chunks, E / T, is known from the shapes alone, and nothing has to be counted, listed or waited for. One program has a
+chunk; another merges those of a hub.
 """
 
 import torch
@@ -16,25 +16,25 @@ from pna.kernels.messages import SUM, centre, load_shift, places, rescan, scan, 
 
 __all__ = ["NO_HUBS", "Hubs", "chunk_of", "chunk_owners", "limit", "sum_chunks"]
 
-SMALL = 1 << 17  # messages: below, a graph is so quick that the launches for hubs would cost more than a hub does
-NO_HUBS = (1 << 31) - 1  # T of a graph of which it is known that it has none
+SMALL = 1 << 17  # messages: a smaller graph is so quick that the launches for hubs would cost more than a hub does
+NO_HUBS = (1 << 31) - 1  # T of a graph that is known to have none
 PLANES = tl.constexpr(5)  # of a chunk's first pass: mean, centred squares, maximum, minimum, sum
 PLANES_2 = tl.constexpr(7)  # of its second pass: how many maxima and minima, and the sums of the powers 1 … 5
 
 
 def limit(num_messages: int) -> int:
-    """T: a node with more messages is a hub."""
+    """T, the largest number of messages of a node that is not a hub."""
     return 8192 if num_messages < SMALL else 2048
 
 
 def chunk_owners(ptr: Tensor, num_messages: int, T: int) -> Tensor:
-    """1 + the node of the messages 0, T, 2T, …: [P]."""
+    """1 + the node to which each of the messages 0, T, 2T, … belongs, [P]."""
     return torch.searchsorted(ptr, torch.arange(0, num_messages, T, device=ptr.device, dtype=ptr.dtype), right=True)
 
 
 @triton.jit
 def chunk_of(ptr, owner, p, T: tl.constexpr):
-    """Chunk p: its node, the node's messages first : last, and the chunk's, start : end, if the node is a hub."""
+    """Node of chunk p, the node's messages first : last, and the chunk's, start : end, valid if the node is a hub."""
     node = tl.load(owner + p) - 1
     first = tl.load(ptr + node)
     last = tl.load(ptr + node + 1)
@@ -43,7 +43,7 @@ def chunk_of(ptr, owner, p, T: tl.constexpr):
 
 
 class Hubs:
-    """The launches for the nodes with more than `limit` messages: chunks, chunks again if needed, hubs."""
+    """The launches for nodes with more than `limit` messages: over chunks, again over chunks if needed, over hubs."""
 
     K, warps = 32, 4
 
@@ -54,11 +54,11 @@ class Hubs:
         self.second = wide.new_empty(P, PLANES_2.value, C) if second else None
 
     def scan(self, arguments: list, constants: Constants, columns: int) -> None:
-        """The first pass over the chunks."""
+        """Launch the first pass over the chunks."""
         _launch_scan((self.owner.shape[0], columns), (*arguments, self.owner, self.first), constants, self.warps)
 
     def finish(self, arguments: list, constants: Constants, columns: int) -> None:
-        """The second, if there is one, and the hubs' aggregates."""
+        """Launch the second pass, if there is one, and the hubs' aggregates."""
         grid = (self.owner.shape[0], columns)
         given = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)
         if self.second is not None:
@@ -74,7 +74,7 @@ def _scan_chunks(
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """The first pass over one chunk of a hub -> partial [P, PLANES, C]."""
+    """First pass over one chunk of a hub, into partial [P, PLANES, C]."""
     chunk = tl.program_id(0).to(tl.int64)
     _hub, first, last, start, end = chunk_of(ptr, owner, chunk, LIMIT)
     if last - first > LIMIT:
@@ -95,7 +95,7 @@ def _scan_chunks(
 
 @triton.jit
 def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr):
-    """The first pass over a hub's messages first : last from those over its chunks, [1, BC] each."""
+    """Merge the first pass over a hub's chunks into that over its messages first : last, [1, BC] each."""
     lead = tl.cdiv(first, LIMIT)  # its chunks are lead : stop
     stop = tl.cdiv(last, LIMIT)
     mean = tl.zeros([1, c.shape[0]], ACC)
@@ -133,7 +133,7 @@ def _rescan_chunks(
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """The second pass over one chunk of a hub -> partial_2 [P, PLANES_2, C], and the marks of its messages."""
+    """Second pass over one chunk of a hub, into partial_2 [P, PLANES_2, C], with the marks of its messages."""
     chunk = tl.program_id(0).to(tl.int64)
     _hub, first, last, begin, stop = chunk_of(ptr, owner, chunk, LIMIT)
     if last - first > LIMIT:
@@ -163,7 +163,7 @@ def sum_chunks(
     partial, plane, first, last, c,
     C: tl.constexpr, LIMIT: tl.constexpr, PLANES: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """One plane of partial [P, PLANES, C] summed over the chunks of a hub, [1, BC]."""
+    """Sum of one plane of partial [P, PLANES, C] over the chunks of a hub, [1, BC]."""
     stop = tl.cdiv(last, LIMIT)
     total = tl.zeros([1, c.shape[0]], ACC)
     for base in range(tl.cdiv(first, LIMIT), stop, K):
@@ -182,7 +182,7 @@ def _write_hubs(
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """A hub's aggregates from its chunks, by the program of its first chunk."""
+    """Aggregates of a hub from its chunks, by the program of its first chunk."""
     chunk = tl.program_id(0).to(tl.int64)
     hub, first, last, start, _end = chunk_of(ptr, owner, chunk, LIMIT)
     if (last - first > LIMIT) & (start == first):

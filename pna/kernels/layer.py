@@ -1,13 +1,13 @@
 """A whole PNA layer with linear M and U (equations 7 and 8) as one function, forward and backward, in few launches.
 
-On a batch of small graphs a layer's time is that of the host, which launches its operations one by one. Here they are
-few: what is linear in x_i alone, [U_own; W1; W2] x + b, is one product; the aggregates come from one kernel
-(pna.kernels.aggregation); one kernel multiplies them with U's weights, one for each scaler, scales and sums them; the
-mixing layer is one product. The backward pass is the same, backwards and by hand; how the weights lie in memory and
-how their gradients are made is in pna.kernels.layer_weights.
+On a batch of small graphs a layer takes as long as the host needs to launch its operations one by one. Here they are
+few. Everything linear in x_i alone, [U_own; W1; W2] x + b, is one product. The aggregates come from one kernel
+(pna.kernels.aggregation). One more multiplies them with U's weights for each scaler, scales and sums them. The mixing
+layer is one product. The backward pass is written by hand in the same way. pna.kernels.layer_weights has the weights'
+place in memory and their gradients.
 
-The plain-torch twin is the layer itself, pna.conv, which serves wherever this does not: for second derivatives and for
-many gradients at once too.
+The plain-torch twin is the layer itself, pna.conv. It takes over wherever this function cannot be used, also for second
+derivatives and for batched gradients.
 """
 
 from collections.abc import Sequence
@@ -34,30 +34,32 @@ WARPS = 4
 
 
 def layer(conv: nn.Module, x: Tensor, neighbourhoods: Neighbourhoods) -> Tensor:
-    """What a PNAConv with one layer each in M and U, without edge features, makes of x [N, in] -> [N, out]."""
-    modules = conv._modules  # a module's own look-up of a name takes longer than some kernels
+    """Apply a PNAConv with one layer each in M and U, without edge features: x [N, in] -> [N, out]."""
+    modules = conv._modules  # looking up an attribute of a module takes longer than some kernels
     M, U = modules["M"]._modules["0"], modules["U"]._modules["0"]
-    inputs = (x, *_own(U), *_own(M), *_own(modules["mix"]))
+    inputs = (x, *_weights(U), *_weights(M), *_weights(modules["mix"]))
     save = torch.is_grad_enabled() and True in [t.requires_grad for t in inputs]
     return _Layer.apply(*inputs, conv, neighbourhoods, save)
 
 
-def _own(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weight and bias, also where they are no longer parameters."""
-    own = module._parameters
-    return (own["weight"], own["bias"]) if len(own) == 2 else (module.weight, module.bias)
+def _weights(module: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight and bias of a layer, also where they are no longer parameters."""
+    parameters = module._parameters
+    return (parameters["weight"], parameters["bias"]) if len(parameters) == 2 else (module.weight, module.bias)
 
 
 class _Layer(Function):
+    """x [N, in], weight and bias of U, M and the mixing layer, the PNAConv, the graph, whether to save -> [N, out]."""
+
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
-        with torch._C._AutoDispatchBelowAutograd():  # which would look at every operation, and find nothing to do
+        with torch._C._AutoDispatchBelowAutograd():  # which would inspect every operation and find nothing to do
             return _Layer.compute(ctx, x, *inputs)
 
     @staticmethod
     @on_its_device
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
-        """The forward pass."""
+        """Run the forward pass, below autograd."""
         *weights, conv, neighbourhoods, save = inputs
         U, U_bias, M, M_bias, mix, mix_bias = [_contiguous(w) for w in weights]
         combined = conv._modules["combined"]
@@ -71,25 +73,25 @@ class _Layer(Function):
         y = _combine(parts, aggregates, packed, graph, plan)  # [N, T·H]
         if save:
             ctx.conv, ctx.plan = conv, plan
-            kept = (packed, source, aggregates, y, *graph, column, *saved)
-            ctx.save_for_backward(x, *weights, *kept, *(transpose or (None,) * 3))
+            results = (packed, source, aggregates, y, *graph, column, *saved)
+            ctx.save_for_backward(x, *weights, *results, *(transpose or (None,) * 3))
         return torch.addmm(mix_bias, y, mix.t())
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        weights, kept, transpose = rest[:6], rest[6:-3], tuple(rest[-3:])
+        weights, results, transpose = rest[:6], rest[6:-3], tuple(rest[-3:])
         if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted: through the layer's twin
-            return *_by_autograd(ctx, g, x, weights, kept, torch.is_grad_enabled()), None, None, None
+            return *_by_autograd(ctx, g, x, weights, results, torch.is_grad_enabled()), None, None, None
         with torch._C._AutoDispatchBelowAutograd():
-            return _Layer.differentiate(ctx, _contiguous(g), x, kept, transpose)
+            return _Layer.differentiate(ctx, _contiguous(g), x, results, transpose)
 
     @staticmethod
     def differentiate(
-        ctx: FunctionCtx, g: Tensor, x: Tensor, kept: list[Tensor], transpose: tuple
+        ctx: FunctionCtx, g: Tensor, x: Tensor, results: list[Tensor], transpose: tuple
     ) -> tuple[Tensor | None, ...]:
-        """The backward pass."""
-        packed, source, aggregates, y, *graph, column = kept[:8]
+        """Run the backward pass, below autograd, from the results of the forward pass."""
+        packed, source, aggregates, y, *graph, column = results[:8]
         plan, ptr = ctx.plan, graph[0]
         grad_parts = _back_through_mix(g, packed, plan)  # [N, W], of which U's part is written
         grad_aggregates = _spread(grad_parts, packed, graph, plan)  # [N, 1, A, C]
@@ -97,7 +99,7 @@ class _Layer(Function):
         aggregation_backward.backward(
             grad_aggregates, source, None, ptr, column,
             transpose_edges(ptr, column) if transpose[0] is None else transpose,
-            plan.names, aggregation.Saved(*kept[8:]), target=True, into=(into_source, into_target),
+            plan.names, aggregation.Saved(*results[8:]), target=True, into=(into_source, into_target),
         )  # fmt: skip
         grad_x = _back_to_x(grad_parts, packed, plan) if ctx.needs_input_grad[0] else None
         if not any(ctx.needs_input_grad[1:7]):
@@ -107,15 +109,16 @@ class _Layer(Function):
 
 
 def _contiguous(t: Tensor) -> Tensor:
+    """Contiguous t; asking first is quicker than a call that does nothing."""
     return t if t.is_contiguous() else t.contiguous()
 
 
 @torch.enable_grad()
 def _by_autograd(
-    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], kept: list[Tensor], differentiable: bool
+    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], results: list[Tensor], differentiable: bool
 ) -> list[Tensor | None]:
-    """The gradients of x and of the weights, perhaps as functions that have derivatives themselves."""
-    neighbourhoods = Neighbourhoods(kept[4], kept[7], None)
+    """Gradients of x and of the weights through the twin; `differentiable`: they have derivatives themselves."""
+    neighbourhoods = Neighbourhoods(results[4], results[7], None)
     wanted = ctx.needs_input_grad[:7]
     with plain():
         out = functional_call(ctx.conv, dict(zip(WEIGHTS, weights, strict=True)), (x, neighbourhoods))
@@ -128,7 +131,7 @@ def _by_autograd(
 
 
 def _project(x: Tensor, packed: Tensor, plan: Plan) -> Tensor:
-    """[U_own; W1; W2] x + b, [N, W]."""
+    """Compute [U_own; W1; W2] x + b, [N, W]."""
     X, W = plan.size.X, plan.places.W
     return torch.addmm(packed.as_strided((W,), (1,), plan.places.BIAS), x, packed.as_strided((X, W), (1, X)))
 
@@ -141,13 +144,13 @@ def _split(parts: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
 
 
 def _back_to_x(grad_parts: Tensor, packed: Tensor, plan: Plan) -> Tensor:
-    """The gradient of x, [N, in], from that of its projection."""
+    """Gradient of x, [N, in], from that of its projection, [N, W]."""
     X = plan.size.X
     return torch.mm(grad_parts, packed.as_strided((plan.places.W, X), (X, 1)))
 
 
 def _back_through_mix(g: Tensor, packed: Tensor, plan: Plan) -> Tensor:
-    """The gradient of the parts, [N, W], of which only U's is written, from that of the layer's output."""
+    """Gradient of the parts, [N, W], of which only U's is written, from that of the layer's output, [N, out]."""
     N, (_, _, OP, _, W, _, _, MIX, _) = g.shape[0], plan.places
     grad_parts = g.new_empty(N, W)
     mix = packed.as_strided((g.shape[1], OP), (OP, 1), MIX)
@@ -165,7 +168,7 @@ def _combine_kernel(
     C: tl.constexpr, W: tl.constexpr, SCALED: tl.constexpr, EXPONENTS: tl.constexpr, LINEAR: tl.constexpr,
     ACC: tl.constexpr, PRECISION: tl.constexpr, SP: tl.constexpr, BN: tl.constexpr, BF: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
-    """y = U_own x + b + Σ_s S_s(d) W_s · aggregates, for BN nodes and BH outputs of one tower."""
+    """Compute y = U_own x + b + Σ_s S_s(d) W_s · aggregates, for BN nodes and BH outputs of one tower."""
     node = tl.program_id(0).to(tl.int64) * BN + tl.arange(0, BN)
     tower = tl.program_id(1) // (HP // BH)
     begin = tl.program_id(1) % (HP // BH) * BH
@@ -197,7 +200,7 @@ def _spread_kernel(
     C: tl.constexpr, W: tl.constexpr, SCALED: tl.constexpr, EXPONENTS: tl.constexpr, LINEAR: tl.constexpr,
     ACC: tl.constexpr, PRECISION: tl.constexpr, BN: tl.constexpr, BF: tl.constexpr, BH: tl.constexpr,
 ):  # fmt: skip
-    """Σ_s S_s(d) W_sᵀ grad_y of BN nodes, one aggregate and one tower; the last tower's padding is all the rest."""
+    """Compute Σ_s S_s(d) W_sᵀ grad_y for BN nodes, one aggregate and one tower; the last tower has all the padding."""
     node = tl.program_id(0).to(tl.int64) * BN + tl.arange(0, BN)
     tower = tl.program_id(1) // A
     a = tl.program_id(1) % A
@@ -214,8 +217,8 @@ def _spread_kernel(
             for s in tl.static_range(S):
                 at = ((tower * S + s) * HP + h)[:, None] * (A * FP) + (a * FP + f)[None, :]
                 w = tl.load(packed + SCALED + at, mask=(f < FP)[None, :], other=0.0)
-                own = factor(d, delta, mean_degree, EXPONENTS[s], LINEAR[s], ACC)
-                total = tl.dot(g * own[:, None], w, total, input_precision=PRECISION, out_dtype=ACC)
+                scale = factor(d, delta, mean_degree, EXPONENTS[s], LINEAR[s], ACC)
+                total = tl.dot(g * scale[:, None], w, total, input_precision=PRECISION, out_dtype=ACC)
         to = (node * (A * C))[:, None] + (a * C + tower * FP + f)[None, :]
         tl.store(grad + to, total, mask=(node < N)[:, None] & (f < width)[None, :])
 
@@ -224,7 +227,7 @@ _launch_combine, _launch_spread = Launch(_combine_kernel), Launch(_spread_kernel
 
 
 def _combine(parts: Tensor, aggregates: Tensor, packed: Tensor, graph: Sequence[Tensor], plan: Plan) -> Tensor:
-    """parts [N, W] and aggregates [N, 1, A, C] -> [N, T·H]."""
+    """Combine parts [N, W] and aggregates [N, 1, A, C] into U's output, [N, T·H]."""
     N, T = parts.shape[0], plan.size.T
     y = parts.new_empty(N, T * plan.size.H)
     grid = (blocks(N, BN), T * (plan.places.HP // BH))
@@ -233,7 +236,7 @@ def _combine(parts: Tensor, aggregates: Tensor, packed: Tensor, graph: Sequence[
 
 
 def _spread(grad_parts: Tensor, packed: Tensor, graph: Sequence[Tensor], plan: Plan) -> Tensor:
-    """The gradient of the aggregates, [N, 1, A, C], from that of U's part of [N, W]."""
+    """Gradient of the aggregates, [N, 1, A, C], from U's part of that of the parts, [N, W]."""
     N, A = grad_parts.shape[0], plan.size.A
     grad = grad_parts.new_empty(N, 1, A, plan.places.C)
     _launch_spread((blocks(N, BN), plan.size.T * A), (grad_parts, packed, grad, *graph, N), plan.spread, WARPS)

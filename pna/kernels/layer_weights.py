@@ -1,13 +1,13 @@
-"""The weights of a PNA layer: how its products want them in memory, and their gradients, sums over all nodes.
+"""The weights of a PNA layer as its products read them from memory, and their gradients, sums over all nodes.
 
 A channel is a feature of a tower. Towers lie side by side, each padded to a multiple of four features, so that a row of
 channels is read in pieces of 16 bytes wherever it begins. All weights are packed into one piece of memory: those of
-what is linear in x alone, [U_own; W1; W2], [W, X], its bias, U's weights scaler by scaler, and the mixing layer's;
-padding is zero, and so is what a tower does not see of x.
+everything linear in x alone, [U_own; W1; W2], [W, X], its bias, U's weights scaler by scaler, and the mixing layer's.
+Padding is zero, and so are the weights of features that a tower does not see.
 
 A gradient of weights is a sum of outer products over the nodes. cuBLAS gives such a product of two narrow matrices to
-few multiprocessors; here the nodes are shared out among programs, and a second kernel sums their parts: no atomics, so
-that the bits are the same every time.
+few multiprocessors. Here the nodes are divided among programs, and a second kernel sums their parts: without atomics,
+so that the bits are the same every time.
 """
 
 import functools
@@ -29,12 +29,12 @@ __all__ = ["Places", "Plan", "Sizes", "degrees", "factor", "factors", "gradients
 
 WARPS = 4
 COPIED = 1024  # weights that a program packs
-SUMMED, PARTS = 256, 8  # gradients that a program sums, and how many parts of a sum it reads at a time
+SUMMED, PARTS = 256, 8  # gradients that a program sums, and parts of a sum that it reads at a time
 TILE, NODES = 64, 32  # a program's outputs and inputs, and the nodes it reads at a time
-PROGRAMS, MOST = 396, 32  # in all, three for each of 132 multiprocessors, and for one tile
+PROGRAMS, MOST = 396, 32  # at most in all, three for each of 132 multiprocessors, and at most for one tile
 BN, BF, BH = 64, 32, 16  # nodes, features and outputs of a program of U's products (pna.kernels.layer)
 _U = "T H A S FP HP C W SCALED EXPONENTS LINEAR ACC PRECISION BN BF BH"
-CONSTANTS = (  # of the kernels that pack, make and unpack gradients, combine and spread
+CONSTANTS = (  # of the kernels that pack, sum and unpack gradients, combine and spread
     "T F H A X S FP HP OP C BIAS SCALED MIX END COPIED",
     "T H A X S FP HP OP C W BIAS SCALED MIX END EXPONENTS LINEAR ACC PRECISION TILE NODES",
     "F H T A X S FP HP OP C BIAS SCALED MIX END BEGINS ACC PARTS SUMMED",
@@ -44,14 +44,14 @@ CONSTANTS = (  # of the kernels that pack, make and unpack gradients, combine an
 
 
 def _up(n: int, to: int) -> int:
-    """The next multiple."""
+    """The smallest multiple of `to` that is at least n."""
     return blocks(n, to) * to
 
 
 class Sizes(NamedTuple):
     """T towers, F features in and H out, A aggregators, and the scalers: (log(d + 1) / δ)^α or (d / d̄)^power.
 
-    X is the size of x: F, or T·F if the towers share it out.
+    X is the size of x: F, or T·F if the towers divide it among them.
     """
 
     T: int
@@ -64,14 +64,14 @@ class Sizes(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The sizes in memory, and where in the packed weights each part begins; all at multiples of 16 numbers."""
+    """Sizes in memory, and where each part of the packed weights begins; all are multiples of 16 numbers."""
 
     FP: int  # features of a tower
     HP: int  # outputs of a tower
     OP: int  # outputs of all towers
     C: int  # channels of all towers
     W: int  # OP + C + C, the rows of [U_own; W1; W2]
-    BIAS: int  # [W], behind [U_own; W1; W2], [W, X]
+    BIAS: int  # [W], after [U_own; W1; W2], [W, X]
     SCALED: int  # [T, S, HP, A, FP]
     MIX: int  # [T·H, OP]
     END: int
@@ -79,7 +79,7 @@ class Places(NamedTuple):
     @classmethod
     @functools.cache
     def of(cls, size: Sizes) -> "Places":
-        """Whole blocks of 64 channels (pna.kernels.compile_time) if they cost no more than an eighth."""
+        """The places for these sizes, with whole blocks of 64 channels if they add no more than an eighth."""
         FP, HP, OP = _up(size.F, 4), _up(size.H, 16), _up(size.T * size.H, 16)
         channels = size.T * FP
         whole = _up(channels, 64)
@@ -91,7 +91,7 @@ class Places(NamedTuple):
 
 
 class Plan:
-    """What is known of a layer's passes before x and the graph are: the sizes, and what its kernels are told."""
+    """The part of a layer's passes that depends on neither x nor the graph: sizes and constants of the kernels."""
 
     def __init__(self, size: Sizes, dtype: torch.dtype, names: str) -> None:
         self.size, self.places, self.names = size, Places.of(size), names
@@ -99,7 +99,7 @@ class Plan:
         S, (FP, HP, _, _, W, *_) = len(exponents), self.places
         out = T * H
         self.shapes = (T, H, (1 + S * A) * F), (T, H), (T, F, 2 * F), (T, F), (out, out), (out,)  # of U, M and mix
-        self.begins = tuple(itertools.accumulate(map(math.prod, self.shapes), initial=0))  # one behind another
+        self.begins = tuple(itertools.accumulate(map(math.prod, self.shapes), initial=0))  # one after another
         scaled = T * blocks(S * HP, TILE) * blocks(A * FP, TILE)
         self.tiles = scaled + blocks(W, TILE) * blocks(X, TILE) + blocks(out, TILE) ** 2  # of the weights' gradients
         known = {
@@ -116,7 +116,7 @@ class Plan:
 
     @classmethod
     def of(cls, conv: nn.Module, combined: nn.Module, dtype: torch.dtype) -> "Plan":
-        """Of a PNAConv and its combined aggregation."""
+        """The plan of a PNAConv and its combined aggregation, cached."""
         sizes = (conv.towers, conv.F_in, conv.F_out, conv.in_channels)
         return _plan(*sizes, combined.aggregators, combined.scalers, dtype)
 
@@ -125,6 +125,7 @@ class Plan:
 def _plan(
     T: int, F: int, H: int, X: int, aggregators: tuple[str, ...], scalers: tuple[str | float, ...], dtype: torch.dtype
 ) -> Plan:
+    """The plan for T towers of F features in and H out, x of size X, these aggregators and scalers; cached."""
     pairs = [SCALERS[s] if isinstance(s, str) else ("logarithmic", float(s)) for s in scalers]
     exponents, linear = tuple(exponent for _, exponent in pairs), tuple(kind == "linear" for kind, _ in pairs)
     return Plan(Sizes(T, F, H, len(aggregators), X, exponents, linear), dtype, " ".join(aggregators))
@@ -135,7 +136,7 @@ def _plan(
 
 @triton.jit
 def factor(d, delta, mean_degree, EXPONENT: tl.constexpr, LINEAR: tl.constexpr, ACC: tl.constexpr):
-    """S(d, α) of equation 6, or the linear scaler; at d = 0 a pole is taken as d = 1, as in pna.scalers."""
+    """S(d, α) of equation 6, or the linear scaler; where d = 0 is a pole, d = 1 is used, as in pna.scalers."""
     if EXPONENT < 0:
         d = tl.maximum(d, 1.0)
     base = d / mean_degree if LINEAR else tl.log(d + 1.0) / delta
@@ -153,17 +154,17 @@ def factor(d, delta, mean_degree, EXPONENT: tl.constexpr, LINEAR: tl.constexpr, 
 def factors(
     d, delta, mean_degree, scaler, S: tl.constexpr, EXPONENTS: tl.constexpr, LINEAR: tl.constexpr, ACC: tl.constexpr
 ):
-    """What the nodes of degrees d [B] multiply the columns of each scaler with, [B, columns]."""
+    """Factors of the nodes of degrees d [B] for each column's scaler, [B, columns]."""
     out = tl.zeros([d.shape[0], scaler.shape[0]], ACC)
     for s in tl.static_range(S):
-        own = factor(d, delta, mean_degree, EXPONENTS[s], LINEAR[s], ACC)
-        out = tl.where((scaler == s)[None, :], own[:, None], out)
+        scale = factor(d, delta, mean_degree, EXPONENTS[s], LINEAR[s], ACC)
+        out = tl.where((scaler == s)[None, :], scale[:, None], out)
     return out
 
 
 @triton.jit
 def degrees(ptr, node, end, ACC: tl.constexpr):
-    """Of the nodes [B]; 0 from the end on."""
+    """Load the degrees of the nodes [B]; 0 from `end` on."""
     start = tl.load(ptr + node, mask=node < end, other=0)
     return (tl.load(ptr + node + 1, mask=node < end, other=0) - start).to(ACC)
 
@@ -173,7 +174,7 @@ def degrees(ptr, node, end, ACC: tl.constexpr):
 
 @triton.jit
 def _row(row, T: tl.constexpr, F: tl.constexpr, H: tl.constexpr, FP: tl.constexpr, OP: tl.constexpr, C: tl.constexpr):
-    """Of rows of [U_own; W1; W2]: if U's, if W2's, the tower, which row of U [T·H] or M [T·F], if it is no padding."""
+    """Decode rows of [U_own; W1; W2] into (is U, is W2, tower, row in U [T·H] or M [T·F], is real)."""
     of_U = row < OP
     c = (row - OP) % C
     tower = tl.where(of_U, row // H, c // FP)
@@ -188,7 +189,7 @@ def _pack_kernel(
     FP: tl.constexpr, HP: tl.constexpr, OP: tl.constexpr, C: tl.constexpr,
     BIAS: tl.constexpr, SCALED: tl.constexpr, MIX: tl.constexpr, END: tl.constexpr, COPIED: tl.constexpr,
 ):  # fmt: skip
-    """Each number from U [T, H, (1 + S·A)·F], M [T, F, 2F], mix [T·H, T·H] or the first two's biases, or 0."""
+    """Pack U [T, H, (1 + S·A)·F], M [T, F, 2F], their biases and mix [T·H, T·H]; padding is 0."""
     WIDTH: tl.constexpr = (1 + S * A) * F
     at = tl.program_id(0) * COPIED + tl.arange(0, COPIED)
     of_U, sent, tower, row, real = _row(at // X, T, F, H, FP, OP, C)
@@ -207,8 +208,8 @@ def _pack_kernel(
     h = k // (A * FP) % HP
     s = k // (HP * A * FP) % S
     real = (at >= SCALED) & (at < MIX) & (f < F) & (h < H)
-    own = k // (S * HP * A * FP) * H + h
-    value += tl.load(U + own * WIDTH + F + (s * A + k // FP % A) * F + f, mask=real, other=0.0)
+    row = k // (S * HP * A * FP) * H + h
+    value += tl.load(U + row * WIDTH + F + (s * A + k // FP % A) * F + f, mask=real, other=0.0)
 
     k = at - MIX
     real = (at >= MIX) & (at < END) & (k % OP < T * H)
@@ -220,7 +221,7 @@ _launch_pack = Launch(_pack_kernel)
 
 
 def pack(U: Tensor, U_bias: Tensor, M: Tensor, M_bias: Tensor, mix: Tensor, plan: Plan) -> Tensor:
-    """The packed weights, [END]."""
+    """Pack all weights into one tensor, [END], in the order of Places."""
     end = plan.places.END
     packed = U.new_empty(end)
     _launch_pack((blocks(end, COPIED), 1), (U, U_bias, M, M_bias, mix, packed), plan.pack, WARPS)
@@ -236,7 +237,7 @@ def _sum_over_nodes(
     S: tl.constexpr, EXPONENTS: tl.constexpr, LINEAR: tl.constexpr, ACC: tl.constexpr, PRECISION: tl.constexpr,
     BN: tl.constexpr,
 ):  # fmt: skip
-    """Σ p_n[i] q_n[j] and Σ p_n[i] over the nodes begin : end, p times the factors of `scaler` if S > 0."""
+    """Sum p_n[i] q_n[j] and p_n[i] over the nodes begin : end; if S > 0, p is multiplied by the factors of `scaler`."""
     total = tl.zeros([i_at.shape[0], j_at.shape[0]], ACC)
     sums = tl.zeros([i_at.shape[0]], ACC)
     for first in range(begin, end, BN):
@@ -261,7 +262,7 @@ def _outer_kernel(
     EXPONENTS: tl.constexpr, LINEAR: tl.constexpr, ACC: tl.constexpr, PRECISION: tl.constexpr,
     TILE: tl.constexpr, NODES: tl.constexpr,
 ):  # fmt: skip
-    """One tile [TILE, TILE] of a gradient, summed over one share of the nodes -> partial [shares, END + OP]."""
+    """One tile [TILE, TILE] of a gradient, summed over one share of the nodes, into partial [shares, END + OP]."""
     OUT: tl.constexpr = T * H
     ACROSS: tl.constexpr = (A * FP + TILE - 1) // TILE  # tiles of U's weights, scaler by scaler, …
     MANY: tl.constexpr = ACROSS * ((S * HP + TILE - 1) // TILE)  # … of one tower
@@ -312,7 +313,7 @@ def _unpack_kernel(
     BIAS: tl.constexpr, SCALED: tl.constexpr, MIX: tl.constexpr, END: tl.constexpr, BEGINS: tl.constexpr,
     ACC: tl.constexpr, PARTS: tl.constexpr, SUMMED: tl.constexpr,
 ):  # fmt: skip
-    """The sums over the shares, each into its place in one of the gradients, as if these lay one behind another."""
+    """Sum the shares of each gradient and store it at its place; places are counted through all tensors in turn."""
     WIDTH: tl.constexpr = (1 + S * A) * F
     to = tl.program_id(0) * SUMMED + tl.arange(0, SUMMED)
     row = to // WIDTH
@@ -355,10 +356,10 @@ _launch_outer, _launch_unpack = Launch(_outer_kernel), Launch(_unpack_kernel)
 def gradients(
     grad_parts: Tensor, x: Tensor, rows: Tensor, g: Tensor, y: Tensor, degrees: Sequence[Tensor], plan: Plan
 ) -> list[Tensor]:
-    """Of U's weights and bias, M's and the mixing layer's.
+    """Gradients of weight and bias of U, M and the mixing layer.
 
-    From the gradient of [U_own; W1; W2] x, [N, W], the aggregates [N, A, C], and the mixing layer's output's gradient
-    and input, [N, T·H] each.
+    grad_parts [N, W]: the gradient of [U_own; W1; W2] x. rows [N, A, C]: the aggregates. g and y [N, T·H]: the gradient
+    of the mixing layer's output, and its input. degrees: ptr, δ and the mean degree.
     """
     N, places, tiles = x.shape[0], plan.places, plan.tiles
     shares = max(1, min(PROGRAMS // tiles, MOST, N // NODES))

@@ -1,10 +1,10 @@
-"""Messages in tiles, as the aggregation's kernels read, sum up and write them: the functions that they share.
+"""Functions that the aggregation's kernels share: messages are read, summed up and written in tiles.
 
-A tile is [B, K, BC]: of B nodes K messages at a time, and BC channels, so that several rows are under way at a time.
-Sums are taken of m - p, p the node's first message: as one of the messages it is no further from the mean than √d σ, so
-that nothing cancels where |μ| is much larger than σ. A tile's rows beyond the last message repeat the first one: they
-change neither these sums nor the extremes, and no number has to be masked. The moments of equation 4 and the marks of
-the extremes, which need the mean or the extremes themselves, take a second pass.
+A tile is [B, K, BC]: K messages at a time of B nodes, and BC channels, so that several rows are loaded at a time. Sums
+are taken of m - p, where p is the node's first message: as one of the messages it is within √d σ of the mean, so
+nothing cancels where |μ| is much larger than σ. A tile's rows beyond the last message repeat the first one: they change
+neither these sums nor the extremes, and no number has to be masked. The moments of equation 4 and the marks of the
+extremes, which need the mean and the extremes themselves, take a second pass.
 """
 
 import triton
@@ -16,7 +16,7 @@ __all__ = ["EPS", "MAX", "MEAN", "MIN", "MOMENT", "STD", "SUM", "VAR"]
 __all__ += ["centre", "load_shift", "load_weight", "place", "places", "power", "rescan", "scan", "tile"]
 __all__ += ["with_epsilon", "write"]
 
-# places in SLOTS, which says where in the output each aggregator stands, or -1
+# indices into SLOTS, which holds the place of each aggregator in the output, or -1
 MEAN, SUM, MAX, MIN, STD, VAR = (tl.constexpr(i) for i in range(6))
 MOMENT = tl.constexpr(4)  # moment n is at place MOMENT + n, n = 2 … 5
 EPS = tl.constexpr(EPSILON)
@@ -27,7 +27,7 @@ EPS = tl.constexpr(EPSILON)
 
 @triton.jit
 def place(c, stride_g, F: tl.constexpr, FLAT: tl.constexpr):
-    """Where channel c = (group, feature) lies in a row."""
+    """Offset of channel c = (group, feature) in a row."""
     if FLAT:
         return c
     else:  # Triton would compile what follows a return
@@ -36,7 +36,7 @@ def place(c, stride_g, F: tl.constexpr, FLAT: tl.constexpr):
 
 @triton.jit
 def read(at, c, WHOLE: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr):
-    """Numbers of the channels c, which lie along the last axis of `at` [B, K, BC]; 0 beyond the last channel."""
+    """Load the numbers at `at` [B, K, BC], whose last axis are the channels c; 0 beyond the last channel."""
     if WHOLE:
         return tl.load(at).to(ACC)
     else:  # Triton would compile what follows a return
@@ -48,7 +48,7 @@ def tile(
     source, edge, w, column, e, c, stride_s, stride_sg, stride_e, stride_eg, HAS_SOURCE: tl.constexpr,
     HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """The messages at the places e [B, K], channels c [BC] -> [B, K, BC]; w [BC]: of an edge that is one number."""
+    """Load the messages at the places e [B, K], channels c [BC]: [B, K, BC]; w [BC]: weight of one-number edges."""
     if HAS_SOURCE:
         j = tl.load(column + e)
         row = (j * stride_s)[:, :, None] + place(c, stride_sg, F, LAYOUT[1])[None, None, :]
@@ -66,7 +66,7 @@ def tile(
 
 @triton.jit
 def load_shift(shift, c, C: tl.constexpr, SHIFTED: tl.constexpr, ACC: tl.constexpr):
-    """μ₀, [BC]; 0 where a sampled row was infinite or no number, which must not reach the other nodes."""
+    """Load μ₀, [BC]; 0 where a sampled row was infinite or NaN, which must not reach the other nodes."""
     if SHIFTED:
         mu0 = tl.load(shift + c, mask=c < C, other=0.0)
         return tl.where(tl.abs(mu0) < float("inf"), mu0, 0.0)
@@ -75,7 +75,7 @@ def load_shift(shift, c, C: tl.constexpr, SHIFTED: tl.constexpr, ACC: tl.constex
 
 @triton.jit
 def load_weight(weight, node, V, c, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr):
-    """What an edge that is one number is multiplied by, in the replica of a node, [BC]."""
+    """Load the weight of one-number edges in the replica of a node, [BC]; zeros without such edges."""
     if LAYOUT[5]:
         return tl.load(weight + (node // V) * C + c, mask=c < C, other=0.0).to(ACC)
     else:  # Triton would compile what follows a return
@@ -84,7 +84,7 @@ def load_weight(weight, node, V, c, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: 
 
 @triton.jit
 def places(start, end, first, E, K: tl.constexpr):
-    """The K messages from the first-th of each node, [B, K]; the node's first one again where it has no more."""
+    """Places of K messages of each node from its first-th on, [B, K]; beyond its last, that of its first one."""
     e = start[:, None] + first + tl.arange(0, K)[None, :]
     return tl.where(e < end[:, None], e, tl.minimum(start, E - 1)[:, None])
 
@@ -94,7 +94,7 @@ def places(start, end, first, E, K: tl.constexpr):
 
 @triton.jit
 def _sum_of_live(m, start, end, first):
-    """The sum of a tile's messages, from the first-th of each node, without its repetitions of the first one."""
+    """Sum of a tile's messages, from the first-th of each node on, without the repeated ones, [B, BC]."""
     e = start[:, None] + first + tl.arange(0, m.shape[1])[None, :]
     return tl.sum(tl.where((e < end[:, None])[:, :, None], m, 0.0), 1)
 
@@ -105,7 +105,10 @@ def scan(
     SUMMED: tl.constexpr, HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """First pass over the messages start : end [B]: the first tile, p, Σ (m - p), Σ (m - p)², max, min, Σ m."""
+    """First pass over the messages start : end [B]: the first tile, p, Σ (m - p), Σ (m - p)², max, min, Σ m.
+
+    All but the tile [B, K, BC] are [B, BC]; Σ m is computed only if SUMMED.
+    """
     tile_0 = tile(source, edge, w, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e, stride_eg,
                   HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
     p = tl.sum(tl.where((tl.arange(0, K) == 0)[None, :, None], tile_0, 0.0), 1)  # the first of each node
@@ -129,21 +132,21 @@ def scan(
 
 @triton.jit
 def centre(p, sums, squares, d, mu0):
-    """The mean less μ₀, and Σ (m - μ)², from the sums of d [B, 1] messages."""
+    """Mean less μ₀, and Σ (m - μ)², [B, BC] each, from the sums of d [B, 1] messages."""
     mean = sums / d
     return mean + (p - mu0[None, :]), tl.maximum(squares - sums * mean, 0.0)
 
 
 @triton.jit
 def _unit(mean, mu0, top, low):
-    """The unit s of the moments: the largest |m - μ|, and never 0; so that no power leaves the floats' range."""
+    """Unit s of the moments, [B, BC]: the largest |m - μ|, never 0, so that no power leaves the floats' range."""
     mu = mean + mu0[None, :]
     return tl.maximum(tl.maximum(top - mu, mu - low), 1e-30)
 
 
 @triton.jit
 def _mark(m, e, live, top, low, marks, c, C: tl.constexpr):
-    """Writes which of the messages m [B, K, BC] are extremes, and counts them: maxima + 2^16 minima, [B, BC]."""
+    """Mark which of the messages m [B, K, BC] are extremes, and count them: maxima + 2^16 · minima, [B, BC]."""
     B: tl.constexpr = m.shape[0]
     K: tl.constexpr = m.shape[1]
     Q: tl.constexpr = m.shape[2] // 4
@@ -163,7 +166,7 @@ def _mark(m, e, live, top, low, marks, c, C: tl.constexpr):
 
 @triton.jit
 def _powers(m, live, mu0, mean, s, p1, p2, p3, p4, p5, ORDER: tl.constexpr):
-    """Adds the powers of u = (m - μ) / s of a tile to their sums."""
+    """Add the powers of u = (m - μ) / s of a tile to their sums, [B, BC] each."""
     u = tl.where(live[:, :, None], (m - mu0[None, None, :] - mean[:, None, :]) / s[:, None, :], 0.0)
     u2 = u * u
     p1 += tl.sum(u, 1)
@@ -183,7 +186,7 @@ def rescan(
     stride_s, stride_sg, stride_e, stride_eg, ORDER: tl.constexpr, MARKED: tl.constexpr, HAS_SOURCE: tl.constexpr,
     HAS_EDGE: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    """Second pass: counts and marks the extremes, sums the powers of (m - μ) / s; its first tile is here already."""
+    """Second pass: count and mark the extremes, and sum the powers of (m - μ) / s; tile_0 was loaded by the first."""
     hits = tl.zeros(mean.shape, tl.int32)
     p1 = tl.zeros(mean.shape, ACC)
     p2, p3, p4, p5 = p1, p1, p1, p1
@@ -220,7 +223,7 @@ def power(x, n: tl.constexpr):
 
 @triton.jit
 def _central(p1, p2, p3, p4, p5, d):
-    """The rest r of the mean and E[(u - r)^n], n = 2 … 5, from sums of powers of u (the binomial theorem)."""
+    """Rest r of the mean and E[(u - r)^n], n = 2 … 5, from sums of powers of u, by the binomial theorem."""
     r = p1 / d
     e2 = p2 / d
     e3 = p3 / d
@@ -241,7 +244,7 @@ def with_epsilon(e, s, n: tl.constexpr):
 
 @triton.jit
 def _root(e, s, n: tl.constexpr):
-    """Equation 4's n-th root with ε inside and a sign: sign(e) (|e| s^n + ε)^(1/n)."""
+    """Equation 4's signed n-th root, with ε inside: sign(e) (|e| s^n + ε)^(1/n)."""
     x = with_epsilon(e, s, n)
     sign = tl.where(e > 0, 1.0, tl.where(e < 0, -1.0, 0.0))
     return sign * tl.maximum(s, 1.0) * (tl.sqrt(x) if n == 2 else tl.exp(tl.log(x) / n))
@@ -249,7 +252,7 @@ def _root(e, s, n: tl.constexpr):
 
 @triton.jit
 def _put(out, at, value, mask, SLOT: tl.constexpr, F: tl.constexpr):
-    """One aggregate into its place of the output."""
+    """Store an aggregate at its place in the output, if SLOT says that it has one."""
     if SLOT >= 0:
         tl.store(out + at + SLOT * F, value, mask=mask)
 
@@ -260,7 +263,7 @@ def write(
     stride_o, stride_og, SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr,
     HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, F: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
-    """The aggregates of the nodes `node` [B] of degree d [B], and the statistics; an empty neighbourhood gives 0."""
+    """Store the aggregates of the nodes `node` [B] of degree d [B], and the statistics; 0 for empty neighbourhoods."""
     mask = mine[:, None] & (c < C)[None, :]  # [B, BC]
     some = (d > 0)[:, None]
     d = tl.maximum(d, 1.0)[:, None]

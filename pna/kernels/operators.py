@@ -1,6 +1,6 @@
-"""The fused aggregation as operators of torch: so that torch.compile, autocast and CUDA graphs know what they are.
+"""The fused aggregation as operators of torch, which torch.compile, autocast and CUDA graphs know how to handle.
 
-Triton itself is imported at the first call: the package works without it wherever there is no GPU.
+Triton is imported at the first call: without a GPU, the package works without it.
 """
 
 import functools
@@ -17,13 +17,14 @@ __all__ = ["aggregate", "aggregate_backward", "supports"]
 _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "moment3", "moment4", "moment5"))
 
 
-def supports(names: Sequence[str], given: Tensor) -> bool:
-    """Whether there is a kernel for these aggregators of messages like `given`."""
-    return usable(given) and _known(tuple(names))
+def supports(names: Sequence[str], messages: Tensor) -> bool:
+    """Whether kernels can read these messages and there is one for each of these aggregators, none named twice."""
+    return usable(messages) and _known(tuple(names))
 
 
 @functools.cache
 def _known(names: tuple[str, ...]) -> bool:
+    """Whether all aggregators have a kernel and none appears twice."""
     return _FUSED.issuperset(names) and len(set(names)) == len(names)
 
 
@@ -51,6 +52,7 @@ def _aggregate(
     save: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, ...]:
+    """Aggregate source and target [N, G, F] and edge [E, G, F]: [N, G, A, F], and what the backward pass needs."""
     from pna.kernels.aggregation import forward
 
     out, saved = forward(source, edge, target, ptr, column, names, save, hubs=hubs)
@@ -75,6 +77,7 @@ def _aggregate_backward(
     target: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of source, edge and target, empty if there is none, from g [N, G, A, F]; sorts if not transposed."""
     from pna.kernels.aggregation import Saved
     from pna.kernels.aggregation_backward import backward
 
@@ -103,17 +106,17 @@ def _(
 ) -> tuple[Tensor, ...]:
     from pna.kernels.aggregation import allocate
 
-    given = source if source is not None else edge
-    return allocate(given, ptr.shape[0] - 1, column.shape[0], names, save, hubs=hubs)
+    messages = source if source is not None else edge
+    return allocate(messages, ptr.shape[0] - 1, column.shape[0], names, save, hubs=hubs)
 
 
 @torch.library.register_fake("pna::fused_aggregate_backward", lib=_library)
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor]:
-    given, target = source if source is not None else edge, rest[9]  # hubs may come after it
-    grads = (given.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
-    return *grads, given.new_empty(ptr.shape[0] - 1 if target else 0, *given.shape[1:])
+    messages, target = source if source is not None else edge, rest[9]  # hubs may come after it
+    grads = (messages.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
+    return *grads, messages.new_empty(ptr.shape[0] - 1 if target else 0, *messages.shape[1:])
 
 
 aggregate = torch.ops.pna.fused_aggregate.default

@@ -1,8 +1,8 @@
-"""Streams in pairs, for work that is recorded side by side: what is launched `behind` waits for free multiprocessors
-that no other kernel wants.
+"""Pairs of CUDA streams, one of high and one of low priority: large kernels run on the low one, so that small kernels
+of other streams are not held up.
 
-A kernel that fills a GPU would keep the small ones of another stream, or of another process under MPS, waiting until
-its last block has begun. A recording keeps the priorities of the streams that it was made on.
+A kernel that fills a GPU keeps the small ones of another stream, or of another process under MPS, waiting until its
+last block has begun. A recording keeps the priorities of the streams that it was made on.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,22 +14,23 @@ from torch import Tensor
 
 __all__ = ["Beside", "behind", "streams"]
 
-_behind: dict[int, torch.cuda.Stream] = {}  # of each stream, by its handle, the one of lower priority
+_behind: dict[int, torch.cuda.Stream] = {}  # handle of a stream -> its partner of lower priority
 
 
 @cache
 def streams(count: int, device: int) -> list[torch.cuda.Stream]:
-    """So many of high priority, the same in every call: PyTorch has few streams, and gives them out again."""
-    found = [torch.cuda.Stream(device, priority=-1) for _ in range(count)]
-    _behind.update({stream.cuda_stream: torch.cuda.Stream(device, priority=0) for stream in found})
-    return found
+    """`count` high-priority streams, cached: PyTorch recycles a small pool, so new requests may alias."""
+    pool = [torch.cuda.Stream(device, priority=-1) for _ in range(count)]
+    _behind.update({stream.cuda_stream: torch.cuda.Stream(device, priority=0) for stream in pool})
+    return pool
 
 
 @contextmanager
 def behind(blocks: int) -> Iterator[None]:
-    """What is launched here has the lower priority, if the current stream is one of these, and its place in it.
+    """Launch kernels of `blocks` blocks at low priority, in their order on the current stream.
 
-    So it is if it has a block for every multiprocessor: a smaller kernel keeps nobody waiting, and need not wait.
+    This applies if the current stream comes from `streams` and there is a block for every multiprocessor: a smaller
+    kernel holds up no other.
     """
     current = torch.cuda.current_stream() if _behind else None
     lower = None if current is None else _behind.get(current.cuda_stream)
@@ -43,27 +44,28 @@ def behind(blocks: int) -> Iterator[None]:
 
 
 class Beside:
-    """Work that nothing waits for until its `result` is asked for: beside what is launched next; on a CPU at once.
+    """Work on another stream, beside what is launched next, until its `result` is asked for; on a CPU it runs at once.
 
-    What it reads must be held until then, and not be written to.
+    The tensors that it reads must be held until then, and not be written to.
     """
 
     def __init__(self, on: torch.device, work: Callable[[], Tensor]) -> None:
         self.stream = _other(on.index) if on.type == "cuda" else None
         if self.stream is None:
-            self.made = work()
+            self.output = work()
             return
         self.stream.wait_stream(torch.cuda.current_stream(on))
         with torch.cuda.stream(self.stream):
-            self.made = work()
+            self.output = work()
 
     def result(self) -> Tensor:
-        """What it has made, once what comes next here waits for it."""
+        """Make the current stream wait for the work, and return its tensor."""
         if self.stream is not None:
-            torch.cuda.current_stream(self.made.device).wait_stream(self.stream)
-        return self.made
+            torch.cuda.current_stream(self.output.device).wait_stream(self.stream)
+        return self.output
 
 
 @cache
 def _other(device: int) -> torch.cuda.Stream:
+    """The one stream of a device on which work runs beside the others."""
     return torch.cuda.Stream(device)

@@ -1,8 +1,9 @@
-"""Chooses between a kernel and its plain-torch twin: kernels on an NVIDIA GPU with Triton, twins elsewhere."""
+"""The choice between a kernel and its plain-torch twin: kernels on an NVIDIA GPU with Triton, twins elsewhere."""
 
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -11,19 +12,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["first_derivative", "kernels_for", "many", "on_its_device", "plain", "usable"]
+__all__ = ["first_derivative", "is_plain", "kernels_for", "many", "on_its_device", "plain", "usable"]
 
 _TRITON = find_spec("triton") is not None  # the package works without it wherever there is no GPU
-_plain = False
+_plain = ContextVar("plain", default=False)
 
 
 def usable(t: Tensor) -> bool:
-    """Whether kernels can take this tensor at all."""
-    return t.is_cuda and _TRITON and not _plain
+    """Whether kernels can read this tensor, and plain() is not in force."""
+    return t.is_cuda and _TRITON and not is_plain()
+
+
+def is_plain() -> bool:
+    """Whether plain() is in force here."""
+    return _plain.get()
+
+
+# torch.compile cannot trace a ContextVar; torch.compiler.assume_constant_result does this, and takes seconds to import.
+is_plain._dynamo_marked_constant = True
 
 
 def kernels_for(module: str, *arguments: Any) -> ModuleType | None:
-    """Import the module `module` of kernels if it supports these arguments; None means: use the plain-torch twin.
+    """Import the kernels `module` if it supports these arguments, and return None otherwise: then use the twin.
 
     Tensors must be float32 and on a GPU; the module's own `supports(*arguments)` decides everything else. The module is
     imported on its first use, because it needs Triton.
@@ -35,7 +45,7 @@ def kernels_for(module: str, *arguments: Any) -> ModuleType | None:
 
 
 def on_its_device(function: Callable) -> Callable:
-    """Runs a function that launches kernels with its first tensor's device as the current one: they launch there."""
+    """Decorate a function that launches kernels: it runs with the device of its first tensor as the current one."""
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **options: Any) -> Any:
@@ -52,8 +62,9 @@ def on_its_device(function: Callable) -> Callable:
 
 
 def many(g: Tensor) -> bool:
-    """Whether a gradient stands for many, as in a vectorised Jacobian: it has no memory that a kernel could read, and
-    nothing is added to what is one in place.
+    """Whether g is a batched tensor, as in a vectorised Jacobian.
+
+    It has no storage that a kernel could read, and it cannot be added in place to a tensor that is not batched.
     """
     if torch.compiler.is_compiling():
         return False
@@ -61,7 +72,7 @@ def many(g: Tensor) -> bool:
 
 
 def first_derivative(backward: Callable) -> Callable:
-    """Of a Function with kernels the backward pass, which refuses to be differentiated: it would be taken for zero."""
+    """Decorate a kernel's backward pass: raise on a second derivative, which autograd would otherwise take for zero."""
     name = backward.__qualname__.partition(".")[0].lstrip("_")
 
     @functools.wraps(backward)
@@ -78,10 +89,13 @@ def first_derivative(backward: Callable) -> Callable:
 
 @contextlib.contextmanager
 def plain() -> Iterator[None]:
-    """Within it, every operation is its plain-torch twin: to compare the two."""
-    global _plain
-    before, _plain = _plain, True
+    """Use the plain-torch twin of every operation, for instance to compare the two.
+
+    It holds for the calls of this thread or asyncio task. A backward pass, which autograd may run in another thread,
+    follows its forward pass; a function that torch.compile has compiled keeps the choice of its first call.
+    """
+    token = _plain.set(True)
     try:
         yield
     finally:
-        _plain = before
+        _plain.reset(token)

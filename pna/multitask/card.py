@@ -1,4 +1,4 @@
-"""What a data set holds, as text: sizes, families, label statistics, how many graphs are connected."""
+"""The card of a multi-task data set: its sizes, families, label statistics and share of connected graphs, as text."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ __all__ = ["card"]
 
 
 def card(data: MultiTask) -> str:
-    """The card of a data set."""
+    """Write the card of a data set as text."""
     over, degrees = ("batches (D11)", data.batched_degrees) if data.spec == RELEASED else ("nodes", data.degrees)
     return "\n\n".join(
         (

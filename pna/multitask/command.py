@@ -20,7 +20,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands make, show and baseline."""
+    """Run `pna multitask make`, `show` or `baseline`."""
     options = _parser().parse_args(arguments)
     return run_command(f"multitask {options.command}", lambda: _run(options))
 
@@ -63,8 +63,8 @@ def _baseline(options: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pna multitask", description="The multi-task graph benchmark.")
     commands = parser.add_subparsers(dest="command", required=True)
-    make = _command(commands, "make", _make, "draw and label the graphs of a data set, and keep them in a file")
-    show = _command(commands, "show", _show, "print what a data set holds (it is made if need be)")
+    make = _command(commands, "make", _make, "draw and label the graphs of a data set, and write them to a file")
+    show = _command(commands, "show", _show, "print what a data set holds, made first if need be")
     for command in (make, show):
         command.add_argument(
             "--collection", choices=COLLECTIONS, default="multitask", help="which data set (default: multitask)"
@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     baseline.add_argument(
         "--units",
         choices=("own", "released"),
-        help="divide labels by this training set's maxima, or by those of the released code's set, as the published "
-        "errors are (default for the spec released)",
+        help="divide labels by the maxima of this training set (own), or by those of the released code's, as the "
+        "published errors are (default for the spec released)",
     )
     baseline.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -95,13 +95,13 @@ def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, h
         default="described",
         help=f"described (default), released, or single departures of the released code, as in D1+D3: {departures}",
     )
-    command.add_argument("--seed", type=int, default=SEED, help=f"of the random graphs (default: {SEED})")
-    command.add_argument("--data", type=Path, help="folder of data sets (default: $PNA_DATA, or else ~/.cache/pna)")
+    command.add_argument("--seed", type=int, default=SEED, help=f"seed of the random graphs (default: {SEED})")
+    command.add_argument("--data", type=Path, help="folder of the data sets (default: $PNA_DATA, or else ~/.cache/pna)")
     return command
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    """The sizes of "15-24", both ends included, or of "15"."""
+    """Parse the sizes of "15-24", both ends included, or of "15"."""
     first, _, last = text.partition("-") if "-" in text else (text, "-", text)
     if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
         raise ValueError(f"--sizes must be a number of nodes or a range as in 15-24, got {text!r}")

@@ -1,4 +1,4 @@
-"""A data set of the benchmark: splits made and labelled, with what a model may know of the training set."""
+"""A data set of the benchmark: labelled splits, with the statistics of the training set that a model may use."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _CELLS = 2**21  # entries of adjacency matrices labelled together
 
 @dataclass(frozen=True)
 class MultiTask:
-    """The splits of one specification and seed, by name; the one called "train" gives the units and the averages."""
+    """Splits of one specification and seed, by name. The split "train" gives the units and the averages."""
 
     spec: Spec
     seed: int
@@ -42,7 +42,7 @@ class MultiTask:
         object.__setattr__(self, "sets", sets)
 
     def __getitem__(self, name: str) -> GraphSet:
-        """The split of that name."""
+        """The split with this name."""
         if name not in self.sets:
             raise KeyError(f"split must be one of {', '.join(self.sets)}; got {name!r}")
         return self.sets[name]
@@ -63,14 +63,14 @@ class MultiTask:
 
     @cached_property
     def batched_mean(self) -> NDArray[np.float64]:
-        """D14: the same as the mean of the training batches' means, of which there is one for each size."""
+        """D14: the mean label of each task as the mean of the training batches' means, a batch for each size: [6]."""
         train, size = self.sets["train"], self._size_of_node
         nodes = np.mean([train.node_labels[size == N].mean(axis=0, dtype=np.float64) for N in np.unique(size)], axis=0)
         return np.concatenate([nodes, train.graph_labels.mean(axis=0, dtype=np.float64)]) / self.maxima
 
     @property
     def _size_of_node(self) -> NDArray[np.int64]:
-        """The size of the graph that each training node is in: graphs of one size are one batch as released."""
+        """The size of each training node's graph, [V]: as released, the graphs of one size are one batch."""
         return np.repeat(self.sets["train"].sizes, self.sets["train"].sizes)
 
     @cached_property
@@ -80,7 +80,7 @@ class MultiTask:
 
     @cached_property
     def batched_degrees(self) -> DegreeStatistics:
-        """D11: the same as means of the training batches' means, of which there is one for each size."""
+        """D11: δ and the mean degree as means of the training batches' means, a batch for each size."""
         degree, size = torch.from_numpy(self.sets["train"].degree), self._size_of_node
         parts = [DegreeStatistics.from_degrees(degree[torch.from_numpy(size == N)]) for N in np.unique(size)]
         delta, mean_degree = np.mean([(part.delta, part.mean_degree) for part in parts], axis=0)
@@ -91,8 +91,12 @@ class MultiTask:
     ) -> dict[str, float]:
         """Section 5.1's baseline: log10 of the MSE of predicting the training mean, per task, and their average.
 
-        The error of a set is the mean over its batches, one per size, as in the released code. It is in units of
-        this set's maxima or, to compare with published errors, in other ones. batched_mean: D14.
+        The error of a set is the mean over its batches, one per size, as in the released code.
+
+        Args:
+            graphs: the set to predict.
+            units: what labels are divided by, [6]; this set's maxima unless others are asked for.
+            batched_mean: whether the mean is that of D14.
         """
         units = self.maxima if units is None else units
         mean = torch.from_numpy((self.batched_mean if batched_mean else self.mean) * self.maxima / units)
@@ -107,30 +111,30 @@ class MultiTask:
 
 
 def make(spec: Spec, splits: Sequence[Split], seed: int = SEED, *, progress: bool = False) -> MultiTask:
-    """Draw and label the graphs of all splits, of which one must have the name "train"."""
+    """Draw and label the graphs of all splits, one of which must be called "train"."""
     names = [split.name for split in splits]
     if len(set(names)) < len(names) or "train" not in names:
         raise ValueError(f"splits must have names that differ, 'train' among them; got {', '.join(names) or 'none'}")
     from tqdm import tqdm  # a dependency of PyTorch Geometric; only needed here
 
     with tqdm(total=sum(map(len, splits)), unit="graph", disable=not progress) as bar:
-        sets = {split.name: make_split(spec, split, seed, made=bar.update) for split in splits}
+        sets = {split.name: make_split(spec, split, seed, report=bar.update) for split in splits}
     return MultiTask(spec, seed, tuple(splits), sets)
 
 
-def make_split(spec: Spec, split: Split, seed: int = SEED, made: Callable[[int], object] | None = None) -> GraphSet:
-    """Draw and label the graphs of one split, in units of 1; `made` is told of every few graphs."""
+def make_split(spec: Spec, split: Split, seed: int = SEED, report: Callable[[int], object] | None = None) -> GraphSet:
+    """Draw and label the graphs of one split, with maxima of 1; `report` is called with how many more are done."""
     parts = []
     for N in split.sizes:
         for graph in np.array_split(np.arange(split.per_size), -(-split.per_size * N * N // _CELLS)):
             parts.append(_make(spec, split, seed, N, graph))
-            if made:
-                made(len(graph))
+            if report:
+                report(len(graph))
     return GraphSet.joined(parts)
 
 
 def make_graph(spec: Spec, split: Split, index: int, seed: int = SEED) -> GraphSet:
-    """Only the index-th graph of a split, made alone: a set of one graph, in units of 1."""
+    """Make the index-th graph of a split alone: a set of one graph, with maxima of 1."""
     N, graph = split.locate(index)
     return _make(spec, split, seed, N, np.array([graph]))
 

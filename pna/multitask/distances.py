@@ -10,7 +10,7 @@ __all__ = ["ShortestPaths", "shortest_paths"]
 
 @dataclass(frozen=True)
 class ShortestPaths:
-    """Lengths over reachable nodes only: what is not reachable counts as 0 (the released code's convention)."""
+    """Shortest-path lengths over reachable nodes; an unreachable node counts as 0, as in the released code."""
 
     from_source: NDArray[np.int64]  # [B, N]
     eccentricity: NDArray[np.int64]  # [B, N]
@@ -48,7 +48,7 @@ def shortest_paths(adjacency: NDArray[np.bool_], source: NDArray[np.int64]) -> S
 
 
 class _Neighbourhoods:
-    """Each node with its neighbours, as lists end to end. A node's own place keeps every list from being empty."""
+    """The neighbours of every node as lists end to end; each list holds the node itself, so that none is empty."""
 
     def __init__(self, adjacency: NDArray[np.bool_]) -> None:
         B, self.N = adjacency.shape[:2]
@@ -58,7 +58,7 @@ class _Neighbourhoods:
         self.graphs = np.arange(B)
 
     def of(self, graphs: NDArray[np.int64]) -> tuple[NDArray, NDArray, NDArray]:
-        """The nodes of these graphs, where each one's list starts, and the lists; the other graphs are forgotten."""
+        """Keep these graphs only, and return their nodes, where each node's list starts, and the lists."""
         if len(graphs) < len(self.graphs):
             keep = np.repeat(np.isin(self.graphs, graphs, assume_unique=True), self.N)
             self.members, self.length = self.members[np.repeat(keep, self.length)], self.length[keep]
@@ -68,7 +68,7 @@ class _Neighbourhoods:
 
 
 def _holds(sets: NDArray[np.uint64], rows: NDArray[np.int64], node: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the set of each row holds its node."""
+    """Whether each row's set holds that row's node."""
     return (sets[node // 64, rows] >> (node % 64).astype(np.uint64)) & np.uint64(1) == 1
 
 

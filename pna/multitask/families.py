@@ -22,13 +22,13 @@ Adjacency = NDArray[np.bool_]  # [B, N, N]
 
 
 def erdos_renyi(draws: Draws, N: int) -> Adjacency:
-    """Each edge is present with probability p, and p ~ U[0, 1] for each graph."""
+    """Erdős–Rényi graphs: each edge is present with probability p, and p ~ U[0, 1] for each graph."""
     p = draws.uniform(1)  # [B, 1]
     return from_pairs(draws.uniform(N * (N - 1) // 2) < p, N)
 
 
 def barabasi_albert(draws: Draws, N: int) -> Adjacency:
-    """A new node brings k edges to nodes chosen by degree, without repetition; k uniform on {1, ..., N - 1}.
+    """Barabási–Albert graphs: a new node brings k edges to nodes chosen by degree; k uniform on {1, ..., N - 1}.
 
     The first k + 1 nodes are a star. The k nodes with the least E_j / d_j, where E_j ~ Exp(1), are a sample without
     repetition in which the chance of each next node is proportional to its degree d_j: no rejection is needed.
@@ -50,20 +50,20 @@ def barabasi_albert(draws: Draws, N: int) -> Adjacency:
 
 
 def grid(draws: Draws, N: int) -> Adjacency:
-    """m x k grid with N = mk, as square as can be: a line where N is prime."""
+    """An m x k grid with N = mk, as square as possible: a line where N is prime."""
     row, column = np.divmod(np.arange(N), N // _rows(N))
     steps = np.abs(row[:, None] - row) + np.abs(column[:, None] - column)
     return _copies(steps == 1, draws)
 
 
 def caveman(draws: Draws, N: int) -> Adjacency:
-    """m cliques of size k with N = mk, as square as can be: one clique where N is prime."""
+    """A caveman graph: m cliques of size k with N = mk, as square as possible, so one clique where N is prime."""
     cave = np.arange(N) // (N // _rows(N))
     return _copies((cave[:, None] == cave) & ~np.eye(N, dtype=bool), draws)
 
 
 def ladder(draws: Draws, N: int) -> Adjacency:
-    """Two lines of floor(N / 2) nodes with rungs; for odd N the last node hangs on node 0, as in the released code."""
+    """A ladder of floor(N / 2) rungs; for odd N the last node hangs on node 0, as in the released code."""
     half = N // 2
     adjacency = np.zeros((N, N), dtype=bool)
     first = np.arange(half)
@@ -80,7 +80,7 @@ def line(draws: Draws, N: int) -> Adjacency:
 
 
 def star(draws: Draws, N: int) -> Adjacency:
-    """One centre and N - 1 leaves."""
+    """A star of one centre and N - 1 leaves."""
     return _from_parents(np.zeros((len(draws), N), dtype=np.int64))
 
 
@@ -99,7 +99,7 @@ def tree(draws: Draws, N: int) -> Adjacency:
 
 
 def caterpillar(draws: Draws, N: int) -> Adjacency:
-    """A backbone of b nodes, b uniform on {1, ..., N - 1}, and N - b nodes hung uniformly on it."""
+    """A caterpillar: a backbone of b nodes, b uniform on {1, ..., N - 1}, and N - b nodes hung uniformly on it."""
     b = draws.integers(1, N)  # [B, 1]
     node = np.arange(N)
     hung = draws.integers(0, b[:, 0], N)
@@ -107,7 +107,7 @@ def caterpillar(draws: Draws, N: int) -> Adjacency:
 
 
 def lobster(draws: Draws, N: int) -> Adjacency:
-    """A backbone of b nodes, p nodes hung on it, p uniform on {1, ..., N - b}, and the rest hung on those p."""
+    """A lobster: a backbone of b nodes, p nodes hung on it, p uniform on {1, ..., N - b}, the rest hung on those p."""
     b = draws.integers(1, N)  # [B, 1]
     p = draws.integers(1, N - b[:, 0] + 1)  # [B, 1]
     node = np.arange(N)
@@ -117,7 +117,7 @@ def lobster(draws: Draws, N: int) -> Adjacency:
 
 
 def from_pairs(value: NDArray, N: int) -> NDArray:
-    """The symmetric matrices, [B, N, N], with an empty diagonal and these values of the pairs, [B, N (N - 1) / 2]."""
+    """Symmetric matrices [B, N, N] with an empty diagonal, from the values of the pairs [B, N (N - 1) / 2]."""
     matrix = np.zeros((len(value), N, N), dtype=value.dtype)
     i, j = pairs(N)
     matrix[:, i, j] = matrix[:, j, i] = value
@@ -131,14 +131,14 @@ def pairs(N: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _from_parents(parent: NDArray[np.int64]) -> Adjacency:
-    """The trees in which node v > 0 is joined to parent[v] < v; parent[0] means nothing: [B, N] to [B, N, N]."""
+    """Trees in which node v > 0 is joined to parent[v] < v; parent[0] is ignored: [B, N] to [B, N, N]."""
     node = np.arange(parent.shape[1])
     adjacency = (parent[:, :, None] == node) & (node[:, None] > 0)
     return adjacency | adjacency.transpose(0, 2, 1)
 
 
 def _rows(N: int) -> int:
-    """m of N = mk: the largest divisor of N that is not above its square root."""
+    """The m of N = mk: the largest divisor of N that is not above its square root."""
     return max(m for m in range(1, math.isqrt(N) + 1) if N % m == 0)
 
 
@@ -179,7 +179,7 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def family_named(name: str) -> Family:
-    """The family of that name."""
+    """The family with this name."""
     for family in FAMILIES:
         if family.name == name:
             return family

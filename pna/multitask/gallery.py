@@ -23,7 +23,7 @@ _N = 16
 
 
 def gallery_figure(spec: Spec, seed: int = SEED, width: float = 13.0) -> "Figure":
-    """One graph of every family, with 16 nodes, after toggling."""
+    """Draw one graph of every family, with 16 nodes, after toggling."""
     from matplotlib.figure import Figure
 
     drawn = [generate(spec, seed, "test", _N, np.array([0]), family.name) for family in FAMILIES]
@@ -39,13 +39,13 @@ def gallery_figure(spec: Spec, seed: int = SEED, width: float = 13.0) -> "Figure
 
 
 def draw_gallery(path: Path | str, spec: Spec, seed: int = SEED) -> None:
-    """gallery_figure as a PNG file, written in one go."""
+    """Write gallery_figure to a PNG file, whole or not at all."""
     figure = gallery_figure(spec, seed)
     write_whole(Path(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
 
 def _draw(axis: "Axes", graphs: Adjacencies, farthest: int, scale: float) -> "PathCollection":
-    """Draw the only graph of `graphs`; the dots it returns know the colours."""
+    """Draw the only graph of `graphs`, and return its dots, which the colour bar reads."""
     distance, source = graphs.paths.from_source[0].astype(float), graphs.source[0]
     distance[(distance == 0) & (np.arange(_N) != source)] = np.nan  # not reached
     place = _layout(graphs.adjacency[0])

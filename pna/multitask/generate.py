@@ -1,4 +1,4 @@
-"""Random graphs of one size: family by the mixture, toggling, no isolated node, shuffled, with input features.
+"""Random graphs of one size: drawn by family, toggled, without isolated nodes, shuffled, with input features.
 
 Graph g of (seed, role, family, N) is the same in every batch. Its specification changes neither its family nor
 its features.
@@ -36,12 +36,12 @@ class Adjacencies:
 
     @cached_property
     def paths(self) -> ShortestPaths:
-        """What breadth-first search finds; four of the six labels read it."""
+        """Shortest paths by breadth-first search, from which four of the six labels come."""
         return shortest_paths(self.adjacency, self.source)
 
 
 def generate(spec: Spec, seed: int, role: str, N: int, graph: NDArray, family: str | None = None) -> Adjacencies:
-    """The graphs with the numbers `graph` ([B], from 0 on) of size N, of one family or, with None, of the mixture."""
+    """Draw the graphs with the numbers `graph` ([B], from 0 on) of size N, of one family or, with None, the mixture."""
     graph = np.asarray(graph, dtype=np.int64)
     if graph.ndim != 1 or ((graph < 0) | (graph >= 2**32)).any():
         raise ValueError(f"graph must be a list of numbers from 0 to 2^32 - 1, got {graph}")
@@ -65,7 +65,7 @@ def generate(spec: Spec, seed: int, role: str, N: int, graph: NDArray, family: s
 
 
 def _stream(role: str, family: str | None, N: int) -> int:
-    """The random stream of such graphs; a family's own graphs are not those that the mixture drew of it."""
+    """The random stream of a role, size and family; a family's graphs are not those that the mixture draws from it."""
     check_size(N)
     if role not in ROLES:
         raise ValueError(f"role must be one of {', '.join(ROLES)}; got {role!r}")
@@ -74,7 +74,7 @@ def _stream(role: str, family: str | None, N: int) -> int:
 
 
 def _mixture(numbers: Draws) -> NDArray[np.int64]:
-    """The family of each graph, by the shares of the appendix: [B]."""
+    """Draw the family of each graph by the shares of the appendix: [B]."""
     ends = np.cumsum([family.share for family in FAMILIES])[:-1]
     return np.searchsorted(ends, numbers.uniform(1)[:, 0], side="right")
 
@@ -82,7 +82,7 @@ def _mixture(numbers: Draws) -> NDArray[np.int64]:
 def _without_isolated(
     family: Family, N: int, graph: NDArray, numbers: Callable[..., Draws], spec: Spec
 ) -> NDArray[np.bool_]:
-    """Graphs of one family after toggling: for each, the first attempt that leaves no node isolated."""
+    """Draw graphs of one family and toggle them: for each, the first attempt that leaves no node isolated."""
     family.check_size(N)
     accepted = np.empty((len(graph), N, N), dtype=bool)
     pending = np.arange(len(graph))

@@ -1,4 +1,4 @@
-"""Graphs with labels as flat arrays: for PyTorch Geometric graph by graph, for the trainer as batches in CSR form."""
+"""Labelled graphs as flat arrays: PyTorch Geometric reads them one by one, the trainer as batches in CSR form."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -32,7 +32,7 @@ class Batch:
     sizes: Tensor  # [G], nodes of each graph
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on another device."""
+        """Copy the batch to another device."""
         return type(self)(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
 
@@ -40,7 +40,7 @@ class Batch:
 class GraphSet:
     """G graphs with V nodes and E directed edges; `graph_set[i]` is a PyTorch Geometric Data.
 
-    Labels are kept as computed, and divided by `maxima`, those of the training set, when they are given out.
+    Labels are stored as computed, and divided by `maxima`, those of the training set, when they are read.
     """
 
     sizes: NDArray[np.int64]  # [G], nodes of each graph
@@ -55,7 +55,7 @@ class GraphSet:
 
     @classmethod
     def of(cls, graphs: Adjacencies, node_labels: NDArray, graph_labels: NDArray) -> Self:
-        """From graphs of one size and their labels, [B, N, 3] and [B, 3]; the maxima are still 1."""
+        """Build a set from graphs of one size and their labels, [B, N, 3] and [B, 3], with maxima of 1."""
         B, N = graphs.x.shape
         return cls(
             sizes=np.full(B, N),
@@ -71,24 +71,24 @@ class GraphSet:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The graphs of all parts, in order; the maxima are the first part's."""
+        """Join the graphs of all parts, in order; the maxima are the first part's."""
         names = [field.name for field in fields(cls) if field.name != "maxima"]
         arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return cls(**arrays, maxima=parts[0].maxima)
 
     @cached_property
     def first_node(self) -> NDArray[np.int64]:
-        """Where each graph's nodes start: [G + 1]."""
+        """The first node of each graph, and the end: [G + 1]."""
         return _starts(self.sizes)
 
     @cached_property
     def first_edge(self) -> NDArray[np.int64]:
-        """Where each node's neighbours start: [V + 1]."""
+        """The first edge of each node, and the end: [V + 1]."""
         return _starts(self.degree)
 
     @property
     def num_node_features(self) -> int:
-        """Width of Data.x, as PyTorch Geometric's data sets name it."""
+        """The width of Data.x, under the name that PyTorch Geometric's data sets give it."""
         return 2
 
     def truly_connected(self) -> NDArray[np.bool_]:
@@ -102,7 +102,7 @@ class GraphSet:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: int) -> "Data":
-        """Graph `index`: x [N, 2], edge_index [2, E], y_node [N, 3], y_graph [1, 3] and the name of its family."""
+        """The graph at `index`: x [N, 2], edge_index [2, E], y_node [N, 3], y_graph [1, 3], and its family's name."""
         from torch_geometric.data import Data
 
         if not -len(self) <= index < len(self):
@@ -137,7 +137,7 @@ class GraphSet:
         return Batch(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def batches(self, graphs_per_batch: int, *, mixed: bool = False) -> Iterator[Batch]:
-        """All graphs in batches of one size each or, mixed, of all sizes in turn; the order is always the same.
+        """Yield all graphs in batches of one size each or, mixed, of all sizes in turn, always in the same order.
 
         A batch may be smaller than `graphs_per_batch`: the last of a size or, mixed, the last of all.
         """
@@ -153,10 +153,10 @@ class GraphSet:
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where pieces of these lengths start, and where the last ends."""
+    """The places where pieces of these lengths start, and where the last ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, ... for each start, end to end."""
+    """The numbers start, start + 1, ... for each start, end to end."""
     return np.arange(lengths.sum()) + np.repeat(starts - _starts(lengths)[:-1], lengths)

@@ -14,12 +14,12 @@ __all__ = ["GRAPH_TASKS", "NODE_TASKS", "TASKS", "Task", "label"]
 
 
 def shortest_path(graphs: Adjacencies) -> NDArray:
-    """Length of the shortest path from the source: [B, N]."""
+    """Length of the shortest path from the source to each node: [B, N]."""
     return graphs.paths.from_source
 
 
 def eccentricity(graphs: Adjacencies) -> NDArray:
-    """Largest distance to another node: [B, N]."""
+    """Largest distance from each node to another that it reaches: [B, N]."""
     return graphs.paths.eccentricity
 
 
@@ -46,7 +46,7 @@ def connected_as_released(graphs: Adjacencies) -> NDArray:
 
 
 def diameter(graphs: Adjacencies) -> NDArray:
-    """Largest eccentricity: [B]."""
+    """Largest eccentricity of a node: [B]."""
     return graphs.paths.eccentricity.max(axis=1)
 
 
@@ -57,7 +57,7 @@ def spectral_radius(graphs: Adjacencies) -> NDArray:
 
 @dataclass(frozen=True)
 class Task:
-    """One label: of every node or of every graph, how it is computed, and how in the released code if that differs."""
+    """One label of every node or of every graph, with its function, and that of the released code if it differs."""
 
     name: str
     level: Literal["node", "graph"]
@@ -80,7 +80,7 @@ GRAPH_TASKS = tuple(task for task in TASKS if task.level == "graph")
 
 
 def label(graphs: Adjacencies, spec: Spec) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The labels before normalisation: of the nodes [B, N, 3] and of the graphs [B, 3]."""
+    """Compute the labels before normalisation: those of the nodes [B, N, 3] and of the graphs [B, 3]."""
 
     def of(tasks: tuple[Task, ...]) -> NDArray[np.float32]:
         released = spec.connected == "released"

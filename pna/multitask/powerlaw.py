@@ -16,7 +16,7 @@ _STEPS = 128  # replacements looked at together; of 24 nodes, nine trees in ten 
 
 
 def tree_degrees(draws: Draws, N: int) -> NDArray[np.int64]:
-    """N positive degrees that sum to 2 (N - 1) for every graph: [B, N]."""
+    """Draw N positive degrees that sum to 2 (N - 1) for every graph: [B, N]."""
     degree = _pareto(draws.uniform(N), N)
     unfinished = np.flatnonzero(degree.sum(axis=1) != 2 * (N - 1))
     draws = draws.of(unfinished)
@@ -29,7 +29,7 @@ def tree_degrees(draws: Draws, N: int) -> NDArray[np.int64]:
 
 
 def _pareto(u: NDArray[np.float64], N: int) -> NDArray[np.int64]:
-    """A Pareto variable of exponent 3 (density 2 z^-3 from 1 on), rounded, at most N."""
+    """Turn uniform numbers into a Pareto variable of exponent 3 (density 2 z^-3 from 1 on), rounded, at most N."""
     return np.minimum(np.rint(1 / np.sqrt(1 - u)), N).astype(np.int64)
 
 
@@ -54,9 +54,9 @@ def _overwritten(degree: NDArray[np.int64], place: NDArray[np.int64], fresh: NDA
     """The value that each step finds at its place: that of the last step there, or else the one at the start."""
     by_place = np.argsort(place, axis=1, kind="stable")  # [B, T]
     where = np.take_along_axis(place, by_place, axis=1)
-    found = np.take_along_axis(degree, where, axis=1)
+    values = np.take_along_axis(degree, where, axis=1)
     again = where[:, 1:] == where[:, :-1]
-    found[:, 1:][again] = np.take_along_axis(fresh, by_place, axis=1)[:, :-1][again]
-    in_order = np.empty_like(found)
-    np.put_along_axis(in_order, by_place, found, axis=1)
+    values[:, 1:][again] = np.take_along_axis(fresh, by_place, axis=1)[:, :-1][again]
+    in_order = np.empty_like(values)
+    np.put_along_axis(in_order, by_place, values, axis=1)
     return in_order

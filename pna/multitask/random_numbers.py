@@ -24,7 +24,7 @@ _ATTEMPTS = 2**24
 
 
 def philox(counter: Sequence[ArrayLike], key: tuple[int, int]) -> tuple[NDArray[np.uint32], ...]:
-    """Philox4x32-10: four 32-bit words for each counter of four words; the counter's words broadcast."""
+    """Compute Philox4x32-10: four 32-bit words for each counter of four words, which broadcast."""
     a, b, c, d = (np.asarray(word, dtype=np.uint32) for word in counter)
     for r in range(_ROUNDS):
         k0, k1 = np.uint32((key[0] + r * _WEYL[0]) % _WORD), np.uint32((key[1] + r * _WEYL[1]) % _WORD)
@@ -41,7 +41,7 @@ def _multiply(word: NDArray[np.uint32], factor: np.uint64) -> tuple[NDArray[np.u
 
 
 class Draws:
-    """The numbers of B graphs for one purpose, taken in order; graph b has reached its `attempt[b]`-th attempt.
+    """Random numbers of B graphs for one purpose, taken in order; graph b is at its `attempt[b]`-th attempt.
 
     A function that takes numbers must take the same count for every graph, used or not: what a graph sees then
     never depends on its neighbours in the batch.
@@ -77,7 +77,7 @@ class Draws:
 
 
 def check_seed(seed: int) -> int:
-    """The seed, if it is one: an integer that fits the cipher's 64-bit key."""
+    """Return the seed if it is one, an integer that fits the cipher's 64-bit key."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise TypeError(f"seed must be an integer, got {type(seed).__name__}")
     if not 0 <= seed < _WORD**2:

@@ -25,7 +25,7 @@ _FIELDS = {departure.id: departure.field for departure in DEPARTURES if departur
 
 @dataclass(frozen=True)
 class Spec:
-    """Which side each departure takes: "described" or "released". Any mix is a specification."""
+    """A specification of the data: for each departure "described" or "released", in any mix."""
 
     connected: Side = "described"
     toggling: Side = "described"
@@ -40,12 +40,12 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From "described", "released", or the departures it takes over, as in "D1+D3"."""
+        """Parse "described", "released", or the departures to take, as in "D1+D3"."""
         return cls.of(departures_of(text, tuple(_FIELDS)))
 
     @classmethod
     def of(cls, departures: Iterable[str]) -> Self:
-        """From the departures that it takes over; those that are not of the data are passed over."""
+        """Build a specification from departures; those that do not concern the data are ignored."""
         return cls(**{_FIELDS[id]: "released" for id in departures if id in _FIELDS})
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Which graphs make up the paper's data sets: sizes, counts and families, as a function of the specification.
+"""The splits of the paper's data sets: sizes, counts and families, as a function of the specification.
 
 Sections 4 and 5.1 of the paper, its appendix H, and departures D3 and D4.
 """
@@ -16,9 +16,9 @@ __all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask", "mu
 
 @dataclass(frozen=True)
 class Split:
-    """`per_size` graphs of each of `sizes`, ordered by size, of one family or, with None, of the mixture.
+    """A split of `per_size` graphs of each of `sizes`, ordered by size, from one family or, with None, the mixture.
 
-    Splits of different roles share no graph. Two of the same role agree in the graphs of a size, as far as the
+    Splits of different roles share no graph. Two of the same role have the same graphs of a size, as far as the
     shorter one goes.
     """
 
@@ -58,26 +58,26 @@ _TRAIN = Split("train", "train", tuple(range(15, 25)), 512)
 
 
 def _evaluation(spec: Spec, role: str, graphs: int, family: str | None = None) -> Split:
-    """D3: `graphs` graphs of the training sizes, or of the first five of them."""
+    """A validation or test split (D3): `graphs` graphs of the training sizes, or of the first five of them."""
     sizes = _TRAIN.sizes if spec.evaluation_sizes == "described" else _TRAIN.sizes[:5]
     return Split(family or role, role, sizes, graphs // len(sizes), family)
 
 
 @cache  # every cell of every figure asks for them
 def multitask(spec: Spec) -> tuple[Split, ...]:
-    """Section 5.1: 5,120 training graphs, 640 to validate on and 1,280 to test on."""
+    """Splits of section 5.1: 5,120 graphs to train on, 640 to validate on and 1,280 to test on."""
     return _TRAIN, _evaluation(spec, "validation", 640), _evaluation(spec, "test", 1280)
 
 
 @cache
 def multitask_all_sizes(spec: Spec) -> tuple[Split, ...]:
-    """Tests on the training sizes, 15 to 24, whatever D3 says: what the published numbers were measured on."""
+    """Splits that test on the training sizes, 15 to 24, whatever D3 says: those of the published numbers."""
     return _TRAIN, _evaluation(replace(spec, evaluation_sizes="described"), "test", 1280)
 
 
 @cache
 def extrapolation(spec: Spec) -> tuple[Split, ...]:
-    """Section 5.1, last paragraph: validated on sizes 25-30 (D4), tested on ever larger graphs.
+    """Splits of section 5.1's last paragraph: validation on sizes 25-30 (D4), tests on ever larger graphs.
 
     The paper shows the tests from 20 to 50 nodes; the three larger ones are the released code's.
     """
@@ -90,7 +90,7 @@ def extrapolation(spec: Spec) -> tuple[Split, ...]:
 
 @cache
 def families(spec: Spec) -> tuple[Split, ...]:
-    """Appendix H, "Graph type experiments": trained on the mixture, tested on each family alone."""
+    """Splits of appendix H, "Graph type experiments": training on the mixture, tests on each family alone."""
     tests = (_evaluation(spec, "test", 1280, family.name) for family in FAMILIES)
     return _TRAIN, _evaluation(spec, "validation", 640), *tests
 

@@ -1,4 +1,4 @@
-"""Data sets on disk: one npz file without pickle, with its specification, seed and checksum inside."""
+"""Multi-task data sets on disk: one npz file each, without pickle, with specification, seed and checksum inside."""
 
 import zipfile
 from dataclasses import asdict, fields
@@ -21,7 +21,7 @@ _ARRAYS = tuple(field.name for field in fields(GraphSet) if field.name != "maxim
 
 
 def path_of(collection: str, spec: Spec, seed: int = SEED, folder: Path | None = None) -> Path:
-    """The file of one of COLLECTIONS."""
+    """The file of a collection, which is one of COLLECTIONS."""
     if collection not in COLLECTIONS:
         raise ValueError(f"collection must be one of {', '.join(COLLECTIONS)}; got {collection!r}")
     return (folder or data_folder()) / "multitask" / f"{collection}-{spec}-{seed}.npz"
@@ -30,7 +30,7 @@ def path_of(collection: str, spec: Spec, seed: int = SEED, folder: Path | None =
 def cached(
     collection: str, spec: Spec, seed: int = SEED, folder: Path | None = None, *, progress: bool = False
 ) -> MultiTask:
-    """One of COLLECTIONS from its file, which is made first if it is missing."""
+    """Load one of COLLECTIONS from its file, which is made first if it is missing."""
     path = path_of(collection, spec, seed, folder)
     splits = COLLECTIONS[collection](spec)
     remove_left_over(path)
@@ -47,7 +47,7 @@ def cached(
 
 
 def save(data: MultiTask, path: Path | str) -> None:
-    """Write a data set in one go: the file is either there, whole, or not there."""
+    """Write a data set to a file, whole or not at all."""
     facts = {"spec": asdict(data.spec), "seed": data.seed, "splits": [asdict(split) for split in data.splits]}
     arrays = {f"{name}/{field}": getattr(graphs, field) for name, graphs in data.sets.items() for field in _ARRAYS}
     write_arrays(Path(path), arrays, facts, _FORMAT, zipfile.ZIP_DEFLATED)

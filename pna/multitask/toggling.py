@@ -18,7 +18,7 @@ _RATE = 0.1
 
 
 def toggle(adjacency: NDArray[np.bool_], draws: Draws, spec: Spec) -> NDArray[np.bool_]:
-    """Toggle every pair of nodes independently: [B, N, N], symmetric, to the same."""
+    """Toggle every pair of nodes independently: symmetric matrices [B, N, N] to symmetric matrices [B, N, N]."""
     N = adjacency.shape[-1]
     i, j = pairs(N)
     edge = adjacency[:, i, j]  # [B, N (N - 1) / 2]
@@ -28,7 +28,7 @@ def toggle(adjacency: NDArray[np.bool_], draws: Draws, spec: Spec) -> NDArray[np
 
 
 def toggling_probabilities(e: NDArray, m: NDArray, spec: Spec) -> tuple[NDArray, NDArray]:
-    """P_e and P_m of graphs with e edges and m missing edges, of which not both may be 0."""
+    """The probabilities P_e and P_m of graphs with e edges and m missing edges, not both of which may be 0."""
     e, m = np.asarray(e), np.asarray(m)
     if ((e < 0) | (m < 0) | (e + m == 0)).any():
         raise ValueError("e and m count a graph's edges and missing edges: not negative, and at least 1 together")
@@ -41,7 +41,7 @@ def toggling_probabilities(e: NDArray, m: NDArray, spec: Spec) -> tuple[NDArray,
 
 
 def triangular(p: NDArray) -> NDArray:
-    """P(u + v < p) for independent u, v ~ U[0, 1/2]: 2 p^2 up to p = 1/2, then 1 - 2 (1 - p)^2."""
+    """The probability P(u + v < p) for independent u, v ~ U[0, 1/2]: 2 p^2 up to p = 1/2, then 1 - 2 (1 - p)^2."""
     p = np.asarray(p, dtype=float)
     if ((p < 0) | (p > 1)).any():
         raise ValueError(f"p must be a probability, from 0 to 1; got {p.min()} to {p.max()}")

@@ -25,9 +25,9 @@ Convolution = Callable[[tuple[int, int]], nn.Module]
 
 
 class Recurrent(nn.Module):
-    """GC_1, then GC_m again and again, a GRU after each; three layers for the node labels, S2S for the graph's.
+    """GC_1, then GC_m repeatedly, with a GRU after each; then heads of three layers, for the graphs after S2S.
 
-    The appendix says what GRU and S2S are good for: without them the states are the convolutions' outputs, and the
+    The appendix ablates GRU and S2S: without the one, the states are the convolutions' outputs; without the other, the
     readout is the mean over nodes.
     """
 
@@ -58,11 +58,11 @@ class Recurrent(nn.Module):
             x = kernels.all_layers(*arguments)
         else:
             x = self._states(x, depth, batch)
-        of_graphs = batch.by_graph(x)  # [G, N, hidden]
-        return self.nodes(x), self.graphs(of_graphs.mean(dim=1) if self.readout is None else self.readout(of_graphs))
+        states = batch.by_graph(x)  # [G, N, hidden]
+        return self.nodes(x), self.graphs(states.mean(dim=1) if self.readout is None else self.readout(states))
 
     def _states(self, x: Tensor, depth: int | Each | Until, batch: GraphBatch) -> Tensor:
-        """The nodes after all layers, [V, hidden]."""
+        """States of the nodes after all layers, [V, hidden]; x: the padded input, [V, hidden]."""
         x = self._gated(x, self.GC_1(batch.x, batch))
         goes_on = torch.ones(batch.G, dtype=torch.bool, device=x.device)
         for m in range(1, depth if isinstance(depth, int) else depth.most):
@@ -76,11 +76,12 @@ class Recurrent(nn.Module):
         return x
 
     def _gated(self, x: Tensor, new: Tensor) -> Tensor:
+        """States after the GRU, [V, hidden], from those before a layer and the convolution's output."""
         return new if self.gru is None else self.gru(x, new)
 
 
 class Standard(nn.Module):
-    """Eight convolutions without GRU; the input and every layer go to the heads; mean readout."""
+    """Eight convolutions without GRU; the heads see the input and the output of every layer; mean readout."""
 
     LAYERS = 8
 
@@ -98,7 +99,7 @@ class Standard(nn.Module):
         return self.nodes(x), self.graphs(batch.by_graph(x).mean(dim=1))
 
     def _layers(self, batch: GraphBatch) -> Tensor:
-        """The nodes after each layer, [V, LAYERS · hidden]."""
+        """States of the nodes after each layer, [V, LAYERS · hidden]."""
         arguments = (batch.padded(self.hidden), batch, self.convolutions, self.LAYERS, None, True)
         if kernels := kernels_for("pna.networks.kernels.recurrence", *arguments):
             return kernels.all_layers(*arguments)

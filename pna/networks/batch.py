@@ -1,4 +1,4 @@
-"""A batch as the networks take it: graphs of one size, end to end."""
+"""A batch in the form that the networks use: graphs of one size, end to end."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +24,13 @@ class GraphBatch:
     N: int
     x: Tensor  # [V, 2]
     neighbourhoods: Neighbourhoods
-    reverse: Tensor  # [E], for each message from j to i the place of the one from i to j
+    reverse: Tensor  # [E], place of the message from i to j for each from j to i
     y_node: Tensor  # [V, 3]
     y_graph: Tensor  # [G, 3]
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Self:
-        """From a batch of the benchmark whose graphs have one size, as GraphSet.batches gives them."""
+        """Convert a batch of the benchmark; its graphs must have one size, as those of GraphSet.batches do."""
         sizes = batch.sizes.unique().tolist()
         if len(sizes) != 1:
             raise ValueError(f"a batch must hold graphs of one size, got the sizes {sizes}")
@@ -51,32 +51,33 @@ class GraphBatch:
         )
 
     def padded(self, features: int) -> Tensor:
-        """x with zeros behind its features, [V, features], made once."""
+        """The input x padded with zeros to [V, features], cached."""
         if features not in self._padded:
-            with torch.inference_mode(False):  # what is kept must serve a training, too
+            with torch.inference_mode(False):  # so that a training can use it, too
                 self._padded[features] = functional.pad(self.x, (0, features - self.x.shape[1]))
         return self._padded[features]
 
     @cached_property
     def _padded(self) -> dict[int, Tensor]:
+        """Cache of `padded`, by number of features."""
         return {}
 
     @cached_property
     def tiles(self) -> dict[tuple, Tiles]:
-        """The graphs as the CUDA kernels of all layers take them, by what these are compiled for, made once."""
+        """Cache of the graphs as the CUDA kernels of all layers read them, by what these are compiled for."""
         return {}
 
     @cached_property
     def routes(self) -> dict[bool, Routes]:
-        """What the kernels of attention know of the graphs, made once: as GAT is described, and with D6 (True)."""
+        """Cache of the messages as the attention's kernels read them: as described (False), and with D6 (True)."""
         return {}
 
     def by_graph(self, x: Tensor) -> Tensor:
-        """[V, F] -> [G, N, F]."""
+        """View the nodes [V, F] by graph, [G, N, F]."""
         return x.view(self.G, self.N, -1)
 
     def to_nodes(self, v: Tensor) -> Tensor:
-        """One value per graph, [G], given to each of its nodes, [V, 1]."""
+        """Repeat one value per graph, [G], for each of its nodes, [V, 1]."""
         return v.repeat_interleave(self.N, output_size=len(self.x)).unsqueeze(1)
 
     @cached_property
@@ -95,5 +96,5 @@ class GraphBatch:
 
     @cached_property
     def widest(self) -> int:
-        """The largest diameter, at least 1."""
+        """The largest diameter in the batch, at least 1."""
         return max(1, int(self.diameter.max()))

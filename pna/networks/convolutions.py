@@ -1,6 +1,6 @@
 """The graph convolutions that the paper compares (section 2.3 and the appendix "Alternative graph convolutions").
 
-Each maps the nodes of a batch, [V, in], to [V, out], its activation included.
+Each maps the nodes of a batch, [V, in], to [V, out], including its activation.
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.networks.batch import GraphBatch
 from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise
@@ -27,11 +27,11 @@ HEADS = 4
 class PNA(nn.Module):
     """Equations 7 and 8 with a linear M and U, four towers, and a mixing layer with LeakyReLU.
 
-    With one aggregator and no scaler it is equation 14, the MPNN of the appendix. The first convolution gives each
-    tower all input features, the later ones share them out.
+    With one aggregator and no scaler it is equation 14, the MPNN of the appendix. In the first convolution each tower
+    gets all input features; in the later ones the towers divide them.
     """
 
-    kind = "pna"  # by which the kernels know it
+    kind = "pna"  # the kernels' name for it
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PNA(nn.Module):
         scalers: Sequence[str],
     ) -> None:
         super().__init__()
-        from pna.conv import PNAConv  # and with it PyTorch Geometric, which the other models do without
+        from pna.conv import PNAConv  # it imports PyTorch Geometric, which the other models do not need
 
         rounded = "rounded_" if spec.centred_once else ""  # D12
         self.conv = PNAConv(
@@ -132,19 +132,20 @@ class GAT(nn.Module):
         return segments.sum(weights.unsqueeze(-1) * h[source], ptr)
 
     def routes(self, batch: GraphBatch) -> Routes:
-        """What the kernels know of the batch's messages, made once."""
+        """The batch's messages as the kernels read them, cached in the batch."""
         if self.mispaired not in batch.routes:
             graph = (*batch.neighbourhoods[:2], batch.reverse)
             batch.routes[self.mispaired] = Routes.of(*graph, self._pairs(batch), not self.mispaired)
         return batch.routes[self.mispaired]
 
     def _logits(self, h: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
+        """Logits of the messages between these nodes, [E] each, from h [V, heads, F]: [E, heads]."""
         first, second = self.attention.chunk(2, dim=1)
         left, right = (h * first).sum(-1), (h * second).sum(-1)  # [V, heads]
         return functional.leaky_relu(left[receiver] + right[sender], 0.2)
 
     def _pairs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Receiver and sender whose features make the logits, [E] each; a row of messages has one softmax.
+        """Receiver and sender whose features enter each logit, [E] each; one softmax covers a row of messages.
 
         D6: row j lists the messages from j to its receivers i, and the list [h_0 N times, h_1 N times, …; h_0, h_1, …,
         h_0, …] of 2N² rows is read two rows at a time.
@@ -158,7 +159,7 @@ class GAT(nn.Module):
 
 
 def _softmax(logits: Tensor, ptr: Tensor) -> Tensor:
-    """Softmax over each neighbourhood, [E, heads]."""
+    """Softmax of the logits [E, heads] over each neighbourhood, [E, heads]."""
     top = segments.max(logits.detach(), ptr)
     weight = (logits - segments.spread(top, ptr, len(logits))).exp()
     return weight / segments.spread(segments.sum(weight, ptr), ptr, len(logits))

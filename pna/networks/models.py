@@ -1,4 +1,4 @@
-"""The models of the paper as one frozen table, and the network of each."""
+"""The models of the paper as one frozen table, from which networks are built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ class Model:
 
 
 def _pna(title: str, aggregators: tuple[str, ...], scalers: tuple[str, ...], where: str) -> Model:
+    """A row of the table for PNA with these aggregators and scalers."""
     return Model(title, partial(PNA, aggregators=aggregators, scalers=scalers), where)
 
 
@@ -60,7 +61,10 @@ def build(
     architecture: str = "recurrent",
     depth: str = "N/2",
 ) -> nn.Module:
-    """The network of one model, freshly drawn from torch's random generator; depth is not for the standard one."""
+    """Build the network of a model with weights drawn from torch's random generator.
+
+    depth: a rule of pna.networks.depths; the standard architecture has a fixed depth and ignores it.
+    """
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}; got {model!r}")
     if architecture not in ARCHITECTURES:
@@ -73,5 +77,5 @@ def build(
 
 
 def count_parameters(network: nn.Module) -> int:
-    """How many numbers are learned."""
+    """Number of learnt numbers in a network."""
     return sum(parameter.numel() for parameter in network.parameters())

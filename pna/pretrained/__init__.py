@@ -1,7 +1,7 @@
-"""Trained networks by name, and what they say of a graph.
+"""Trained networks by name, and their predictions for one graph.
 
-network = pna.load("multitask/released/pna/16")       # the best seed on validation, from the package
-print(network.predict(networkx.petersen_graph()))     # the six properties, beside the truth
+network = pna.load("multitask/released/pna/16")       # the seed with the lowest validation error
+print(network.predict(networkx.petersen_graph()))     # six properties of the graph, predicted and true
 """
 
 from pna.pretrained.loading import load, names

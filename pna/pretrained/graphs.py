@@ -1,4 +1,4 @@
-"""One graph of the user's, checked, in the benchmark's form; and graphs from files."""
+"""Graphs of the user, from networkx, PyTorch Geometric or a file: checked, and converted to the benchmark's form."""
 
 import csv
 import json
@@ -15,30 +15,33 @@ from pna.multitask.generate import Adjacencies
 
 __all__ = ["FORMATS", "check_nodes", "edges_of", "one_graph", "read_graph"]
 
-MOST_NODES = 4096  # the truth is computed from a dense matrix: seconds here, hours a little further on
+MOST_NODES = 4096  # the true values are computed from a dense matrix, which takes seconds here and soon hours
 
 Nodes = tuple[Hashable, ...]
 
 
 def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> tuple[Nodes, Adjacencies]:
-    """The nodes' names, and a batch of this one graph with its features; what is left out is taken from Data.x."""
+    """Convert a graph: the names of its nodes, and a batch of this one graph with its source and features.
+
+    A source or features that are None are taken from Data.x if it has them.
+    """
     if isinstance(graph, nx.Graph):
-        nodes, adjacency, own_source, own_x = *_of_networkx(graph), None, None
+        nodes, adjacency, data_source, data_x = *_from_networkx(graph), None, None
     elif isinstance(graph, Data):
-        nodes, adjacency, own_source, own_x = _of_data(graph)
+        nodes, adjacency, data_source, data_x = _from_data(graph)
     else:
         raise TypeError(f"graph must be a networkx graph or a torch_geometric Data, got {type(graph).__name__}")
     if adjacency.diagonal().any():
         cure = "networkx.selfloop_edges" if isinstance(graph, nx.Graph) else "torch_geometric.utils.remove_self_loops"
         at = nodes[int(adjacency.diagonal().argmax())]
         raise ValueError(f"graph must have no loops, an edge from a node to itself, got one at {at!r}: see {cure}")
-    source = own_source if source is None else source
+    source = data_source if source is None else source
     place = 0 if source is None else _place(source, nodes)
-    features = _features(own_x if x is None else x, len(nodes))
+    features = _features(data_x if x is None else x, len(nodes))
     return nodes, Adjacencies(adjacency[None], features[None], np.array([place]), np.zeros(1, dtype=np.int8))
 
 
-def _of_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
+def _from_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
     if graph.is_directed():
         raise ValueError("graph must be undirected, got a directed one: graph.to_undirected() makes one of it")
     if graph.is_multigraph():
@@ -48,7 +51,7 @@ def _of_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
     return nodes, nx.to_numpy_array(graph, nodes, dtype=bool, weight=None)
 
 
-def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray | None]:
+def _from_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray | None]:
     edges = edges_of(data)
     N = data.num_nodes or 0
     _check_size(N)
@@ -59,11 +62,11 @@ def _of_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray 
         raise ValueError("edge_index must hold every edge in both directions: torch_geometric.utils.to_undirected")
     if int(adjacency.sum()) != edges.shape[1]:
         raise ValueError("edge_index must hold no edge twice: torch_geometric.utils.coalesce")
-    return tuple(range(N)), adjacency, *_of_features(data.x)
+    return tuple(range(N)), adjacency, *_source_and_feature(data.x)
 
 
 def edges_of(data: Data) -> NDArray[np.int64]:
-    """The edge_index of a Data that is one graph, [2, E]."""
+    """The edge_index [2, E] of a Data, checked to be one graph."""
     if data.edge_index is None:
         raise ValueError("Data must have an edge_index, got none")
     if isinstance(data, Batch) and data.num_graphs != 1:
@@ -75,13 +78,13 @@ def edges_of(data: Data) -> NDArray[np.int64]:
 
 
 def check_nodes(edges: NDArray[np.int64], N: int) -> None:
-    """Raise if an edge has an end that is none of N nodes."""
+    """Raise if an edge names a node outside 0 to N - 1."""
     if edges.size and not (0 <= edges.min() and edges.max() < N):
         raise ValueError(f"edge_index must name nodes from 0 to {N - 1}, got {edges.min()} to {edges.max()}")
 
 
-def _of_features(x: object) -> tuple[int | None, NDArray | None]:
-    """Source and feature of Data.x: the benchmark's two columns, one-hot source and feature, or the feature alone."""
+def _source_and_feature(x: object) -> tuple[int | None, NDArray | None]:
+    """Read Data.x: one column is the feature; two are the benchmark's one-hot source and the feature."""
     if x is None:
         return None, None
     columns = np.atleast_2d(x.detach().cpu().numpy().T)
@@ -111,34 +114,36 @@ def _features(x: ArrayLike | None, N: int) -> NDArray[np.float32]:
     if x is None:
         return np.random.default_rng(0).random(N, dtype=np.float32)
     try:
-        found = np.asarray(x, dtype=np.float32)
+        features = np.asarray(x, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"x must be a number for each node: {error}") from error
-    if found.shape != (N,):
-        raise ValueError(f"x must be a finite number for each of the {N} nodes, [{N}]; got shape {list(found.shape)}")
-    if not np.isfinite(found).all():
-        place = int(np.isfinite(found).argmin())
-        raise ValueError(f"x must be a finite number for each of the {N} nodes; got {found[place]} in place {place}")
-    return found
+    if features.shape != (N,):
+        shape = list(features.shape)
+        raise ValueError(f"x must be a finite number for each of the {N} nodes, [{N}]; got shape {shape}")
+    if not np.isfinite(features).all():
+        place = int(np.isfinite(features).argmin())
+        raise ValueError(f"x must be a finite number for each of the {N} nodes; got {features[place]} in place {place}")
+    return features
 
 
 # ---- files ----
 
 
-HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node2"))  # of tables, in any case
+HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node2"))  # column names, in any case
 
 
 def _edges(path: Path, comma: bool = False) -> nx.Graph:
-    """Two nodes a line; an edge's attributes after them are ignored. networkx would skip lines, and keep blanks.
+    """Read an edge list: two nodes a line, then attributes, which are ignored.
 
-    A table may name the two columns; without names they are the first two.
+    A table with a header may have the two nodes in any columns; without one they are the first two. networkx's own
+    reader skips lines that it cannot read, and keeps blanks around names.
     """
     edges: list[list[str]] = []
     first, second = 0, 1
     text = path.read_text(encoding="utf-8-sig").splitlines()
     rows = csv.reader(text, skipinitialspace=True) if comma else (line.split("#")[0].split() for line in text)
     for number, words in enumerate(rows, 1):
-        named = [] if edges else _named_columns(words)
+        named = [] if edges else _header_columns(words)
         if named:
             first, second = named
         nodes = [word.strip() for word in (*words[first : first + 1], *words[second : second + 1])]
@@ -150,17 +155,17 @@ def _edges(path: Path, comma: bool = False) -> nx.Graph:
             between = " with a comma between them" * comma
             raise ValueError(f"line {number} must hold two nodes{between}, got {text[number - 1]!r}")
         edges.append(nodes)
-    return nx.Graph(edges[1:] if _names_columns(edges) else edges)
+    return nx.Graph(edges[1:] if _has_other_header(edges) else edges)
 
 
-def _named_columns(words: list[str]) -> list[int]:
-    """The places of the two columns of HEADERS in a first line; none if these names are not in it."""
+def _header_columns(words: list[str]) -> list[int]:
+    """The positions of a pair of HEADERS in the first line; empty if it holds no such pair."""
     names = [word.strip().lower() for word in words]
     return next(([names.index(name) for name in pair] for pair in HEADERS if set(pair) <= set(names)), [])
 
 
-def _names_columns(edges: list[list[str]]) -> bool:
-    """Whether the first line is a header with names of its own: two words, where all other lines hold numbers."""
+def _has_other_header(edges: list[list[str]]) -> bool:
+    """Whether the first line is a header with other names: words, where all other lines hold numbers."""
     words, *others = edges or [[]]
     return bool(others) and not any(map(str.isdecimal, words)) and all(all(map(str.isdecimal, edge)) for edge in others)
 
@@ -187,7 +192,7 @@ FORMATS: dict[str, Callable[[Path], nx.Graph]] = {
 
 
 def read_graph(path: Path) -> nx.Graph:
-    """The graph of a file, in the format that its ending says."""
+    """Read a graph from a file whose ending names the format."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}, each a format that networkx reads")
@@ -195,7 +200,7 @@ def read_graph(path: Path) -> nx.Graph:
         graph = FORMATS[ending](path)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except Exception as error:  # networkx has no error of its own for a file that it stumbles over
+    except Exception as error:  # networkx raises many kinds for a file that it cannot read
         raise ValueError(f"{path} does not hold one graph in the format of {ending}: {error}") from error
     if not isinstance(graph, nx.Graph):
         raise ValueError(f"{path} must hold one graph, got several")

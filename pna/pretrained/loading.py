@@ -1,4 +1,8 @@
-"""From a cell's name to its trained network: safetensors with a checksum, nothing executed."""
+"""From a cell's name to its trained network.
+
+Weights are safetensors files, each with a checksum of its tensors and the hash of the configuration that they were
+trained with; loading checks both, and executes nothing.
+"""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -7,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pna.errors import MissingData
-from pna.experiments import Cell, Figure6Run, MultiTaskRun, Profile, budgets, run_of
+from pna.experiments import EVERY_SPEC, Cell, Figure6Run, MultiTaskRun, Profile, all_cells, budgets, run_of
 from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
@@ -20,18 +24,30 @@ from pna.training.replicas import Lifted
 
 __all__ = ["load", "names"]
 
-Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network, and what the file says of them
+Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network, and the facts stored with them
 
-_UNKNOWN = DegreeStatistics(1.0, 1.0)  # δ is one of the buffers that are loaded
+_PLACEHOLDER = DegreeStatistics(1.0, 1.0)  # δ is among the buffers that the weights fill
+
+_ELSEWHERE = (
+    "the package has the small multi-task networks; those of figure 6 and of single tasks come with a clone of the "
+    "repository, or with weights.zip of a release: set PNA_RESULTS to the results/ folder of either. Or "
+)
 
 
 def load(name: str, seed: int | None = None, depth: str | int | None = None) -> MultiTaskNetwork | RealWorldNetwork:
-    """The trained network of a cell, as multitask/released/pna/16, in evaluation mode on the CPU.
+    """Load the trained network of a cell, in evaluation mode on the CPU.
 
-    It is the seed with the least validation error, of the fullest budget whose weights are here; `seed` asks for
-    another, from the weights of all seeds that a training leaves under $PNA_DATA. `depth` is a recurrent network's
-    number of layers, or the rule for it (pna/networks/depths.py): "N/2" is the paper's. Without it, it is "cap": as
-    in training, and on larger graphs no deeper, which figure "depth" of the report shows to be better there.
+    Parameters
+    ----------
+    name
+        The cell, as multitask/released/pna/16. Of several budgets with weights here, the fullest counts.
+    seed
+        Which of the trained networks. By default the one with the lowest validation error; the others are read from
+        the weights of all seeds that a training leaves under $PNA_DATA.
+    depth
+        The number of layers of a recurrent network, or the rule for it (pna/networks/depths.py). "N/2" is the paper's.
+        The default, "cap", is the rule of the training, but never deeper than in training: on larger graphs this is
+        more accurate, as the report's figure "depth" shows.
     """
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
@@ -42,13 +58,13 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
         )
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
-        weights = _of_seed(run, seed, weights[1]["seeds"])
-    with torch.random.fork_rng(devices=[]):  # the first, random weights are nobody's concern
+        weights = _weights_of_seed(run, seed, weights[1]["seeds"])
+    with torch.random.fork_rng(devices=[]):  # building a network draws random weights, which are then overwritten
         return _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
 
 
 def names() -> list[str]:
-    """The cells whose trained networks are here."""
+    """List the cells whose trained networks are here."""
     paths = (path for folder in weights_folders() for path in folder.glob("*/*/*/*.safetensors"))
     return sorted({str(cell) for cell in map(Cell.at, paths) if cell})
 
@@ -57,7 +73,7 @@ def names() -> list[str]:
 
 
 def _cell(name: str) -> Cell:
-    """The cell that is trained for the one of that name; its weights are here."""
+    """Parse a name into the cell that is trained for it; raise if there are no weights of that cell."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a cell's, as 'multitask/released/pna/16', got {name!r}")
     try:
@@ -65,13 +81,15 @@ def _cell(name: str) -> Cell:
     except ValueError as error:
         raise ValueError(f"{error}{_near(name)}") from error
     if not _shipped(cell):
-        train = f"python -m pna train {cell} makes them"
-        raise MissingData(f"no weights of {cell} are here: {train}{_near(name)}")
+        elsewhere = _ELSEWHERE if cell in all_cells(EVERY_SPEC) else ""
+        raise MissingData(
+            f"no weights of {cell} are here: {elsewhere}python -m pna train {cell} makes them{_near(name)}"
+        )
     return cell
 
 
 def _near(name: str) -> str:
-    """The names that may have been meant."""
+    """The end of an error message: the names that may have been meant."""
     here = names()
     near = get_close_matches(name, here, n=4, cutoff=0.5)
     if near:
@@ -80,13 +98,13 @@ def _near(name: str) -> str:
 
 
 def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:
-    """The weights of the best seed under each budget that has them, the fullest first."""
-    found = [
+    """The files with the best seed's weights, one for each budget that has one, the fullest budget first."""
+    places = (
         (profile, (folder / profile.name / cell.place).with_suffix(".safetensors"))
         for folder in weights_folders()
         for profile in budgets(folder, cell)
-    ]
-    return sorted(((p, path) for p, path in found if path.exists()), key=lambda pair: pair[0].thinness)
+    )
+    return sorted((place for place in places if place[1].exists()), key=lambda place: place[0].thinness)
 
 
 def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
@@ -96,8 +114,8 @@ def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
     return tensors, facts
 
 
-def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> Weights:
-    """The rows of one seed, out of the weights of all."""
+def _weights_of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> Weights:
+    """The rows of one seed, from the file with the weights of all seeds."""
     if seed not in run.seeds:
         raise ValueError(f"seed must be one of {', '.join(map(str, run.seeds))} of {run.cell}, got {seed!r}")
     if not run.weights.exists():
@@ -107,9 +125,9 @@ def _of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[int]) -> W
             f"{run.weights}: set PNA_DATA to the folder of the training, or train the cell again"
         )
     tensors, facts = _read(run.weights, run)
-    rows = [row for row, own in enumerate(facts["seeds"]) if own == seed]
-    kept = {name: facts[name][rows[0] : rows[-1] + 1] for name in ("rows", "seeds")}  # seed by seed
-    return {name: t[rows] for name, t in tensors.items()}, facts | kept
+    rows = [row for row, other in enumerate(facts["seeds"]) if other == seed]  # consecutive
+    of_seed = {name: facts[name][rows[0] : rows[-1] + 1] for name in ("rows", "seeds")}
+    return {name: t[rows] for name, t in tensors.items()}, facts | of_seed
 
 
 # ---- networks ----
@@ -120,7 +138,7 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> 
 
     def fresh() -> nn.Module:
         cell, architecture = run.cell, run.training.architecture
-        network = build(cell.model, cell.hidden, cell.network_spec, _UNKNOWN, architecture)
+        network = build(cell.model, cell.hidden, cell.network_spec, _PLACEHOLDER, architecture)
         if rule is not None:
             network.depth = run.depth("cap") if rule == "cap" else depth_named(rule)
         return network
@@ -132,11 +150,12 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> 
 
 
 def _real_world(run: Figure6Run, weights: Weights) -> RealWorldNetwork:
-    network = _filled(Network(run.model, run.dataset, _UNKNOWN), weights, 0)
+    network = _filled(Network(run.model, run.dataset, _PLACEHOLDER), weights, 0)
     return RealWorldNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
 
 
 def _filled(network: nn.Module, weights: Weights, row: int) -> nn.Module:
+    """The network, with one row of the weights loaded into it."""
     tensors = weights[0]
     network.load_state_dict(Lifted(network).weights(tensors["theta"][row], tensors["state"][row]))
     return network

@@ -1,4 +1,4 @@
-"""A trained network of the multi-task benchmark, and what it says of one graph."""
+"""A trained network of the multi-task benchmark, and its predictions for one graph."""
 
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
@@ -25,7 +25,7 @@ __all__ = ["MultiTaskNetwork", "SingleTaskEnsemble"]
 
 
 class SingleTaskEnsemble(nn.Module):
-    """Six networks, each trained on one task: what each says of its own."""
+    """Six networks, each trained on one task, which predict one task each."""
 
     def __init__(self, networks: Sequence[nn.Module], tasks: Sequence[int]) -> None:
         super().__init__()
@@ -33,15 +33,15 @@ class SingleTaskEnsemble(nn.Module):
 
     def forward(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Node predictions [V, 3] and graph predictions [G, 3]."""
-        every = [network(batch) for network in self.networks]
-        own = [every[task][task // 3][:, task % 3] for task in range(len(TASKS))]
-        return torch.stack(own[:3], dim=1), torch.stack(own[3:], dim=1)
+        parts = self.networks[: len(NODE_TASKS)], self.networks[len(NODE_TASKS) :]
+        nodes, graphs = ([network(batch)[k][:, i] for i, network in enumerate(part)] for k, part in enumerate(parts))
+        return torch.stack(nodes, dim=1), torch.stack(graphs, dim=1)
 
 
 class MultiTaskNetwork(Trained):
-    """The six properties of a graph, from a network that was trained on random graphs of a few sizes.
+    """Predicts six properties of a graph; trained on random graphs of a few sizes.
 
-    `depth` is its rule for the number of layers, None where there is none to choose.
+    `depth` is the rule for the number of layers; None for an architecture with a fixed number.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class MultiTaskNetwork(Trained):
 
     @property
     def maxima(self) -> NDArray[np.float32]:
-        """The largest training labels, [6]: the units that the network itself answers in."""
+        """The largest training label of each task, [6], which are the units of the network's raw outputs."""
         return _maxima(self.run.cell.data_spec, self._train)
 
     @property
     def _deepest(self) -> int | None:
-        """The most layers that it makes, where they are capped at those of the training."""
+        """The largest number of layers, if `depth` caps it; else None."""
         return self.run.training.deepest if self.depth == "cap" else None
 
     @property
@@ -71,13 +71,19 @@ class MultiTaskNetwork(Trained):
 
     @torch.no_grad()
     def predict(self, graph: nx.Graph | Data, source: Hashable = None, x: ArrayLike | None = None) -> Prediction:
-        """The six properties of an undirected graph in their own units, beside the truth.
+        """Predict six properties of an undirected graph, beside their true values; edge weights are ignored.
 
-        `source` is where shortest paths start: a node of a networkx graph, or a number; without it, that of Data.x
-        as the benchmark has it, or the first node. `x` is the feature of each node, [N], that the Laplacian is applied
-        to; without it, that of Data.x, or numbers from [0, 1) that are always the same. Edge weights are passed over.
+        Warns if the graph is unlike those of the training; figure 5 shows how far predictions can then be trusted.
 
-        Warns of a graph that is unlike those of the training; how far the network can then be trusted, figure 5 shows.
+        Parameters
+        ----------
+        graph
+            A networkx graph, or a Data with every edge in both directions.
+        source
+            The node at which shortest paths start. By default that of Data.x in the benchmark's form, else the first.
+        x
+            The feature of each node, [N], that the Laplacian is applied to. By default that of Data.x, else random
+            numbers from [0, 1), the same in every call.
         """
         nodes, adjacencies = one_graph(graph, source, x)
         outside = tuple(self._outside(adjacencies))
@@ -87,8 +93,8 @@ class MultiTaskNetwork(Trained):
         labelled = GraphSet.of(adjacencies, *label(adjacencies, spec))  # in their own units
         (batch,) = replace(labelled, maxima=self.maxima).batches(1)
         weight = next(self.parameters())
-        found = self.eval()(GraphBatch.of(batch, weight.device, weight.dtype))
-        predicted = [column.cpu().numpy() for part in found for column in part.double().T]  # [N] or [1] for each task
+        outputs = self.eval()(GraphBatch.of(batch, weight.device, weight.dtype))
+        predicted = [column.cpu().numpy() for part in outputs for column in part.double().T]  # [N] or [1] for each task
         true = [*labelled.node_labels.T, *labelled.graph_labels.T]
         return Prediction(
             cell=self.cell,
@@ -103,7 +109,7 @@ class MultiTaskNetwork(Trained):
         )
 
     def _outside(self, graphs: Adjacencies) -> Iterator[str]:
-        """In what ways a graph is unlike those of the training."""
+        """The ways in which a graph is unlike those of the training, a sentence each."""
         N, low, high = graphs.x.shape[1], min(self.sizes), max(self.sizes)
         if not low <= N <= high:
             trained = f"{low} to {high}" if low < high else str(low)
@@ -118,12 +124,12 @@ class MultiTaskNetwork(Trained):
 
 
 def _by_task(columns: Sequence[NDArray]) -> dict[str, NDArray]:
-    """An array [N] for each task of the nodes, a number for each of the graph."""
+    """Predictions by the name of the task: an array [N] for a node task, a number for a graph task."""
     pairs = zip(TASKS, columns, strict=True)
     return {task.name: column if task in NODE_TASKS else column[0] for task, column in pairs}
 
 
 @lru_cache
 def _maxima(spec: Spec, train: Split) -> NDArray[np.float32]:
-    """Those of the training set, which is drawn again in a second or less."""
+    """The largest labels of a training set, which is generated again in a second or less."""
     return make(spec, [train]).maxima

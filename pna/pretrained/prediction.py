@@ -1,4 +1,4 @@
-"""What a network says of one graph, beside the truth."""
+"""The predictions of a multi-task network for one graph, beside the true values."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from pna.training.store import finite
 
 __all__ = ["Prediction"]
 
-SHOWN = 60  # nodes; `facts` has all
+SHOWN = 60  # nodes printed; `facts` has all of them
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """The six properties, predicted and true, by task: an array [N] of a node property, a number of a graph's."""
+    """Six properties of a graph by task, predicted and true: arrays [N] for node tasks, numbers for graph tasks."""
 
     cell: str
     seeds: tuple[int, ...]
-    nodes: tuple[Hashable, ...]  # by name, in the order of the arrays
+    nodes: tuple[Hashable, ...]  # their names, in the order of the arrays
     edges: int
     source: Hashable  # where the shortest paths start
     predicted: dict[str, NDArray[np.float64]]
     true: dict[str, NDArray[np.float32]]
-    bipartite_counts_as_unconnected: bool  # D1, in what the network learned and in `true`
-    outside: tuple[str, ...] = ()  # in what ways the graph is unlike those of the training
+    bipartite_counts_as_unconnected: bool  # D1, in the training and in `true`
+    outside: tuple[str, ...] = ()  # the ways in which the graph is unlike those of the training
 
     def __getitem__(self, task: str) -> tuple[NDArray, NDArray]:
-        """Predicted and true, of one task."""
+        """The predicted and the true values of one task."""
         if task not in self.predicted:
             raise KeyError(f"task must be one of {', '.join(self.predicted)}; got {task!r}")
         return self.predicted[task], self.true[task]
 
     @property
     def facts(self) -> dict:
-        """All of it as JSON; null for a prediction that is not finite."""
+        """The whole prediction as JSON; null for a value that is not finite."""
         predicted = {
             name: [finite(y) for y in values.tolist()] if values.ndim else finite(values.item())
             for name, values in self.predicted.items()
@@ -85,6 +85,6 @@ class Prediction:
 
 
 def _text(value: float) -> str:
-    """Two digits, and a whole number as such where it is the truth."""
+    """Format a value with two digits, and a true value that is whole without any."""
     whole = isinstance(value, np.float32) and float(value).is_integer()
     return f"{value:.0f}" if whole else f"{value:z.2f}"  # z: no -0.00

@@ -1,4 +1,4 @@
-"""A trained network of figure 6, and what it says of one molecule or one image's superpixels."""
+"""A trained network of figure 6, and its predictions for one molecule or the superpixels of one image."""
 
 import math
 
@@ -20,25 +20,25 @@ _FROM_SMILES = {"zinc": zinc_graph, "molhiv": molhiv_graph}
 
 
 class RealWorldNetwork(Trained):
-    """Constrained solubility (ZINC), activity against HIV (MolHIV), or the class of an image (CIFAR10, MNIST)."""
+    """Predicts constrained solubility (ZINC), activity against HIV (MolHIV), or an image's class (CIFAR10, MNIST)."""
 
     @torch.no_grad()
     def predict(self, graph: str | Data) -> float | Tensor:
-        """ZINC's target, the probability of MolHIV's, or those of the ten classes, [10].
+        """Predict ZINC's target, the probability of MolHIV's, or the probabilities of ten classes, [10].
 
-        A molecule is a SMILES (this needs rdkit, for MolHIV ogb too) or, as an image always is, a Data with the
-        data set's features: x [N, ·] (of an image colours and position), edge_index [2, E], edge_attr [E, ·].
+        A molecule is a SMILES, which needs rdkit and for MolHIV ogb, or a Data. An image is always a Data. It has the
+        features of the data set: x [N, ·] (for an image, colours and position), edge_index [2, E], edge_attr [E, ·].
         """
         data, model = self.run.dataset, self.run.model
         weight, one = next(self.parameters()), self._graph(graph)
         if len(one.source) == 0:
             raise ValueError(f"graph must have an edge, got {len(one.x)} nodes and none between them")
-        resident = DeviceSplit(data, Graphs.of([one]), weight.device, weight.dtype)
+        split = DeviceSplit(data, Graphs.of([one]), weight.device, weight.dtype)
         index = torch.zeros(1, dtype=torch.long, device=weight.device)
-        found = self.eval()(resident.batch(index, resident.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
+        output = self.eval()(split.batch(index, split.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
         if data.task == "classes":
-            return found.softmax(0)
-        return (found if data.task == "regression" else found.sigmoid()).item()
+            return output.softmax(0)
+        return (output if data.task == "regression" else output.sigmoid()).item()
 
     def _graph(self, graph: str | Data) -> Graph:
         data = self.run.dataset
@@ -59,17 +59,19 @@ class RealWorldNetwork(Trained):
             if len(features) != edges.shape[1]:
                 raise ValueError(f"edge_attr must have a row for each of {edges.shape[1]} edges, got {len(features)}")
         else:
-            features = np.zeros((edges.shape[1], 1), dtype=np.uint8)  # which the network does not read
+            features = np.zeros((edges.shape[1], 1), dtype=np.uint8)  # the network ignores them
         degree, source, order = sort_by_target(edges, len(x))
         return Graph(x, degree, source, features[order], 0.0)
 
 
 def _rows(name: str, value: Tensor | None, categories: tuple[int, ...], numbers: int) -> NDArray:
-    """Features as the data set keeps them, [rows, features]."""
+    """Check features and convert them to the data set's type, [rows, features]."""
     width = len(categories) or numbers
     if value is None:
         raise ValueError(f"Data must have {name}, {width} a row; got none")
-    rows = value.cpu().numpy().reshape(len(value), math.prod(value.shape[1:]))  # -1 is not known of no rows
+    rows = (
+        value.cpu().numpy().reshape(len(value), math.prod(value.shape[1:]))
+    )  # not -1, which is undefined for zero rows
     if rows.shape[1] != width:
         raise ValueError(f"{name} must have {width} {'number' if width == 1 else 'numbers'} a row, got {rows.shape[1]}")
     if not np.isfinite(rows).all():

@@ -1,4 +1,4 @@
-"""What all trained networks have in common: where they come from."""
+"""The base class of trained networks, which says where a network comes from."""
 
 from collections.abc import Sequence
 
@@ -11,27 +11,27 @@ __all__ = ["Trained"]
 
 
 class Trained(nn.Module):
-    """A network with its trained weights; it is called as the network is, on the project's batches."""
+    """A network with its trained weights; called on a batch, it returns the network's output."""
 
     def __init__(self, network: nn.Module, run: Run, seeds: Sequence[int], validation: Tensor) -> None:
         super().__init__()
         self.network = network
         self.run = run
-        self.seeds = tuple(dict.fromkeys(seeds))  # one or, where each task has a network of its own, the best of each
-        self.validation = float(validation.double().mean())  # its best error on the validation set
+        self.seeds = tuple(dict.fromkeys(seeds))  # one, or the best seeds of six single-task networks
+        self.validation = float(validation.double().mean())  # error on the validation set
 
     @property
     def cell(self) -> str:
-        """The name that it was loaded by."""
+        """The name of the cell."""
         return str(self.run.cell)
 
     @property
     def budget(self) -> str:
-        """The profile that it was trained under."""
+        """The name of the profile that the network was trained under."""
         return self.run.profile.name
 
     def forward(self, *batch: object) -> Tensor | tuple[Tensor, Tensor]:
-        """What the network says of a batch."""
+        """The network's output for a batch."""
         return self.network(*batch)
 
     def __repr__(self) -> str:

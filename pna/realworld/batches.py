@@ -1,8 +1,8 @@
-"""Batches of graphs, put together on the device that the data set lies on, in one of a few fixed shapes.
+"""Batches of graphs, assembled on the device that holds the data set, in one of a few fixed shapes.
 
-A batch is padded to its shape with nodes of one more graph, which receive padding messages from one another. They are
-masked out of every average and every sum that a network makes, so that no result depends on the shape. Only index
-arithmetic is done, and no value is read by the host: on a GPU, one recording serves all batches of a shape.
+A batch is padded to its shape with the nodes of one more graph, which exchange padding messages. They are masked out of
+every average and every sum of a network, so that no result depends on the shape. Assembling is index arithmetic, and no
+value is read by the host: on a GPU, one recording serves all batches of a shape.
 """
 
 import math
@@ -22,12 +22,12 @@ from pna.realworld.data.graphs import Graphs
 
 __all__ = ["NO_GRAPH", "DeviceSplit", "PaddedBatch", "Shape", "shape_of"]
 
-NO_GRAPH = -1  # in the list of a batch's graphs: a place that stays empty
-ROUND = 64
+NO_GRAPH = -1  # in the list of a batch's graphs: an empty place
+ROUND = 64  # numbers of nodes and messages are multiples of it
 
 
 class Shape(NamedTuple):
-    """How many graphs, nodes and messages a batch has room for; at least one node is padding."""
+    """The numbers of graphs, nodes and messages that a batch has room for; at least one node is padding."""
 
     graphs: int
     nodes: int
@@ -48,33 +48,33 @@ class PaddedBatch:
     norm: Tensor  # [V, 1] 1/√n of a graph with n nodes, zero for padding
     y: Tensor  # [B]
     valid: Tensor  # [B] one, or zero where there is no graph
-    joined: Joined | None = None  # graph_ptr with those of the other replicas, if they are made beside it
-    scale: Tensor | None = None  # [V, S] what the scalers give every node, once a network has said it for its layers
+    joined: Joined | None = None  # graph_ptr of all replicas, if their batches are drawn together
+    scale: Tensor | None = None  # [V, S] S(d) of every node, set by a network for all of its layers
 
 
 class _Places(NamedTuple):
-    """B graphs with room for V nodes (and one more, where the pointers end) and E messages."""
+    """Origins of the nodes and messages of a batch: V nodes, one more where the pointers end, and E messages."""
 
-    nodes: Tensor  # [B] of each graph
+    nodes: Tensor  # [B] nodes of each graph
     node_start: Tensor  # [B] the first node of each graph in the batch
-    message_start: Tensor  # [B] likewise its first message
-    first_message: Tensor  # [B] and where that is in the data set
+    message_start: Tensor  # [B] the first message of each graph in the batch
+    first_message: Tensor  # [B] the row of that message in the data set
     total: Tensor  # [] nodes of all graphs
-    total_messages: Tensor  # []
+    total_messages: Tensor  # [] messages of all graphs
     p: Tensor  # [V + 1] 0, 1, 2, …
     q: Tensor  # [E] 0, 1, 2, …
-    graph: Tensor  # [V + 1] of each node
-    message_graph: Tensor  # [E] of each message
-    is_node: Tensor  # [V + 1] rather than padding
-    is_message: Tensor  # [E]
-    node: Tensor  # [V + 1] its row in the data set, 0 for padding
-    message: Tensor  # [E] likewise
+    graph: Tensor  # [V + 1] the graph of each node
+    message_graph: Tensor  # [E] the graph of each message
+    is_node: Tensor  # [V + 1] False for padding
+    is_message: Tensor  # [E] False for padding
+    node: Tensor  # [V + 1] the row of each node in the data set, 0 for padding
+    message: Tensor  # [E] the row of each message in the data set, 0 for padding
 
 
 class DeviceSplit:
-    """A split on a device, from which batches are made there.
+    """A split of a data set on a device, where batches are drawn from it.
 
-    On a GPU the messages are also kept by their sender, for the backward pass: sorted once here, and in no step.
+    On a GPU the messages are also sorted by their senders, once, for the backward passes.
     """
 
     def __init__(
@@ -97,27 +97,28 @@ class DeviceSplit:
             self._transpose()
 
     def _transpose(self) -> None:
-        first = self.message_ptr[self.node_ptr]  # message of each graph, [G + 1]
+        """Sort the messages of every graph by their senders."""
+        first = self.message_ptr[self.node_ptr]  # the first message of each graph, [G + 1]
         counts = {"repeats": first.diff(), "output_size": len(self.source)}
         node, message = (torch.repeat_interleave(t[:-1], **counts) for t in (self.node_ptr, first))  # of its graph, [E]
         sender, place = (node + self.source).sort(stable=True)
         self.sender_ptr = torch.searchsorted(sender, torch.arange(len(self.message_ptr), device=sender.device))
         receiver = torch.searchsorted(self.message_ptr, place, right=True) - 1
-        self.receiver = (receiver - node).to(torch.uint8)  # counted in its graph, as source
-        self.place = (place - message).to(torch.int32)  # likewise
+        self.receiver = (receiver - node).to(torch.uint8)  # counted within its graph, as source is
+        self.place = (place - message).to(torch.int32)  # counted within its graph
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def largest(self, graphs: int) -> Shape:
-        """A shape that has room for any batch."""
+        """The shape that has room for any batch of `graphs` graphs."""
         nodes, messages = (np.sort(sizes)[-graphs:].sum() for sizes in (self.nodes, self.messages))
         return _shape(graphs, nodes, messages)
 
     def usual(self, graphs: int, deviations: float = 4) -> Shape:
-        """A shape that has room for the mean of batches drawn at random and so many deviations more.
+        """The shape for batches drawn at random whose size is up to `deviations` standard deviations above the mean.
 
-        With four it has for all but one in 30,000, if the sizes of graphs are spread evenly about their mean.
+        With four, all but one batch in 30,000 fit, if their sizes are normally distributed.
         """
         most = self.largest(graphs)
         nodes, messages = (
@@ -128,16 +129,16 @@ class DeviceSplit:
         return Shape(graphs, min(shape.nodes, most.nodes), min(shape.messages, most.messages))
 
     def fits(self, index: NDArray[np.int64], shape: Shape) -> NDArray[np.bool_]:
-        """Whether batches, [..., B], have room in a shape, [...]."""
+        """Whether each of some batches, [..., B], fits into a shape: [...]."""
         nodes, messages = (
             np.where(index == NO_GRAPH, 0, sizes[index]).sum(-1) for sizes in (self.nodes, self.messages)
         )
         return (nodes < shape.nodes) & (messages <= shape.messages)
 
     def batch(self, index: Tensor, shape: Shape, edges: bool = True) -> PaddedBatch:
-        """The graphs of the list `index`, [B], NO_GRAPH for none; without edge features if the network has no use."""
+        """Draw the graphs of the list `index`, [B], NO_GRAPH for an empty place; edges: whether with edge features."""
         if self.dtype == torch.float32 and self.transposed and selection.usable(self.source):
-            return self._drawn(index, shape, edges)
+            return self._draw(index, shape, edges)
         g = index.clamp(min=0)
         at = self._places(g, index >= 0, shape)
         real = at.is_node[:-1].unsqueeze(1).to(self.dtype)
@@ -154,30 +155,30 @@ class DeviceSplit:
             valid=(index >= 0).to(self.dtype),
         )
 
-    def _drawn(self, index: Tensor, shape: Shape, edges: bool) -> PaddedBatch:
-        """The same by kernels, and joined with the batches of the other replicas.
+    def _draw(self, index: Tensor, shape: Shape, edges: bool) -> PaddedBatch:
+        """Draw a batch by kernels, joined with the batches of the other replicas.
 
-        There are no hubs: a graph has at most 255 nodes, and the padding's messages are shared out among its nodes.
+        There are no hubs: a graph has at most 255 nodes, and the padding's messages are divided among its nodes.
         """
-        from pna.realworld.kernels.batch import Sizes, drawn  # here, since it needs Triton
+        from pna.realworld.kernels.batch import Sizes, draw  # here, since it needs Triton
 
         categories = self.data.node_categories, self.data.edge_categories
         widths = [sum(c) or t.shape[1] for c, t in zip(categories, (self.x, self.edge), strict=True)]
         data = (self.node_ptr, self.message_ptr, self.source, self.sender_ptr, self.receiver, self.place)
         data += (self.x, self.edge, self.y, *(self._offsets[c] for c in categories))
         sizes = Sizes(*shape, widths[0], widths[1] * edges, *map(len, categories))
-        made, messages, graphs = drawn(index, data, sizes)
-        transpose = Transpose(made.sender_ptr, made.receiver, made.place)
+        batch, messages, graphs = draw(index, data, sizes)
+        transpose = Transpose(batch.sender_ptr, batch.receiver, batch.place)
         return PaddedBatch(
-            x=made.x,
-            edge=made.edge if edges else None,
-            neighbourhoods=Neighbourhoods(made.ptr, made.source, None, transpose, joined=messages),
+            x=batch.x,
+            edge=batch.edge if edges else None,
+            neighbourhoods=Neighbourhoods(batch.ptr, batch.source, None, transpose, joined=messages),
             joined=graphs,
-            **{name: getattr(made, name) for name in ("graph_ptr", "nodes", "real", "count", "norm", "y", "valid")},
+            **{name: getattr(batch, name) for name in ("graph_ptr", "nodes", "real", "count", "norm", "y", "valid")},
         )
 
     def _places(self, g: Tensor, valid: Tensor, shape: Shape) -> "_Places":
-        """Where every node and message of a batch comes from, [V + 1] and [E]."""
+        """Find the origins of every node, [V + 1], and every message, [E], of a batch."""
         first, last = self.node_ptr[g], self.node_ptr[g + 1]
         first_message = self.message_ptr[first]
         nodes, messages = (last - first) * valid, (self.message_ptr[last] - first_message) * valid  # [B]
@@ -208,14 +209,14 @@ class DeviceSplit:
         )
 
     def _neighbourhoods(self, at: "_Places", shape: Shape) -> Neighbourhoods:
-        """The messages by receiver, and if `transposed` by sender; those of the padding are shared out among its nodes.
+        """The messages by receiver and, if `transposed`, by sender; those of the padding are divided among its nodes.
 
         Of D nodes and M messages that are padding, message k goes from node ⌊kD/M⌋ to the last node j with ⌊jM/D⌋ <= k.
         """
         b, c, row, message = at.graph, at.message_graph, at.node, at.message
         node, k = at.p - at.total, at.q - at.total_messages  # counted from the first that is padding
         D, M = shape.nodes - at.total, shape.messages - at.total_messages
-        before = at.message_start[b] - at.first_message[b]  # from the messages of the data set to those of the batch
+        before = at.message_start[b] - at.first_message[b]  # from a message's row in the data set to that in the batch
 
         def by_node(ptr: Tensor, padding: Tensor) -> Tensor:
             return torch.where(at.is_node, before + ptr[row], at.total_messages + padding)
@@ -237,6 +238,7 @@ class DeviceSplit:
 
     @cached_property
     def _offsets(self) -> dict[tuple[int, ...], Tensor]:
+        """Where the categories of each feature begin, by the numbers of categories."""
         both = (self.data.node_categories, self.data.edge_categories)
         return {
             c: torch.tensor([sum(c[:k]) for k in range(len(c))], dtype=torch.long, device=self.source.device)
@@ -244,7 +246,7 @@ class DeviceSplit:
         }
 
     def _numbers(self, rows: Tensor, categories: tuple[int, ...]) -> Tensor:
-        """Categories as zeros and ones, so that an embedding is a matrix product; numbers as they are."""
+        """Turn categories into zeros and ones, so that an embedding is a matrix product; numbers stay as they are."""
         if not categories:
             return rows.to(self.dtype)
         places = rows.long() + self._offsets[categories]  # [rows, features]
@@ -253,7 +255,7 @@ class DeviceSplit:
 
 
 def shape_of(resident: DeviceSplit, batches: NDArray[np.int64]) -> Shape:
-    """The smallest shape for the given batches, [batches, B]."""
+    """The smallest shape that has room for each of some batches, [batches, B]."""
     sums = []
     for sizes in (resident.nodes, resident.messages):
         of_batch = np.where(batches == NO_GRAPH, 0, sizes[batches]).sum(1)
@@ -262,5 +264,5 @@ def shape_of(resident: DeviceSplit, batches: NDArray[np.int64]) -> Shape:
 
 
 def _shape(graphs: int, nodes: float, messages: float) -> Shape:
-    """Rounded up, with at least one node of padding."""
+    """A shape with numbers rounded up, and at least one node of padding."""
     return Shape(graphs, (int(nodes) // ROUND + 1) * ROUND, max(1, math.ceil(messages / ROUND)) * ROUND)

@@ -1,4 +1,4 @@
-"""`python -m pna realworld`: prepare a data set, show what it holds, list the models."""
+"""`python -m pna realworld`: prepare a data set, show what it holds, list the networks of figure 6."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -7,8 +7,8 @@ from pathlib import Path
 from pna.command_line import positive, run_command
 from pna.networks import count_parameters
 from pna.realworld.data.card import card
-from pna.realworld.data.datasets import DATASETS
-from pna.realworld.data.storage import load, prepare
+from pna.realworld.data.datasets import DATASETS, training_set
+from pna.realworld.data.storage import facts_of, load, prepare
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
 from pna.scalers import DegreeStatistics
@@ -18,7 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands."""
+    """Run `pna realworld prepare`, `show` or `models`."""
     options = _parser().parse_args(arguments)
     return run_command(f"realworld {options.command}", lambda: options.run(options))
 
@@ -26,7 +26,8 @@ def main(arguments: Sequence[str]) -> int:
 def _prepare(options: argparse.Namespace) -> None:
     for name in _named(options.name):
         path = prepare(name, options.source, options.to, fetch=options.download, workers=options.workers)
-        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
+        words = training_set(name, facts_of(name, options.to))
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB; training set {words}")
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -49,22 +50,20 @@ def _named(name: str) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pna realworld", description="The real-world benchmarks of figure 6.")
+    parser = argparse.ArgumentParser(prog="pna realworld", description="Data sets and networks of figure 6.")
     commands = parser.add_subparsers(dest="command", required=True)
-    make = _command(commands, "prepare", _prepare, "make the file of a data set, from local files or by download")
+    make = _command(commands, "prepare", _prepare, "make the file of a data set; ZINC's rows are checked")
     make.add_argument(
         "--source", type=Path, help="folder of the local files (default: $PNA_DATA, or else ~/.cache/pna)"
     )
-    make.add_argument("--to", type=Path, help="folder for the made files, to be used as $PNA_DATA (default: $PNA_DATA)")
+    make.add_argument("--to", type=Path, help="folder for the new file, to be used as $PNA_DATA (default: $PNA_DATA)")
     make.add_argument("--download", action="store_true", help="fetch the public data set instead (needs a network)")
-    show = _command(commands, "show", _show, "print what a data set holds, beside the published numbers")
+    show = _command(commands, "show", _show, "print what a data set holds, with the published numbers")
     show.add_argument("--data", type=Path, help="folder of the data sets (default: $PNA_DATA, or else ~/.cache/pna)")
     for command in (make, show):
         command.add_argument("name", choices=[*DATASETS, "all"], metavar="NAME", help=f"{', '.join(DATASETS)} or all")
-        command.add_argument("--workers", type=positive, help="processes (default: one for each processor)")
-    _command(
-        commands, "models", _models, f"the {len(HYPERPARAMETERS)} cells with their sizes and numbers of parameters"
-    )
+        command.add_argument("--workers", type=positive, help="number of processes (default: one for each processor)")
+    _command(commands, "models", _models, f"list the {len(HYPERPARAMETERS)} networks with their sizes")
     return parser
 
 

@@ -1,10 +1,11 @@
-"""The layers of the models that figure 6 only quotes, as the benchmark has them that their numbers come from.
+"""Layers of figure 6's comparators, as implemented in the benchmark from which the paper quotes their numbers.
 
 That is the first version of "Benchmarking Graph Neural Networks" (Dwivedi et al., March 2020), in its setting of four
-layers and about 100,000 parameters. In all but the MLPs, what the neighbours send is multiplied by 1/√n of the graph,
-normalised over the batch and activated, and the input is added. A node that receives nothing adds up to zero.
-The two of MolHIV are those of ogb's examples, in which a message is ReLU(x_j + e_ij), and each layer embeds the bonds;
-there is one difference: they too go without the 16 molecules that PNA's released code leaves out.
+layers and about 100,000 parameters. In all but the MLPs, the aggregated messages are multiplied by 1/√n of the graph,
+normalised over the batch and activated, and the input is added. The sum over no neighbours is zero.
+
+MolHIV's two comparators are those of ogb's examples. Their messages are ReLU(x_j + e_ij), and each layer embeds the
+bonds. There is one difference: they too leave out the 16 molecules that PNA's released code leaves out.
 
 DiffPool, which is more than layers, is in diffpool.py.
 """
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
-from pna.gather import aggregate
+from pna.dispatch import aggregate
 from pna.kernels.selection import kernels_for
 from pna.neighbourhoods import Neighbourhoods
 from pna.products import Linear, linear
@@ -39,24 +40,24 @@ __all__ = [
     "beside_mean",
 ]
 
-HEADS = 8  # of GAT; its last layer has one
-KERNELS = 3  # of MoNet
+HEADS = 8  # attention heads of GAT; its last layer has one
+KERNELS = 3  # Gaussians of MoNet
 
 
 class MLPLayer(nn.Module):
-    """A layer of each node alone."""
+    """Linear map and ReLU of each node, without its neighbours."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
         self.linear = Linear(*sizes)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]; like the others here, without dropout."""
+        """[V, in] -> [V, out]. Like the other comparators, it has no dropout."""
         return activated(x, self.linear, "relu")
 
 
 class GatedMLPLayer(MLPLayer):
-    """The same; after the last layer a gate from 0 to 1 on every feature."""
+    """MLP layer; the last one multiplies every feature by a gate from 0 to 1."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__(sizes)
@@ -69,7 +70,7 @@ class GatedMLPLayer(MLPLayer):
 
 
 class GCNLayer(nn.Module):
-    """Kipf and Welling's convolution as the benchmark has it: a linear map of the neighbours' mean."""
+    """Kipf and Welling's convolution as implemented in the benchmark: a linear map of the neighbours' mean."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class GCNLayer(nn.Module):
 
 
 class GraphSageLayer(nn.Module):
-    """Hamilton et al.: a linear map of x_i and the neighbours' mean, made to have length 1; ReLU is before the norm."""
+    """Hamilton et al.: a linear map of x_i and the neighbours' mean, scaled to length 1; ReLU comes before the norm."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
@@ -99,14 +100,14 @@ class GraphSageLayer(nn.Module):
 
 
 def beside_mean(x: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
-    """x_i beside the mean of the neighbours' x_j, [V, F] -> [V, 2 F]; and x, for who adds it in the end."""
+    """Concatenate x_i and the mean of the neighbours' x_j, [V, F] -> [V, 2 F]; return x too, to be added in the end."""
     if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
         return kernels.neighbours(x, graph, "beside")
     return torch.cat([x, aggregate(graph, ("mean",), source=x).squeeze(-2)], dim=1), x
 
 
 class GINLayer(nn.Module):
-    """Xu et al.: a network of two layers of (1 + ε) x_i + Σ_j x_j, ε being learned from 0."""
+    """Xu et al.: two linear layers on (1 + ε) x_i + Σ_j x_j; ε is learned, starting from 0."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
@@ -152,7 +153,7 @@ class GATLayer(nn.Module):
         return self.norm(y, batch, batch.norm, activation="elu", residual=x)
 
     def _received(self, z: Tensor, graph: Neighbourhoods) -> Tensor:
-        """[V, H, F / H] -> the same of what each node receives."""
+        """Sum the messages weighted by attention: [V, H, F / H] -> [V, H, F / H]."""
         E = graph.num_edges
         sender, receiver = ((z * a).sum(-1) for a in self.a)  # [V, H]
         logit = sent(sender, graph) + segments.spread(receiver, graph.ptr, E, graph.joined)  # [E, H]
@@ -164,7 +165,7 @@ class GATLayer(nn.Module):
 
 
 class MoNetLayer(nn.Module):
-    """Monti et al.: Σ_j Σ_k w_k(u_ij) W_k x_j, with Gaussians w_k of u_ij, made from the degrees of the two nodes."""
+    """Monti et al.: Σ_j Σ_k w_k(u_ij) W_k x_j, with Gaussians w_k of u_ij, a map of the degrees of both nodes."""
 
     def __init__(self, sizes: tuple[int, int], last: bool = False, edges: bool = False) -> None:
         super().__init__()
@@ -176,7 +177,7 @@ class MoNetLayer(nn.Module):
         self.bias, self.norm = nn.Parameter(torch.zeros(sizes[1])), BatchNorm(sizes[1])
 
     def weights(self, graph: Neighbourhoods) -> Tensor:
-        """w_k(u_ij) of every message, [E, K]."""
+        """The weights w_k(u_ij) of every message, [E, K]."""
         r = torch.rsqrt(graph.degree.to(self.mu.dtype) + 1).unsqueeze(1)  # [V, 1]
         pair = torch.cat([sent(r, graph), segments.spread(r, graph.ptr, graph.num_edges, graph.joined)], dim=1)
         u = torch.tanh(self.pseudo(pair)).unsqueeze(1)  # [E, 1, 2]
@@ -195,13 +196,13 @@ class MoNetLayer(nn.Module):
 
 
 class Gated(NamedTuple):
-    """What a GatedGCN knows after a layer: of the nodes, and of the messages."""
+    """State of a GatedGCN between layers: the features of nodes and of messages."""
 
     x: Tensor  # [V, F]
     e: Tensor  # [E, F]
     norm: Tensor  # [E, 1] 1/√m in a graph with m messages, zero for padding
     real: Tensor  # [E, 1] one, or zero for padding
-    count: Tensor  # [] real messages
+    count: Tensor  # [] number of real messages
 
 
 class GatedGCNLayer(nn.Module):
@@ -220,37 +221,38 @@ class GatedGCNLayer(nn.Module):
     def forward(
         self, state: Tensor | Gated, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None
     ) -> Gated:
-        """[V, F], then what the layer before made; by the kernels, the last one leaves the messages as they are."""
+        """Compute the next state; the first layer starts from x [V, F], and the last need not move the messages on."""
         first = not isinstance(state, Gated)
         x, e, *rows = self._start(state, batch) if first else state
         graph, norm = batch.neighbourhoods, self.edge_norm
-        if self.training and (kernels := kernels_for("pna.realworld.kernels.gated_step", x, e, graph, first)):
-            of_norm = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        kernels = kernels_for("pna.realworld.kernels.gated", x, e, graph)
+        if kernels and self.training and kernels.trains(x, e, first):
+            statistics = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
             e, *maps = self._mapped(e, embedding) if first else (e, self.C.weight, None)
-            y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), of_norm, graph, self.last)
+            y, beyond = kernels.layer(self._of_nodes(x), e, maps, (rows[0], rows[2]), statistics, graph, self.last)
             return Gated(_finish(x, y, self.norm, batch), e if self.last else beyond, *rows)
         e = embedding(e) if first else e
-        if kernels := kernels_for("pna.realworld.kernels.gated", x, e, graph):
+        if kernels:
             y, moved = kernels.gated(self._of_nodes(x), linear(e, self.C.weight, None), graph)
         else:
             y, moved = self._messages(x, e, graph)
         return Gated(_finish(x, y, self.norm, batch), _finish(e, moved, norm, Gated(x, e, *rows)), *rows)
 
     def _of_nodes(self, x: Tensor) -> Tensor:
-        """A x, B x, D x, and E x with the bias of C: [V, F] -> [V, 4 F]."""
+        """Map the nodes to A x, B x, D x, and E x with the bias of C: [V, F] -> [V, 4 F]."""
         maps = (self.A, self.B, self.D, self.E)
         *biases, shift = (layer.bias for layer in maps)
         return linear(x, torch.cat([layer.weight for layer in maps]), torch.cat([*biases, shift + self.C.bias]))
 
     def _mapped(self, s: Tensor, embedding: nn.Linear) -> tuple[Tensor, Tensor, Tensor]:
-        """The numbers of edges, [E, D], C W and W, [F, D] each, W being the embedding; of its bias the number is 1."""
+        """The edges' numbers s, [E, D], and C W and W, [F, D], where W embeds s; a bias is the weight of a one in s."""
         W = embedding.weight
         if embedding.bias is not None:
             s, W = torch.cat([s, torch.ones_like(s[:, :1])], dim=1), torch.cat([W, embedding.bias.unsqueeze(1)], dim=1)
         return s, self.C.weight @ W, W
 
     def _messages(self, x: Tensor, e: Tensor, graph: Neighbourhoods) -> tuple[Tensor, Tensor]:
-        """What the nodes receive, [V, F], and e_ij moved on, [E, F]."""
+        """Sum the gated messages, [V, F], and return e_ij moved on, [E, F]."""
         receivers = segments.spread(self.E(x), graph.ptr, graph.num_edges, graph.joined)
         moved = self.C(e) + sent(self.D(x), graph) + receivers
         gate = torch.sigmoid(moved)
@@ -258,7 +260,7 @@ class GatedGCNLayer(nn.Module):
         return self.A(x) + segments.sum(gate * sent(self.B(x), graph), graph.ptr, graph.joined) / total, moved
 
     def _start(self, x: Tensor, batch: PaddedBatch) -> Gated:
-        """What the first layer starts from, with the numbers of edges as they are, yet to be embedded."""
+        """The state before the first layer, with the edges' numbers not yet embedded."""
         graph = batch.neighbourhoods
         ptr = graph.ptr[batch.graph_ptr]  # messages before each graph
         inverse = torch.rsqrt(ptr.diff().clamp(min=1).to(x.dtype))
@@ -284,7 +286,7 @@ QUOTED: dict[str, type[nn.Module]] = {
 
 
 class OGBGCNLayer(nn.Module):
-    """ogb's GCN: Σ_j ReLU(W x_j + e_ij) / √(d_i d_j) + ReLU(W x_i + r) / d_i, the degrees counting the node itself."""
+    """ogb's GCN: Σ_j ReLU(W x_j + e_ij) / √(d_i d_j) + ReLU(W x_i + r) / d_i, where degrees count the node itself."""
 
     def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
         super().__init__()
@@ -307,7 +309,7 @@ class OGBGCNLayer(nn.Module):
 
 
 class OGBGINLayer(nn.Module):
-    """ogb's GIN: a network of two layers, the first twice as wide, of (1 + ε) x_i + Σ_j ReLU(x_j + e_ij)."""
+    """ogb's GIN: two linear layers, the first twice as wide, on (1 + ε) x_i + Σ_j ReLU(x_j + e_ij)."""
 
     def __init__(self, sizes: tuple[int, int], last: bool, bonds: nn.Linear, p: float) -> None:
         super().__init__()
@@ -322,14 +324,14 @@ class OGBGINLayer(nn.Module):
             graph = batch.neighbourhoods
             y = kernels.received(x, self.bonds.weight, self.eps, None, batch.edge, batch.count, graph)
         else:
-            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # where s_j is 1
+            received = _relu_sum(x, self.bonds(batch.edge), batch.real, batch.neighbourhoods)  # s_j = 1
             y = (1 + self.eps) * x + received
         y = self.second(self.inner(self.first(y), batch, activation="relu"))
         return self.norm(y, batch, activation=None if self.last else "relu", noise=noise, p=self.p)
 
 
 def _relu_sum(x: Tensor, edge: Tensor, scale: Tensor, graph: Neighbourhoods) -> Tensor:
-    """Σ_j s_j ReLU(x_j + e_ij): x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
+    """Sum s_j ReLU(x_j + e_ij) over the neighbours: x [V, F], edge [E, F], scale [V, 1] -> [V, F]."""
     return segments.sum(functional.relu(sent(x, graph) + edge) * sent(scale, graph), graph.ptr, graph.joined)
 
 
@@ -337,5 +339,5 @@ OGB: dict[str, type[nn.Module]] = {"ogb-gcn": OGBGCNLayer, "ogb-gin": OGBGINLaye
 
 
 def _finish(x: Tensor, y: Tensor, norm: BatchNorm, batch: PaddedBatch) -> Tensor:
-    """The end of most layers: times 1/√n, batch normalisation, ReLU, plus the input."""
+    """Finish a layer as most do: times 1/√n, batch normalisation, ReLU, plus the input."""
     return norm(y, batch, batch.norm, activation="relu", residual=x)

@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from pna.arguments import divisible
 from pna.combined import CombinedAggregation
+from pna.dispatch import aggregate
 from pna.fused import split
-from pna.gather import aggregate
 from pna.kernels.selection import kernels_for
+from pna.networks import norm
 from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.products import Linear, linear
@@ -28,19 +29,12 @@ AFTER_NORM = {"relu": functional.relu, "elu": functional.elu}
 AFTER_LINEAR = {
     "leaky": functional.leaky_relu,
     "relu": functional.relu,
-    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),  # GraphSage's: of rows of length 1
+    "unit": lambda y: functional.relu(functional.normalize(y, dim=1)),  # GraphSage's: rows are scaled to length 1
 }
 
 
-class BatchNorm(nn.Module):
-    """Batch normalisation over the real nodes of a batch, as torch.nn.BatchNorm1d without the padding."""
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-        self.register_buffer("running_mean", torch.zeros(features))
-        self.register_buffer("running_var", torch.ones(features))
+class BatchNorm(norm.BatchNorm):
+    """Batch normalisation over the real nodes of a padded batch, with the operations that mostly follow it."""
 
     def forward(
         self,
@@ -52,39 +46,27 @@ class BatchNorm(nn.Module):
         noise: Tensor | None = None,
         p: float = 0.0,
     ) -> Tensor:
-        """[V, F] -> [V, F]; of factor · x where there is a factor [V, 1], which is 0 for padding.
+        """Normalise x, or factor · x, over the real nodes, [V, F] -> [V, F]; then activate, add and drop out.
 
-        What mostly comes after it is done on the way: ReLU or ELU, the residual [V, F] added, dropout by the noise.
+        factor: [V, 1], 0 for padding. activation: a name in AFTER_NORM. residual: [V, F], added to the result. noise:
+        uniform numbers in [0, 1), at least as wide as x; features whose noise is below p are dropped.
         """
         rows = batch.real if factor is None else factor
-        given, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
+        tensors, running = (x, rows, batch.count, self.weight, self.bias), (self.running_mean, self.running_var)
         fused = self.training or (noise is None and not torch.is_grad_enabled())
-        if fused and (kernels := kernels_for("pna.realworld.kernels.norm", *given)):
+        if fused and (kernels := kernels_for("pna.realworld.kernels.norm", *tensors)):
             then = kernels.Then(activation, residual, noise, p)
             if self.training:
-                return kernels.normalise(*given, running, then)
+                return kernels.normalise(*tensors, running, then)
             return kernels.evaluate(x, rows, self.weight, self.bias, running, then)
-        x = x if factor is None else x * factor
-        if self.training:
-            count = batch.count.clamp(min=1)  # of messages, which GatedGCN normalises too, there may be none
-            mean = (x * batch.real).sum(0) / count
-            centred = x - mean
-            var = (centred.square() * batch.real).sum(0) / count
-            self._remember(mean, count / (count - 1).clamp(min=1) * var)
-        else:
-            centred, var = x - self.running_mean, self.running_var
-        y = centred * (torch.rsqrt(var + 1e-5) * self.weight) + self.bias
+        centred, _, var = self.moments(x if factor is None else x * factor, batch.real, batch.count)
+        y = centred * (torch.rsqrt(var + norm.EPSILON) * self.weight) + self.bias
         y = y if activation is None else AFTER_NORM[activation](y)
         return dropout(y if residual is None else residual + y, p, noise)
 
-    @torch.no_grad()
-    def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
-        self.running_mean.mul_(0.9).add_(mean, alpha=0.1)
-        self.running_var.mul_(0.9).add_(unbiased, alpha=0.1)
-
 
 def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = None) -> Tensor:
-    """A linear map, an activation of AFTER_LINEAR, and the residual being added: [V, in] -> [V, out]."""
+    """Apply a linear map and an activation of AFTER_LINEAR, and add the residual: [V, in] -> [V, out]."""
     if kernels := kernels_for("pna.realworld.kernels.activation", x, layer.weight, layer.bias):
         return kernels.activated(linear(x, layer.weight, None), layer.bias, kind, residual)
     y = AFTER_LINEAR[kind](layer(x))
@@ -92,20 +74,23 @@ def activated(x: Tensor, layer: nn.Linear, kind: str, residual: Tensor | None = 
 
 
 def dropout(x: Tensor, p: float, noise: Tensor | None) -> Tensor:
-    """Zero with probability p, else 1/(1 - p) times as large; noise: uniform in [0, 1), at least as wide as x."""
+    """Set numbers to zero with probability p, and scale the others by 1/(1 - p).
+
+    noise: uniform in [0, 1), at least as wide as x; without it nothing is dropped.
+    """
     if noise is None or p == 0:
         return x
     return x * (noise[:, : x.shape[1]] >= p).to(x.dtype) / (1 - p)
 
 
 class TowersLayer(nn.Module):
-    """Equations 7 and 8 with linear M and U, as the released code has the layer around them.
+    """Equations 7 and 8 with linear M and U, in the layer of the released code.
 
     Per tower: U, times 1/√n, batch normalisation, dropout. Then the mixing layer with LeakyReLU, and the input is added
-    if it has the size of the output. The towers share out the input features.
+    if it has the size of the output. Each tower takes an equal part of the input features.
 
     There is one difference to PyTorch Geometric's layer with edge features: M takes the embedded edge as it is, where
-    theirs has an encoder to the size of the node features first.
+    theirs first encodes it to the size of the node features.
     """
 
     def __init__(
@@ -122,7 +107,7 @@ class TowersLayer(nn.Module):
         self.towers, self.p = towers, p
         self.F = divisible("hidden", sizes[0], towers)
         self.combined = CombinedAggregation(aggregators, scalers, degrees)
-        self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # of x_i, x_j and the embedded e_ij
+        self.M = TowerLinear(towers, 2 * self.F + edge_dim, self.F)  # takes x_i, x_j and the embedded e_ij
         self.U = TowerLinear(towers, (1 + self.combined.width) * self.F, divisible("out", sizes[1], towers))
         self.norm = BatchNorm(sizes[1])
         self.mix = Linear(sizes[1], sizes[1])
@@ -131,7 +116,7 @@ class TowersLayer(nn.Module):
             initialise(layer.weight, RELEASED, layer.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]; embedding: of the edges."""
+        """[V, in] -> [V, out]. embedding: the linear map of the edge features."""
         graph, names = batch.neighbourhoods, self.combined.aggregators
         if kernels := kernels_for("pna.realworld.kernels.towers", x, names, graph):
             y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
@@ -146,6 +131,7 @@ class TowersLayer(nn.Module):
     def _by_kernels(
         self, towers: Callable[..., Tensor], x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None
     ) -> Tensor:
+        """Equation 8 by the kernels, [V, in] -> [V, out]."""
         W, edge = self.M.weight, None
         if embedding is not None:
             W, W3 = W.split([2 * self.F, W.shape[-1] - 2 * self.F], dim=-1)
@@ -156,7 +142,7 @@ class TowersLayer(nn.Module):
 
 
 class SimpleLayer(nn.Module):
-    """MolHIV's layer: U of the scaled aggregates of the neighbours, batch normalisation, ReLU, the input, dropout."""
+    """MolHIV's layer: U of the scaled aggregates, batch normalisation, ReLU, plus the input, dropout."""
 
     def __init__(
         self,
@@ -175,7 +161,7 @@ class SimpleLayer(nn.Module):
         initialise(self.U.weight, RELEASED, self.U.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]; this layer makes no use of edge features."""
+        """[V, in] -> [V, out]. This layer does not use edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)

@@ -26,10 +26,10 @@ def losses(data: Dataset, predictions: Tensor, y: Tensor) -> Tensor:
 
 
 def metric(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
-    """The number that figure 6 shows: predictions [R, G, outputs] and labels [G] -> [R]; MAE, or a share of one.
+    """The metric of figure 6, MAE, accuracy or ROC-AUC: predictions [R, G, outputs] and labels [G] -> [R].
 
-    The MAE is a mean over batches of so many graphs, as released; accuracy and ROC-AUC are over graphs. A replica
-    with a prediction that is nan has no metric: nan.
+    The MAE is a mean over batches of `batch` graphs, as in the released code; accuracy and ROC-AUC are over all graphs
+    and lie between 0 and 1. A replica that predicts a NaN has the metric NaN.
     """
     if data.task == "classes":
         right = (predictions.argmax(-1) == y).double().mean(-1)
@@ -39,22 +39,22 @@ def metric(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
 
 
 def criterion(data: Dataset, predictions: Tensor, y: Tensor, batch: int) -> Tensor:
-    """What the schedule watches and the best weights minimise: the loss, and on MolHIV minus the ROC-AUC: [R]."""
+    """What the schedule watches and the best weights minimise, [R]: the loss, or on MolHIV minus the ROC-AUC."""
     if data.task == "binary":
         return -roc_auc(predictions.squeeze(-1), y)
     return batch_mean(losses(data, predictions, y), batch)
 
 
 def batch_mean(values: Tensor, batch: int) -> Tensor:
-    """The mean of the batches' means, [..., G] -> [...]: the last batch counts as much as a full one, as released."""
+    """The mean of the batches' means, [..., G] -> [...]. As released, a last, smaller batch counts in full."""
     return torch.stack([part.mean(-1) for part in values.double().split(batch, dim=-1)], dim=-1).mean(-1)
 
 
 def roc_auc(scores: Tensor, y: Tensor) -> Tensor:
-    """The share of pairs of a positive and a negative in the right order, ties counting half: scores [R, G] -> [R].
+    """The fraction of pairs of a positive and a negative in the right order, ties counting half: scores [R, G] -> [R].
 
-    By the sum of the positives' ranks (Mann and Whitney, 1947); nan if one of the two labels is not there, or a
-    score is nan, which has no rank.
+    Computed from the sum of the positives' ranks (Mann and Whitney, 1947). NaN if a label is missing, or if a score is
+    NaN, which has no rank.
     """
     scores, positive = scores.contiguous(), (y > 0.5).double()
     ordered = scores.sort(dim=-1).values

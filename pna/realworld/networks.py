@@ -1,8 +1,8 @@
 """The networks of figure 6: an embedding, four layers, a sum or mean over the nodes of a graph, three more layers.
 
-There are exceptions among the quoted models: the MLPs have no embedding of numbers, GIN adds up a linear map of the sum
-over the nodes after every layer and before the first, ogb's two have five layers and one more, and DiffPool has three,
-its own layers in the place of the sum, and one more.
+There are exceptions among the comparators. The MLPs do not embed numbers. GIN reads out the input and every layer, each
+by a linear map of the sum over the nodes, and adds these up. ogb's two have five layers and one linear map. DiffPool
+has three layers, pooling layers in place of the sum, and one linear map.
 """
 
 import itertools
@@ -51,16 +51,16 @@ class Network(nn.Module):
             initialise(self)
 
     def forward(self, batch: PaddedBatch, noise: Tensor | None = None) -> Tensor:
-        """Predictions [B, outputs]; noise [layers, V, width] for dropout, none in evaluation."""
+        """Predict the labels of the graphs, [B, outputs]; noise [layers, V, width] for dropout, None in evaluation."""
         x = batch.x if self.embedding is None else self.embedding(batch.x)
         if (combined := getattr(self.layers[0], "combined", None)) is not None:
-            batch = replace(batch, scale=combined.factors(batch.neighbourhoods.degree))  # δ is that of every layer
-        steps = [x]
+            batch = replace(batch, scale=combined.factors(batch.neighbourhoods.degree))  # every layer has the same δ
+        states = [x]  # before every layer and after the last
         for k, layer in enumerate(self.layers):
             x = layer(x, batch, self.edge_embedding, None if noise is None else noise[k])
-            steps.append(x)
+            states.append(x)
         if self.head == "every layer":
-            return sum(linear(self._pooled(step, batch)) for linear, step in zip(self.readout, steps, strict=True))
+            return sum(linear(self._pooled(state, batch)) for linear, state in zip(self.readout, states, strict=True))
         pooled = self._pooled if self.clusters is None else self.clusters
         x = pooled(x.x if isinstance(x, Gated) else x, batch)
         *hidden, last = self.readout
@@ -69,6 +69,7 @@ class Network(nn.Module):
         return last(x)
 
     def _pooled(self, x: Tensor, batch: PaddedBatch) -> Tensor:
+        """Sum or average the nodes of each graph: [V, F] -> [B, F]."""
         if kernels := kernels_for("pna.realworld.kernels.readout", x, batch.joined):
             return kernels.readout(x, batch.joined, len(batch.valid), self.mean)
         x = segments.sum(x, batch.graph_ptr, batch.joined)[:-1]  # the last graph is padding
@@ -78,6 +79,7 @@ class Network(nn.Module):
 def _layer(
     model: Hyperparameters, data: Dataset, degrees: DegreeStatistics, sizes: tuple[int, int], last: bool
 ) -> nn.Module:
+    """Build one layer of a model; sizes: features in and out."""
     if model.layer in QUOTED:
         return QUOTED[model.layer](sizes, last, model.edge_dim > 0)
     if model.layer == "diffpool":
@@ -91,24 +93,29 @@ def _layer(
 
 
 def _clusters(model: Hyperparameters, data: Dataset) -> DiffPool:
+    """Build DiffPool's pooling and the layers after it."""
     sizes = (model.out, model.hidden, model.out)
     return DiffPool(sizes, clusters(data.name), places=model.batch, layers=model.layers)
 
 
 def _edge_embedding(model: Hyperparameters, data: Dataset) -> nn.Linear | None:
-    if model.edge_dim > 0 and model.layer not in OGB:  # there each layer has its own
+    """Build the embedding of edges that all layers share, if there is one; each of ogb's layers has its own."""
+    if model.edge_dim > 0 and model.layer not in OGB:
         return embedding(data.edge_categories, data.edge_numbers, model.edge_dim)
-    return Linear(1, model.hidden) if model.layer == "gatedgcn" else None  # every edge is 1 there
+    return Linear(1, model.hidden) if model.layer == "gatedgcn" else None  # without edge features every edge is 1 there
 
 
 def embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Linear:
-    """A linear map of numbers, or a row for each category: standard normal or, of several features, Xavier-uniform."""
+    """Build a linear map of numbers, or of categories given as zeros and ones.
+
+    The weights of one categorical feature start standard normal; those of several are Xavier-uniform, each for itself.
+    """
     if not categories:
         return Linear(numbers, features)
     layer = Linear(sum(categories), features, bias=False)
     with torch.no_grad():
         for part in layer.weight.split(list(categories), dim=1):  # [features, categories]
-            if len(categories) > 1:  # ogb's
+            if len(categories) > 1:  # as in ogb
                 bound = math.sqrt(6 / sum(part.shape))
                 part.uniform_(-bound, bound)
             else:

@@ -1,4 +1,4 @@
-"""Adam for many replicas at once (Kingma and Ba, 2015), weight decay as an L2 penalty, as torch.optim.Adam has it."""
+"""Adam for many replicas at once (Kingma and Ba, 2015), with weight decay as an L2 penalty, like torch.optim.Adam."""
 
 import math
 
@@ -15,7 +15,7 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 def adam_step(
     theta: Tensor, grad: Tensor, m: Tensor, v: Tensor, step: Tensor, learning_rate: Tensor, weight_decay: Tensor
 ) -> None:
-    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1; it, the rate and the decay are [R, 1]."""
+    """Take one step: update theta, m and v, [R, P], in place; step (from 1), rate and decay are [R, 1]."""
     if kernel := kernels_for("pna.training.adam_kernel", theta, grad):
         kernel.adam(theta, grad, m, v, step, learning_rate, weight_decay, (BETA_1, BETA_2), EPSILON)
         return

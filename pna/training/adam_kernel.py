@@ -1,4 +1,4 @@
-"""Adam for all weights of all replicas in one kernel (Kingma and Ba, 2015), the plain twin of which is in adam.py."""
+"""Adam (Kingma and Ba, 2015) for all weights of all replicas in one kernel; the plain-torch twin is in adam.py."""
 
 import math
 
@@ -14,7 +14,7 @@ BLOCK = 1024
 
 
 def supports(theta: Tensor, grad: Tensor) -> bool:
-    """Whether the kernel serves: for any."""
+    """Always: there is no restriction."""
     return True
 
 
@@ -23,6 +23,7 @@ def adam_update(
     theta, grad, m, v, step, learning_rate, weight_decay, P, beta_1, beta_2, log_beta_1, log_beta_2, epsilon,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """Update a block of one replica's weights and moments."""
     r, begin, lane = tl.program_id(1), tl.program_id(0).to(tl.int64) * BLOCK, tl.arange(0, BLOCK)
     place, inside = r.to(tl.int64) * P + begin + lane, lane < P - begin  # R · P may be more than 2^31
     t = tl.load(step + r)
@@ -51,7 +52,7 @@ def adam(
     betas: tuple[float, float],
     epsilon: float,
 ) -> None:
-    """Moves theta, m and v, [R, P] each, in place; `step` counts from 1; it, the rate and the decay are [R, 1]."""
+    """Update theta, m and v, [R, P] each, in place; `step` (from 1), learning_rate and weight_decay are [R, 1]."""
     R, P = theta.shape
     adam_update[(-(-P // BLOCK), R)](
         theta, grad.contiguous(), m, v, step, learning_rate, weight_decay, P, *betas, *map(math.log, betas), epsilon,

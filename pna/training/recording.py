@@ -1,4 +1,4 @@
-"""Work on a GPU recorded once as a CUDA graph, and replayed: the host then launches one thing instead of thousands."""
+"""GPU work recorded once as a CUDA graph and replayed: the host launches one graph instead of thousands of kernels."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +13,10 @@ __all__ = ["Recording"]
 
 
 class Recording:
-    """`works` recorded: a call replays them, side by side. What they change meanwhile, `changed`, is set back.
+    """A CUDA graph of the functions `works`, which run concurrently; calling the recording replays it.
 
-    None may read what another changes. The recording reads where tensors were: it holds `works`, so that none of them
-    is freed.
+    Recording runs every function twice; the tensors `changed` are then set back to what they were. No function may read
+    what another one changes. A graph reads tensors by their address, so the recording holds `works` to keep them alive.
     """
 
     def __init__(self, works: Sequence[Callable[[], object]], changed: Iterable[Tensor] = ()) -> None:
@@ -25,11 +25,11 @@ class Recording:
         before = [t.clone() for t in changed]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # a first run outside the recording, so that libraries set themselves up
+        with torch.cuda.stream(stream):  # once outside the recording, so that libraries initialise
             for work in works:
                 work()
         torch.cuda.current_stream().wait_stream(stream)
-        gc.collect()  # an older recording that is freed during this one would spoil it
+        gc.collect()  # freeing an earlier recording during this one would invalidate it
         beside = streams(len(works), torch.cuda.current_device())
         with _recorded_by(self.graph):
             for work, stream in zip(works, beside, strict=True):
@@ -42,13 +42,13 @@ class Recording:
             t.copy_(old)
 
     def __call__(self) -> None:
-        """Do the work once more."""
+        """Replay the work once."""
         self.graph.replay()
 
 
 @contextmanager
 def _recorded_by(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """An error in what is recorded is raised itself, and not the one about unjoined streams that comes of it."""
+    """Record into `graph`; an error of the recorded work is raised instead of the one about unjoined streams."""
     first = None
     try:
         with torch.cuda.graph(graph):

@@ -1,8 +1,9 @@
-"""One network's code for many sets of weights: replicas as rows of a matrix.
+"""Replicas: many sets of weights for one network, trained at once.
 
 The paper trains every model ten times on the same batches in the same order. The weights of R replicas are the rows of
-one matrix theta, [R, P], their running statistics those of another, [R, Q]; torch.func.vmap applies the network to all
-of them at once. To the aggregation the replicas are channels; where each has batches of its own, one graph.
+one matrix theta, [R, P], and their running statistics those of another, state, [R, Q]. torch.func.vmap applies the
+network to all of them at once. The aggregation sees replicas as channels or, where each replica has its own batches, as
+one large graph.
 """
 
 import math
@@ -20,15 +21,15 @@ from pna.products import wide
 
 __all__ = ["Lifted", "Replicas"]
 
-LINE = 64  # numbers
-SHORT = 2**31  # weights of all replicas, at most, whose places are numbers of 32 bits
+LINE = 64  # numbers in a line of memory
+SHORT = 2**31  # up to so many weights, a position fits into 32 bits
 
 
 @dataclass
 class Replicas:
-    """All that changes while R replicas train: every tensor has R rows. What a checkpoint holds, and no more."""
+    """The state of R replicas in training, which is what a checkpoint holds; every tensor has R rows."""
 
-    seed: Tensor  # [R] of the initialisation, and of what is drawn in training
+    seed: Tensor  # [R] seed of the initialisation and of random numbers in training
     theta: Tensor  # [R, P] weights
     state: Tensor  # [R, Q] running statistics
     m: Tensor  # [R, P] Adam's moments
@@ -38,16 +39,16 @@ class Replicas:
     weight_decay: Tensor  # [R, 1]
     tasks: Tensor  # [R, T] weight of each task in the loss, summing to 1
     epoch: Tensor  # [R] epochs trained
-    position: Tensor  # [R] batches of the present epoch trained on so far
-    partial: Tensor  # [R] sum of the losses on them
-    train: Tensor  # [R] loss of the last epoch
-    validation: Tensor  # [R] what is minimised on the validation set
-    metric: Tensor  # [R] and what is reported of it
-    plateau: Tensor  # [R] the schedule's best
+    position: Tensor  # [R] batches trained on in the present epoch
+    partial: Tensor  # [R] sum of the losses on these batches
+    train: Tensor  # [R] training loss of the last epoch
+    validation: Tensor  # [R] validation loss of the last epoch
+    metric: Tensor  # [R] validation metric of the last epoch
+    plateau: Tensor  # [R] lowest validation loss that the learning rate schedule has seen
     waited: Tensor  # [R] epochs since then
-    best: Tensor  # [R] least of `validation`
-    best_metric: Tensor  # [R] the metric then
-    best_epoch: Tensor  # [R]
+    best: Tensor  # [R] lowest validation loss
+    best_metric: Tensor  # [R] validation metric in that epoch
+    best_epoch: Tensor  # [R] that epoch
     best_theta: Tensor  # [R, P]
     best_state: Tensor  # [R, Q]
     diverged: Tensor  # [R] whether the loss was not finite
@@ -62,7 +63,10 @@ class Replicas:
         learning_rate: float | Sequence[float],
         weight_decay: float | Sequence[float],
     ) -> Self:
-        """Replicas before their first epoch; learning rate and weight decay are one for all, or one for each."""
+        """The replicas before the first epoch, from their weights [R, P], statistics [R, Q] and task weights [R, T].
+
+        Learning rate and weight decay are one for all replicas, or one for each.
+        """
         R, device = len(theta), theta.device
         counts = {"epoch", "position", "waited", "best_epoch"}
         infinite = {"train", "validation", "metric", "plateau", "best", "best_metric"}
@@ -88,27 +92,27 @@ class Replicas:
         return len(self.theta)
 
     def tensors(self) -> dict[str, Tensor]:
-        """By name."""
+        """All tensors, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def rows(self, index: Tensor) -> Self:
-        """Some of the replicas, copied."""
+        """A copy of the replicas with these rows."""
         return type(self)(**{name: t[index] for name, t in self.tensors().items()})
 
     def parts(self, count: int) -> list[Self]:
-        """The replicas in `count` parts, or as many as there are, which share their memory."""
+        """Split the replicas into at most `count` parts, which share their memory with the whole."""
         count = min(count, len(self))
         views = {name: t.tensor_split(count) for name, t in self.tensors().items()}
         return [type(self)(**{name: t[k] for name, t in views.items()}) for k in range(count)]
 
     def put(self, index: Tensor, other: Self) -> None:
-        """Overwrites some of the replicas."""
+        """Overwrite the replicas of these rows with `other`."""
         for name, t in self.tensors().items():
             t[index] = getattr(other, name)
 
 
 class Lifted:
-    """A network lifted to replicas: where each parameter and each buffer lies in the rows of theta and of state."""
+    """A network lifted to replicas: it knows where each parameter lies in theta's rows, and each buffer in state's."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
@@ -117,23 +121,23 @@ class Lifted:
         self._orders: dict[tuple[int, torch.device], Tensor] = {}
 
     def stack(self, networks: Sequence[nn.Module]) -> tuple[Tensor, Tensor]:
-        """theta [R, P] and state [R, Q] of networks of this kind."""
+        """Stack the weights of R networks of this kind into theta, [R, P], and state, [R, Q]."""
         theta = torch.stack([_row(network.parameters()) for network in networks])
         return theta, torch.stack([_row(network.buffers()) for network in networks])
 
     def map(
-        self, theta: Tensor, state: Tensor, one: Callable[..., Tensor], *own: Tensor, training: bool = False
+        self, theta: Tensor, state: Tensor, one: Callable[..., Tensor], *inputs: Tensor, training: bool = False
     ) -> Tensor:
-        """one(network, row of each of `own`) for every replica, stacked; training moves `state` on in place."""
+        """Stack one(network, row of each of `inputs`) over all replicas; training updates `state` in place."""
         self.network.train(training)
 
-        def single(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *own: Tensor) -> Tensor:
-            return one(lambda *inputs: functional_call(self.network, (parameters, buffers), inputs), *own)
+        def single(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *rows: Tensor) -> Tensor:
+            return one(lambda *batch: functional_call(self.network, (parameters, buffers), batch), *rows)
 
-        return vmap(single)(self._parameters(theta), _unpack(state, self.buffers), *own)
+        return vmap(single)(self._parameters(theta), _unpack(state, self.buffers), *inputs)
 
     def _parameters(self, theta: Tensor) -> dict[str, Tensor]:
-        """Each [R, *shape], one copied behind the other, so that no kernel needs to copy its own."""
+        """The parameters by name, [R, *shape] each, copied so that each is contiguous and no kernel needs a copy."""
         key = len(theta), theta.device
         if key not in self._orders:
             places = _unpack(torch.arange(theta.numel()).view(theta.shape), self.parameters).values()
@@ -151,7 +155,7 @@ class Lifted:
 
 
 class _Unpacked(Function):
-    """theta [R, P] -> the parameters, [R, *shape] each, in whose order its numbers are read."""
+    """Gathers theta [R, P] into the parameters, [R, *shape] each; `order` is where their numbers lie in theta."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, theta: Tensor, order: Tensor, shapes: list[torch.Size]) -> tuple[Tensor, ...]:
@@ -166,8 +170,9 @@ class _Unpacked(Function):
 
 
 def _gaps(shapes: Iterable[torch.Size], R: int) -> list[int]:
-    """How many numbers are left out before each parameter of R replicas: a wide matrix begins at a line of memory, for
-    which there are faster products."""
+    """The padding before each parameter of R replicas: a wide matrix starts at a line of memory, which makes products
+    faster.
+    """
     gaps, place = [], 0
     for shape in shapes:
         gaps.append(-place % LINE if wide(shape) else 0)
@@ -186,6 +191,6 @@ def _row(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def _unpack(rows: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
-    """Views of the columns, each [R, *shape]."""
+    """Split rows [R, ·] into views [R, *shape], by name."""
     columns = rows.split([math.prod(shape) for shape in shapes.values()], dim=1)
     return {name: c.view(len(rows), *shape) for c, (name, shape) in zip(columns, shapes.items(), strict=True)}

@@ -1,4 +1,4 @@
-"""A cell trained from its name: checkpoints, an end or a deadline, and its result."""
+"""The run of a cell: training with checkpoints to the end or to a deadline, tests, and the recorded result."""
 
 import math
 import time
@@ -24,47 +24,47 @@ CHECKPOINT_SECONDS = 30.0  # the clock is read after every step
 
 
 class Profile(Protocol):
-    """A budget, by its name."""
+    """A training budget; the engine needs only its name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a cell is, after each epoch."""
+    """How far a training is, after an epoch."""
 
     epoch: int
-    epochs: int
-    running: int
+    epochs: int  # at most
+    running: int  # replicas that are not finished
     replicas: int
-    best: float
+    best: float  # the best validation metric so far
 
 
 class Run(ABC):
     """One cell under one profile on one device: a training that can stop at any step and go on later.
 
-    A benchmark says what decides the result (`configuration`), how its replicas start (`fresh`) and are trained
-    (`trainer`), and what they are tested on (`collections`, `test`).
+    A subclass for each benchmark says what decides the result (`configuration`), how its replicas start (`fresh`) and
+    are trained (`trainer`), and what they are tested on (`collections`, `test`).
     """
 
     trainer: Trainer
-    columns: tuple[str, ...]  # the tensors of Replicas that make a point of the learning curve
+    columns: tuple[str, ...]  # the tensors of Replicas that make up a point of the learning curve
     ships = True  # whether the best weights are kept beside the result, where `pna.load` finds them
-    made: tuple[str, ...] = ()  # the collections of graphs that it needs and that are made once for all cells
+    collections_needed: tuple[str, ...] = ()  # collections of random graphs to generate first, once for all cells
 
     def __init__(self, cell: object, profile: Profile, device: str, dtype: torch.dtype) -> None:
         self.cell, self.profile, self.device, self.dtype = cell, profile, device, dtype
         self.replicas: Replicas | None = None
-        self.curves: list[Tensor] = []  # an [R, columns] per epoch
+        self.curves: list[Tensor] = []  # [R, columns] for each epoch
         self.seconds = 0.0
-        self.last_kept = True  # whether the replicas have their last weights: not if only the best were read
+        self.has_last_weights = True  # False once weights were read from a file that holds the best ones alone
 
     # ---- what a benchmark says ----
 
     @property
     @abstractmethod
     def configuration(self) -> dict:
-        """All that decides the result, as JSON."""
+        """Everything that decides the result, as JSON."""
 
     @abstractmethod
     def fresh(self) -> Replicas:
@@ -73,81 +73,80 @@ class Run(ABC):
     @property
     @abstractmethod
     def collections(self) -> tuple[str, ...]:
-        """What it is tested on."""
+        """Names of the collections of graphs that the run is tested on."""
 
     @abstractmethod
     def test(self, collection: str) -> dict[str, Tensor]:
-        """The errors on each test set of a collection, [R, tasks] by its name."""
+        """Test all replicas on a collection: errors [R, tasks], by the name of the test set."""
 
     @abstractmethod
     def facts(self) -> dict:
-        """What the benchmark has to say of a finished cell, as JSON."""
+        """What the benchmark adds to the result of a finished cell, as JSON."""
 
     @property
     def ready(self) -> bool:
-        """Whether its data are here, or can be made."""
+        """Whether the data are here, or can be generated."""
         return True
 
     def task_of(self, row: int) -> str | None:
-        """The task of a replica, None for all."""
+        """Name of the task that a replica is trained on; None for all tasks."""
         return None
 
     def identity(self) -> dict[str, str]:
-        """What a checkpoint must have in common with this run."""
+        """The facts that a checkpoint must share with this run."""
         return {"hash": self.hash}
 
     def matches(self, result: Result) -> bool:
-        """Whether a result is this run's."""
+        """Whether a result belongs to this run."""
         return result.hash == self.hash
 
     @property
     def other_data(self) -> str | None:
-        """What the result at its place was trained on, where other data than those are here."""
+        """A description of the recorded result's training data if they differ from the data here, else None."""
         return None
 
     @property
     def recorded(self) -> bool:
-        """Whether there is a result of the data that are here; a run without one is missing."""
+        """Whether a result is recorded that was trained on the data that are here."""
         return self.result.exists() and self.other_data is None
 
     def best(self) -> float:
-        """The best of the replicas on validation so far, for the progress report."""
+        """The best validation metric of any replica so far, for the progress report."""
         return self.replicas.best_metric.min().item()
 
     # ---- names and places ----
 
     @property
     def hash(self) -> str:
-        """Of the configuration."""
+        """SHA-256 of `configuration`."""
         return hash_of(self.configuration)
 
     @property
     def result(self) -> Path:
-        """Where the result is kept."""
+        """Path of the result."""
         return results_folder() / self.profile.name / self.cell.place
 
     @property
     def checkpoint(self) -> Path:
-        """Where an unfinished training is kept."""
+        """Path of the checkpoint of an unfinished training."""
         return data_folder() / "runs" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
 
     @property
     def weights(self) -> Path:
-        """Where the best weights of a finished training are kept, those of all replicas."""
+        """Path of the best weights of all replicas of a finished training."""
         return data_folder() / "weights" / self.profile.name / f"{str(self.cell).replace('/', '-')}.safetensors"
 
     @property
     def shipped(self) -> Path:
-        """Where the weights of the best replica are kept, beside the result."""
+        """Path of the best replica's weights, beside the result."""
         return self.result.with_suffix(".safetensors")
 
     @property
-    def kept(self) -> Path | None:
-        """The best weights that are here: those of all replicas, or else of the best, also in an installed package."""
-        best = (folder / self.profile.name / self.cell.place for folder in weights_folders())
-        return next(
-            (path for path in (self.weights, *(p.with_suffix(".safetensors") for p in best)) if path.exists()), None
-        )
+    def weights_file(self) -> Path | None:
+        """The file of trained weights to read: all replicas', else the best one's, also in an installed package."""
+        results = (folder / self.profile.name / self.cell.place for folder in weights_folders())
+        files = (self.weights, *(path.with_suffix(".safetensors") for path in results))
+        return next((path for path in files if path.exists()), None)
 
     # ---- training ----
 
@@ -157,9 +156,10 @@ class Run(ABC):
         report: Callable[[Progress], None] = lambda progress: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> bool:
-        """Trains on from the checkpoint, if there is one, until all is finished (True).
+        """Train from the checkpoint, if there is one, and tell whether every replica is finished.
 
-        Past the deadline, or when `stop`, which is asked after every step, says so, it ends with a checkpoint.
+        `stop` is asked after every step. When it returns True, or past the deadline (of time.monotonic), the training
+        ends with a checkpoint. `report` is called after every epoch.
         """
         if self.checkpoint.exists():
             self._load()
@@ -167,12 +167,12 @@ class Run(ABC):
             self.replicas = self.fresh()
         start = saved = time.monotonic()
         before = self.seconds
-        for took_part in self.trainer.steps(self.replicas):
+        for trained in self.trainer.steps(self.replicas):
             now = time.monotonic()
             self.seconds = before + now - start
-            if took_part is not None:
-                self.curves.append(self._curve_point(took_part))
-                report(self._progress(len(took_part)))
+            if trained is not None:
+                self.curves.append(self._curve_point(trained))
+                report(self._progress(len(trained)))
             if stop() or (deadline is not None and now >= deadline):
                 self.save()
                 return len(self.trainer.running(self.replicas)) == 0
@@ -182,17 +182,18 @@ class Run(ABC):
         self.save()
         return True
 
-    def _curve_point(self, took_part: Tensor) -> Tensor:
+    def _curve_point(self, trained: Tensor) -> Tensor:
+        """The present losses, [R, columns]; NaN for replicas that are not in `trained`."""
         numbers = torch.stack([getattr(self.replicas, name) for name in self.columns], dim=1)  # [R, columns]
         point = torch.full(numbers.shape, torch.nan)
-        point[took_part.cpu()] = numbers[took_part].float().cpu()
+        point[trained.cpu()] = numbers[trained].float().cpu()
         return point
 
     def _progress(self, running: int) -> Progress:
         return Progress(len(self.curves), self.trainer.settings.epochs, running, len(self.replicas), self.best())
 
     def save(self) -> None:
-        """Writes the checkpoint."""
+        """Write the checkpoint."""
         self.trainer.sync()
         none_yet = torch.empty(0, len(self.replicas), len(self.columns))
         tensors = self.replicas.tensors() | {"curves": torch.stack(self.curves) if self.curves else none_yet}
@@ -213,14 +214,14 @@ class Run(ABC):
         self.seconds = facts["seconds"]
 
     def forget(self) -> None:
-        """Removes the checkpoint, and what a kill left beside it."""
+        """Remove the checkpoint, and any partial file that a killed process left beside it."""
         self.checkpoint.unlink(missing_ok=True)
         remove_left_over(self.checkpoint)
 
     # ---- the result ----
 
     def record(self) -> Path:
-        """Tests a finished cell, then writes its best weights and its result; the checkpoint goes last."""
+        """Test a finished cell, write its weights and its result, and then remove its checkpoint."""
         r = self.replicas
         tests = {name: errors for collection in self.collections for name, errors in self.test(collection).items()}
         self.write_weights(self.weights, list(range(len(r))))
@@ -241,17 +242,20 @@ class Run(ABC):
         return self.result
 
     def best_rows(self) -> list[int]:
-        """The replica that was best on validation or, where replicas have a task each, the best of each task."""
+        """Rows of the replicas with the lowest validation error: one, or one for each task in single-task training."""
         rows = sorted(range(len(self.replicas)), key=lambda row: self.replicas.best[row].item())
         return sorted({self.task_of(row): row for row in reversed(rows)}.values())
 
     def write_weights(self, path: Path, rows: list[int]) -> None:
-        """Of some replicas what is kept."""
+        """Write the weights of the replicas `rows` to `path`."""
         facts = {"hash": self.hash, "cell": str(self.cell), "rows": rows, "seeds": self.replicas.seed[rows].tolist()}
-        write_tensors(path, {name: t[rows] for name, t in self.kept_tensors().items()}, facts)
+        write_tensors(path, {name: t[rows] for name, t in self.weight_tensors().items()}, facts)
 
-    def kept_tensors(self) -> dict[str, Tensor]:
-        """The best weights, and if a benchmark has use for them the last (last_theta, last_state)."""
+    def weight_tensors(self) -> dict[str, Tensor]:
+        """The tensors that a file of weights holds: the best weights, and their validation metric.
+
+        A benchmark that reports the last weights adds last_theta and last_state.
+        """
         r = self.replicas
         return {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
 
@@ -278,44 +282,47 @@ class Run(ABC):
         return "learning rate" if self.trainer.too_slow(r)[row] else "epochs"
 
     def errors_of(self, row: int, tests: dict[str, Tensor]) -> dict[str, list[float | None]]:
-        """The errors of a replica on each test set; null where no epoch gave it weights."""
+        """The errors of a replica by test set; None if the replica diverged before its first best epoch."""
         learned = bool(self.replicas.best[row].isfinite())
         return {name: [finite(e) if learned else None for e in errors[row].tolist()] for name, errors in tests.items()}
 
     def untested(self) -> list[str]:
-        """The collections that the recorded cell is to be tested on and has not been."""
+        """The collections that the recorded result lacks tests on."""
         tested = {name.rpartition("/")[0] for name in load(self.result).replicas[0].test}
         return [collection for collection in self.collections if collection not in tested]
 
     def load_weights(self) -> list[int]:
-        """What is kept of a finished training as replicas, to test them again; their rows in the result."""
-        path = self.kept
+        """Read the trained weights into `replicas`, to test them again; return their rows in the result."""
+        path = self.weights_file
         tensors, facts = read_tensors(path)
         if facts.get("hash") != self.hash:
             raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
         self.replicas = self.fresh().rows(torch.tensor(facts["rows"]))
-        self.last_kept = "last_theta" in tensors
+        self.has_last_weights = "last_theta" in tensors
         for name in ("theta", "state"):
             getattr(self.replicas, f"best_{name}").copy_(tensors[name])
-            getattr(self.replicas, name).copy_(tensors[f"last_{name}" if self.last_kept else name])
+            getattr(self.replicas, name).copy_(tensors[f"last_{name}" if self.has_last_weights else name])
         self.replicas.best.copy_(tensors["validation"])
         self.replicas.best_metric.copy_(tensors["validation"])
         return facts["rows"]
 
-    def from_recorded(self, rows: list[int], tests: dict[str, Tensor]) -> float | None:
-        """How far the errors of a result's rows are from those recorded: the largest difference, relative."""
+    def distance_from_recorded(self, rows: list[int], tests: dict[str, Tensor]) -> float | None:
+        """The largest relative difference between errors and the recorded ones; None if there are none to compare.
+
+        Row k of `tests` belongs to row rows[k] of the result.
+        """
         recorded = load(self.result).replicas if self.result.exists() else None
         pairs = (
             (now, then)
-            for row, of_result in enumerate(rows if recorded else ())
+            for row, recorded_row in enumerate(rows if recorded else ())
             for name, errors in self.errors_of(row, tests).items()
-            for now, then in zip(errors, recorded[of_result].test.get(name, ()), strict=False)
+            for now, then in zip(errors, recorded[recorded_row].test.get(name, ()), strict=False)
         )
-        return max((_apart(now, then) for now, then in pairs), default=None)
+        return max((_distance(now, then) for now, then in pairs), default=None)
 
 
-def _apart(now: float | None, then: float | None) -> float:
-    """Two errors' difference, relative to the second; null, which is infinite, is like itself alone."""
+def _distance(now: float | None, then: float | None) -> float:
+    """The difference of two errors, relative to the second; None, which stands for infinity, equals only itself."""
     if now is None or then is None or then == 0:
         return 0.0 if now == then else math.inf
     return abs(now - then) / abs(then)

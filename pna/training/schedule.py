@@ -1,4 +1,4 @@
-"""The learning rate of each replica: halved on a plateau, as torch.optim.lr_scheduler.ReduceLROnPlateau does it."""
+"""The learning rate of each replica: halved on a plateau, like torch.optim.lr_scheduler.ReduceLROnPlateau."""
 
 import torch
 from torch import Tensor
@@ -6,11 +6,11 @@ from torch import Tensor
 __all__ = ["plateau_step"]
 
 FACTOR = 0.5
-THRESHOLD = 1e-4  # relative: less of an improvement is none
+THRESHOLD = 1e-4  # smallest relative improvement that counts
 
 
 def plateau_step(value: Tensor, best: Tensor, waited: Tensor, learning_rate: Tensor, patience: int) -> None:
-    """Takes the value of an epoch, [R]; moves best [R], waited [R] and learning_rate [R, 1] in place."""
+    """Update best [R], waited [R] and learning_rate [R, 1] in place, from the value [R] of an epoch."""
     better = value < best * (1 - THRESHOLD)
     best.copy_(torch.where(better, value, best))
     waited.copy_(torch.where(better, 0, waited + 1))

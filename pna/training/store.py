@@ -5,7 +5,7 @@ import math
 import os
 import platform
 import subprocess
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -17,11 +17,23 @@ from torch import Tensor
 import pna
 from pna.files import hash_of, read_json, write_json
 
-__all__ = ["FORMAT", "ReplicaResult", "Result", "finite", "load", "provenance", "save", "thinned"]
+__all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
+__all__ += ["finite", "load", "provenance", "save", "thinned"]
 
-FORMAT = 2  # to be raised with any change of what a file holds
+FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
 CURVE_POINTS = 500
-RESULT_POINTS = 5_000  # of all its curves: a result with sixty replicas, as single tasks have, would be a megabyte
+RESULT_POINTS = 5_000  # over all curves: the sixty replicas of a single-task result would otherwise take a megabyte
+
+# What a training depends on: the modules of the package's root and of these folders, except those that only choose
+# what is trained, show a result, or talk to the user.
+_FOLDERS = ("kernels", "networks", "multitask", "realworld", "training", "experiments")
+_LEFT_OUT = {
+    *("__init__.py", "__main__.py", "command_line.py", "report.py", "text.py", "kernels/choice.py"),
+    *("multitask/card.py", "multitask/command.py", "multitask/gallery.py", "networks/command.py"),
+    *("realworld/command.py", "realworld/data/card.py"),
+    *("experiments/__init__.py", "experiments/command.py", "experiments/figure6.py", "experiments/mps.py"),
+    *("experiments/progress.py", "experiments/side_by_side.py", "experiments/tables.py"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,56 +41,57 @@ class ReplicaResult:
     """What became of one replica: one seed, or one seed on one task."""
 
     seed: int
-    task: str | None  # None: all of them
+    task: str | None  # None: all tasks
     epochs: int
     best_epoch: int
     ended_by: str  # patience, epochs, learning rate, divergence, or search: left behind in a search
-    validation: float | None  # of the best epoch; None where there is none, or where it is not a finite number
-    test: dict[str, list[float | None]]  # the errors by test set
+    validation: float | None  # in the best epoch; None if there is none, or if it is not finite
+    test: dict[str, list[float | None]]  # the error on each task, by test set
     curve: list[list[float | None]]  # epoch, training loss, validation loss, …
 
     @property
     def diverged(self) -> bool:
-        """Whether its loss was no longer finite."""
+        """Whether the replica ended because its loss was not finite."""
         return self.ended_by == "divergence"
 
 
 @dataclass(frozen=True)
 class Result:
-    """A recorded cell: a fact with its provenance."""
+    """A recorded cell: its configuration, what became of every replica, and where the numbers come from."""
 
     cell: str
-    hash: str  # of the configuration
+    hash: str  # SHA-256 of the configuration
     configuration: dict
-    facts: dict  # what else the benchmark has to say
+    facts: dict  # what the benchmark adds
     seconds: float
     device: str
     versions: dict[str, str]
-    code: str  # hash of the package's sources
+    code: str  # SHA-256 of the sources that a training depends on
     commit: str | None
+    clean: bool | None = field(default=None, kw_only=True)  # whether the package was as committed; None: not known
     written: str
     replicas: tuple[ReplicaResult, ...]
-    relabelled: dict | None = None  # what it was recorded as, where the table of departures has grown since
+    relabelled: dict | None = None  # its first configuration, if the table of departures has grown since
     format: int = FORMAT
 
 
 def save(path: Path, result: Result) -> None:
-    """Writes a result, with a checksum over all of it."""
+    """Write a result, with a checksum of all its fields."""
     content = asdict(result)
     write_json(path, {"sha256": hash_of(content)} | content)
 
 
 def load(path: Path) -> Result:
-    """A result; a file that is damaged, altered or of another format raises a ValueError that names it."""
+    """Read a result; a file that is damaged, altered or of another format raises a ValueError that names it."""
     return _checked(path.read_bytes(), path)
 
 
 @lru_cache(maxsize=256)  # a page, or a list of claims, asks for the same result many times
 def _checked(text: bytes, path: Path) -> Result:
     content = read_json(path, text)
-    stated, found = content.pop("sha256", None), content.get("format")
-    if found != FORMAT:
-        raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {found}")
+    stated, form = content.pop("sha256", None), content.get("format")
+    if form != FORMAT:
+        raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {form}")
     if stated != hash_of(content):
         raise ValueError(f"{path} has been altered: its contents do not have the checksum that it states")
     try:
@@ -92,44 +105,63 @@ def _checked(text: bytes, path: Path) -> Result:
 
 
 def provenance(on_gpu: bool) -> dict:
-    """What a result says of where it comes from: device, versions, code, commit, time."""
+    """The fields of a result that say where it comes from: device, versions, code, commit, time."""
     return {
         "device": torch.cuda.get_device_name() if on_gpu else platform.machine(),
         "versions": {name: version(name) for name in ("torch", "torch_geometric", "numpy", "networkx")}
         | {"python": platform.python_version()},
-        "code": _code_hash(),
-        "commit": _commit(),
+        "code": code_hash(Path(pna.__file__).parent),
+        **_commit(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _commit() -> str | None:
-    """The commit that the package is of: PNA_COMMIT, or what git says of its folder; None if neither knows."""
+def _commit() -> dict[str, str | bool | None]:
+    """The commit of the package, and whether its folder is as committed; None for what git does not know.
+
+    The environment variable PNA_COMMIT names the commit instead; a tree that was not clean ends in -dirty there, as in
+    the output of `git describe --dirty`.
+    """
     if named := os.environ.get("PNA_COMMIT"):
-        return named
+        return {"commit": named.removesuffix("-dirty"), "clean": not named.endswith("-dirty")}
     try:
-        asked = ["git", "-C", str(Path(pna.__file__).parent), "rev-parse", "HEAD"]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return {"commit": None, "clean": None}
+    return {"commit": commit, "clean": not changes}
 
 
-def _code_hash() -> str:
-    """Of the package's sources."""
-    root = Path(pna.__file__).parent
+def _git(*words: str) -> str:
+    """The output of a git command in the package's folder."""
+    command = ["git", "-C", str(Path(pna.__file__).parent), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def code_files(package: Path) -> list[str]:
+    """The sources that a training depends on, by their paths within the package, sorted."""
+    paths = [*package.glob("*"), *(path for folder in _FOLDERS for path in (package / folder).rglob("*"))]
+    names = (path.relative_to(package).as_posix() for path in paths if path.suffix in (".py", ".cu", ".cuh"))
+    return sorted(name for name in names if name not in _LEFT_OUT)
+
+
+def code_hash(package: Path) -> str:
+    """SHA-256 over the names and contents of `code_files`."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cu", ".cuh")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for name in code_files(package):
+        digest.update(name.encode() + b"\0" + (package / name).read_bytes() + b"\0")
     return digest.hexdigest()
 
 
 def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
-    """[epoch, training loss, validation loss, …] of some epochs, the first and the last among them; one of `curves`."""
+    """Thin a learning curve to rows [epoch, training loss, validation loss, …], the first and the last epoch included.
+
+    `curves` is the number of curves in the result, which share RESULT_POINTS.
+    """
     most = min(CURVE_POINTS, max(2, RESULT_POINTS // curves), len(curve))
     points = torch.linspace(0, len(curve) - 1, most).round().long().unique().tolist()
     return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
 
 
 def finite(value: float) -> float | None:
-    """A number that JSON knows, or null."""
+    """The number, or None if JSON cannot hold it."""
     return value if math.isfinite(value) else None

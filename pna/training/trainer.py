@@ -1,7 +1,8 @@
-"""Training of many replicas together, to the end or to a deadline, and on from where it stopped.
+"""The trainer of many replicas of a network at once.
 
-Every replica has its own weights, Adam moments, learning rate, tasks, early stopping and best weights. One that
-is finished, by patience, by its learning rate or because its loss is no longer finite, leaves, and costs nothing more.
+Every replica has its own weights, Adam moments, learning rate, tasks, early stopping and best weights. A replica is
+finished when its patience is over, its learning rate is too small or its loss is no longer finite. It then leaves the
+batch of replicas, so that it costs no more time.
 """
 
 from abc import ABC, abstractmethod
@@ -21,19 +22,19 @@ __all__ = ["Settings", "Trainer"]
 
 @dataclass(frozen=True)
 class Settings:
-    """When a replica ends and how its weights move; None where a benchmark has no such rule."""
+    """The optimiser's settings and the rules by which a replica ends; None for a rule that a benchmark lacks."""
 
     learning_rate: float
     weight_decay: float
     epochs: int  # at most
-    patience: int | None = None  # epochs without improvement, after which it ends
-    halve_after: int | None = None  # epochs without improvement, after which its learning rate is halved
-    min_learning_rate: float | None = None  # below it, it ends
-    infinite_validation: bool = False  # D13: whether a validation loss that is not finite is borne, and not the end
+    patience: int | None = None  # epochs without improvement after which a replica ends
+    halve_after: int | None = None  # epochs without improvement after which its learning rate is halved
+    min_learning_rate: float | None = None  # a replica ends below it
+    infinite_validation: bool = False  # D13: whether a replica goes on after a validation loss that is not finite
 
 
 class Trainer(ABC):
-    """Replicas of one network on one training and one validation set. A benchmark says what a step is."""
+    """Trains replicas of one network on one training and one validation set; a subclass says what a step is."""
 
     def __init__(self, network: nn.Module, settings: Settings) -> None:
         self.lifted, self.settings = Lifted(network), settings
@@ -41,16 +42,16 @@ class Trainer(ABC):
 
     @abstractmethod
     def stepper(self, replicas: Replicas) -> Callable[[], bool]:
-        """A call that trains these replicas a little further, in place, and tells whether their epoch is whole."""
+        """Return a function that trains the replicas one step, in place, and tells whether this completed an epoch."""
 
     def epochs(self, replicas: Replicas) -> Iterator[Tensor]:
-        """Trains epoch after epoch, in place, until every replica is finished; yields which of them took part."""
+        """Train in place until every replica is finished; yield the rows of those that took part in each epoch."""
         return (index for index in self.steps(replicas) if index is not None)
 
     def steps(self, replicas: Replicas) -> Iterator[Tensor | None]:
-        """The same in smaller steps, so that a long epoch can be stopped within: None until the epoch is whole.
+        """Train as `epochs` does, step by step; yield None for a step within an epoch.
 
-        The caller may stop at any of them and go on later from the same `replicas`, which `settle` brings up to date.
+        The caller may stop after any step, call `sync`, and go on later from the same `replicas`.
         """
         index = self.running(replicas)
         while len(index):
@@ -67,12 +68,15 @@ class Trainer(ABC):
             index = remaining
 
     def sync(self) -> None:
-        """Brings `replicas` up to date within an epoch: where some train on alone, they are copied back only with
-        whole epochs, since on a GPU that takes a good part of a step."""
+        """Bring `replicas` up to date within an epoch.
+
+        Once some replicas are finished the others train on as copies, which are copied back at the end of an epoch:
+        on a GPU, copying takes a good part of a step.
+        """
         self._copy_back()
 
     def running(self, replicas: Replicas) -> Tensor:
-        """The replicas that are not finished."""
+        """Rows of the replicas that are not finished."""
         over = self.out_of_patience(replicas) | self.too_slow(replicas) | replicas.diverged
         return (~(over | (replicas.epoch >= self.settings.epochs))).nonzero().flatten()
 
@@ -89,18 +93,21 @@ class Trainer(ABC):
         return torch.zeros_like(replicas.diverged) if never else rate < self.settings.min_learning_rate
 
     def descend(self, r: Replicas, losses: Callable[[Tensor], Tensor]) -> Tensor:
-        """One step of Adam on the losses of theta, [R, P] -> [R], which are returned."""
+        """Take one step of Adam on `losses`, a function of theta, [R, P] -> [R]; return their values, [R]."""
         theta = r.theta.detach().requires_grad_()
-        found = losses(theta)
-        (grad,) = torch.autograd.grad(found, theta, torch.ones_like(found))
+        values = losses(theta)
+        (grad,) = torch.autograd.grad(values, theta, torch.ones_like(values))
         with torch.no_grad():
             r.step.add_(1)
             adam_step(r.theta, grad, r.m, r.v, r.step, r.learning_rate, r.weight_decay)
-        return found.detach()
+        return values.detach()
 
     @torch.no_grad()
     def end_epoch(self, r: Replicas, summed: int, validation: Tensor, metric: Tensor) -> None:
-        """After `summed` losses were added up in r.partial: schedule, early stopping and the best weights so far."""
+        """End an epoch: update losses, learning rates, early stopping and the best weights so far, all in place.
+
+        r.partial holds the sum of `summed` training losses; `validation` is minimised and `metric` reported, [R] each.
+        """
         r.epoch.add_(1)
         r.position.zero_()
         r.train.copy_(r.partial / summed)
@@ -113,10 +120,10 @@ class Trainer(ABC):
             plateau_step(r.validation, r.plateau, r.waited, r.learning_rate, self.settings.halve_after)
         better = (r.validation < r.best) & ~r.diverged
         for name in ("validation", "metric", "epoch", "theta", "state"):
-            kept = getattr(r, {"validation": "best"}.get(name, f"best_{name}"))
+            best = getattr(r, {"validation": "best"}.get(name, f"best_{name}"))
             now = getattr(r, name)
-            torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, kept, out=kept)
+            torch.where(better if now.dim() == 1 else better.unsqueeze(1), now, best, out=best)
 
 
 def _nothing() -> None:
-    """For replicas that are trained where they are."""
+    """Copy nothing back: the replicas are trained in place."""

@@ -1,57 +1,66 @@
-"""One rule for words: from comparisons to a verdict. Every claim of the paper goes through `rule`.
+"""The one rule that turns comparisons into a verdict. Every claim of a paper goes through `rule`.
 
-A claim is a number of comparisons. Each has a p-value; all of a claim are corrected together by Holm's method, so
-that the chance of even one false "holds" or "against" among them is at most 5 %. One exception: that a published number
-is ours (`inside`) holds by its 95 % range, comparison by comparison.
+A claim consists of comparisons. Each has a p-value, and all p-values of a claim are corrected together by Holm's
+method, so that the chance of even one false "holds" or "against" among them is at most 5 %. There is one exception:
+whether a published number matches ours (`inside`) is decided by its 95 % range, comparison by comparison.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pna.verdicts.statistics import LEVEL, Estimate, holm
+from scipy.special import bdtr
 
-__all__ = ["AGAINST", "FEW", "HOLDS", "MARGIN", "NOT_RUN", "TOLERANCE", "UNDECIDED", "WORDS"]
-__all__ += ["Comparison", "Decision", "Ruling", "fact", "inside", "less", "number", "rule"]
+from pna.verdicts.statistics import FEWEST, LEVEL, Estimate, holm
 
-MARGIN = 0.1  # of log10 MSE: a smaller difference is none (a factor of 1.26)
-TOLERANCE = 0.3  # of log10 MSE: a published number may be so far from ours (a factor of 2)
+__all__ = ["AGAINST", "FEW", "HOLDS", "NOT_RUN", "NOT_TESTED", "UNDECIDED", "WORDS", "Comparison", "Decision", "Ruling"]
+__all__ += ["fact", "inside", "less", "majority", "number", "rule", "same"]
+
 NOT_RUN = "not yet run at full budget"
+NOT_TESTED = "not tested"
 FEW = "too few seeds"
 
 HOLDS, AGAINST, UNDECIDED = "holds", "against", "undecided"
 
 WORDS: dict[str, str] = {
-    "reproduced": "every comparison of the claim holds",
-    "in part": "so many comparisons hold; the others are undecided",
+    "reproduced": "every comparison of the claim holds, or as many as it needs",
+    "in part": "some comparisons hold (the verdict says how many); the others are undecided",
     "contradicted": "at least one comparison is significantly against the claim; it is named",
     "undecided": "no comparison is significant, one way or the other",
     "holds after repair": "true, once a slip in the printed statement or proof is repaired",
-    "not in the released code": "the authors' code has no such training; what ours says is given beside it",
-    NOT_RUN: "the paper's budget (ten seeds, up to 10,000 epochs) is not recorded for all cells of the claim",
-    "not tested": "the reason is given",
+    "not in the released code": "the authors' code has no such training; the verdict of ours is given beside it",
+    NOT_RUN: "the paper's budget is not recorded for all trainings that the claim needs",
+    NOT_TESTED: "the reason is given",
 }
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A part of a claim: with a corrected p-value below 5 % it is `side`, else `otherwise`."""
+    """A part of a claim, which is `side` if its corrected p-value is below 5 %, and `otherwise` if it is not."""
 
     name: str
     p: float
     side: str
     otherwise: str = UNDECIDED
-    found: Estimate | None = None  # what is drawn with its interval
-    bound: float = 0.0  # and the line that it is drawn beside
-    text: str = ""  # said in place of the estimate
+    estimate: Estimate | None = None  # drawn with its interval
+    bound: float = 0.0  # the line that the estimate is drawn beside
+    text: str = ""  # printed in place of the estimate
+    digits: int = 2  # of the estimate, after the point
 
     def __str__(self) -> str:
-        if self.text or self.found is None:
-            between = ": " if self.found else " "
+        if self.text or self.estimate is None:
+            between = ": " if self.estimate else " "
             return f"{self.name}{between}{self.text}".strip()
-        low, high = self.found.interval
-        ends = f" [{number(low)}, {number(high)}]" if self.found.known else ""
-        return f"{self.name} {number(self.found.value)}{ends}"
+        value, *ends = self.numbers
+        return f"{self.name} {value} [{', '.join(ends)}]" if ends else f"{self.name} {value}"
+
+    @property
+    def numbers(self) -> list[str]:
+        """The estimate and, if there are enough seeds, the ends of its interval, as text."""
+        if self.estimate is None:
+            return []
+        ends = self.estimate.interval if self.estimate.known else ()
+        return [number(value, self.digits) for value in (self.estimate.value, *ends)]
 
 
 @dataclass(frozen=True)
@@ -74,29 +83,56 @@ class Ruling:
 
 
 def number(value: float, digits: int = 2) -> str:
-    """With its sign, a true minus; what rounds to zero has none."""
+    """A number with its sign, a true minus; one that rounds to zero has none."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
 
 
-def less(name: str, difference: Estimate, bound: float = 0.0) -> Comparison:
-    """That a difference is less than a bound; significantly more is against it."""
+# ---- comparisons ----
+
+
+def less(name: str, difference: Estimate, bound: float = 0.0, digits: int = 2) -> Comparison:
+    """A comparison that holds if a difference is significantly less than a bound; significantly more is against it."""
     p = difference.below(bound)
-    return Comparison(name, 2 * min(p, 1 - p), HOLDS if p < 0.5 else AGAINST, found=difference, bound=bound)
+    side = HOLDS if p < 0.5 else AGAINST
+    return Comparison(name, 2 * min(p, 1 - p), side, estimate=difference, bound=bound, digits=digits)
 
 
-def inside(name: str, ours: Estimate, published: float) -> Comparison:
-    """That a published mean is what ten more of our runs would give: all of the range of ours minus published, which
-    has the errors of both, is within the tolerance. Against it is a published mean that is significantly another.
+def same(name: str, difference: Estimate, margin: float, digits: int = 2) -> Comparison:
+    """A comparison that holds if a difference, whatever its sign, is significantly smaller than a margin.
+
+    Significantly larger is against it. The margin has to be stated before the difference is known.
     """
-    found = ours.next.shifted(-published)
-    near = max(map(abs, found.interval)) <= TOLERANCE
-    return Comparison(name, found.unlike(0.0), AGAINST, HOLDS if near else UNDECIDED, found=found)
+    if not margin > 0:
+        raise ValueError(f"margin must be positive, got {margin}")
+    near, far = difference.within(margin), 2 * min(difference.below(-margin), 1 - difference.below(margin))
+    side, bound = HOLDS if near < far else AGAINST, math.copysign(margin, difference.value)
+    return Comparison(name, min(near, far), side, estimate=difference, bound=bound, digits=digits)
+
+
+def inside(name: str, ours: Estimate, published: float, tolerance: float, digits: int = 2) -> Comparison:
+    """A comparison that holds if a published mean is what one more experiment like ours would give.
+
+    All of the 95 % range of ours minus published, which has the errors of both, must be within the tolerance. Against
+    it is a published mean that differs significantly.
+    """
+    difference = ours.next.shifted(-published)
+    otherwise = HOLDS if max(map(abs, difference.interval)) <= tolerance else UNDECIDED
+    return Comparison(name, difference.unlike(0.0), AGAINST, otherwise, estimate=difference, digits=digits)
+
+
+def majority(name: str, count: int, total: int, text: str = "") -> Comparison:
+    """A comparison that holds if something happens in significantly more than half of all runs, by a sign test."""
+    p = min(1.0, 2 * float(bdtr(min(count, total - count), total, 0.5))) if total >= FEWEST else math.nan
+    return Comparison(name, p, HOLDS if 2 * count > total else AGAINST, text=text)
 
 
 def fact(name: str, true: bool, text: str = "") -> Comparison:
-    """Something that is so or not, without chance."""
+    """A comparison without chance: something is true, or it is not."""
     return Comparison(name, 0.0, HOLDS if true else AGAINST, text=text)
+
+
+# ---- verdicts ----
 
 
 def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
@@ -118,25 +154,24 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
 
 
 def _decide(comparisons: Sequence[Comparison]) -> tuple[Decision, ...]:
-    known = [one for one in comparisons if not math.isnan(one.p)]
-    corrected = dict(zip(map(id, known), holm([one.p for one in known]), strict=True))
-    return tuple(_decision(one, corrected.get(id(one), math.nan)) for one in comparisons)
+    corrected = iter(holm([one.p for one in comparisons if not math.isnan(one.p)]))
+    return tuple(_decision(one, math.nan if math.isnan(one.p) else next(corrected)) for one in comparisons)
 
 
-def _decision(one: Comparison, p: float) -> Decision:
+def _decision(comparison: Comparison, p: float) -> Decision:
     if math.isnan(p):
-        return Decision(one, p, FEW)
-    return Decision(one, p, one.side if p < 1 - LEVEL else one.otherwise)
+        return Decision(comparison, p, FEW)
+    return Decision(comparison, p, comparison.side if p < 1 - LEVEL else comparison.otherwise)
 
 
 def _reasons(rows: Sequence[Decision], need: int) -> str:
-    """How many hold, which do not, and the least certain of them if all do."""
+    """How many comparisons hold, which ones do not, and the least certain if all do."""
     if len(rows) == 1:
         return str(rows[0].comparison)
     held = [row for row in rows if row.outcome == HOLDS]
     parts = [f"{len(held)} of {len(rows)} hold"]
     if len(held) >= need:
-        estimated = [row for row in held if row.comparison.found is not None]
+        estimated = [row for row in held if row.comparison.estimate is not None]
         if need < len(rows) or not estimated:
             return f"{parts[0]}: {_names(held, len(held) if need == len(rows) else 3)}"
         weakest = max(estimated, key=lambda row: row.comparison.p)

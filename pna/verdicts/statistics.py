@@ -1,12 +1,9 @@
-"""The statistics behind every verdict: the error of a mean over five chosen seeds, tests, intervals, corrections.
+"""Estimates with their errors: means over seeds, intervals, p-values, and corrections for many of them.
 
-The paper trains ten seeds and reports the mean over the five with the least validation error. The error of that mean is
-a bootstrap's that repeats the choice: draw ten of the ten seeds with replacement, choose five anew, take their mean.
-Its variance over all draws is a sum that can be written down, so nothing is drawn and nothing depends on a seed.
-
-An interval is value ± t · error. The error itself is estimated, and for normal scores it varies as one with 4.5
-to 5.4 degrees of freedom would, whatever the correlation of validation and test: t has five. `report/coverage.py`
-simulates how often such an interval holds the truth, beside the bootstrap's percentiles, BCa and others.
+An interval is value ± t · error. Where a protocol trains many seeds and reports the mean over those with the least
+validation error, the error of that mean is a bootstrap's that repeats the choice: draw as many seeds with replacement,
+choose again, take the mean. Its variance over all draws is a sum with a closed form, so nothing is drawn and nothing
+depends on a random seed.
 """
 
 import math
@@ -15,26 +12,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtrc, stdtr, stdtrit
 
-__all__ = [
-    "FEWEST",
-    "FREEDOM",
-    "KEPT",
-    "LEVEL",
-    "Estimate",
-    "choice_covariance",
-    "combined",
-    "five_best",
-    "holm",
-    "mean_of",
-]
+__all__ = ["FEWEST", "LEVEL", "Estimate", "best_mean", "binomial", "choice_covariance", "choice_freedom", "combined"]
+__all__ += ["fisher", "holm", "mean_of", "sample_mean"]
 
-KEPT = 5  # "report the five with least validation error"
-FEWEST = 5  # seeds: from fewer there is no interval
+FEWEST = 5  # seeds: from fewer, a choice of the best has no interval
 LEVEL = 0.95
-FREEDOM = 5.0  # of the error of a five-best mean
 
 Array = NDArray[np.float64]
 
@@ -49,12 +34,12 @@ class Estimate:
 
     @property
     def known(self) -> bool:
-        """Whether there are seeds enough for an interval."""
+        """Whether there are enough seeds for an interval."""
         return math.isfinite(self.error)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the expected value lies, at 95 %."""
+        """The 95 % interval of the expected value."""
         if not self.known:
             return math.nan, math.nan
         reach = float(stdtrit(self.freedom, (1 + LEVEL) / 2)) * self.error
@@ -62,7 +47,7 @@ class Estimate:
 
     @property
     def next(self) -> "Estimate":
-        """The next such mean, of ten more runs, five chosen anew: it has an error of its own besides."""
+        """The mean of one more such experiment: its error is that of this mean and its own."""
         return Estimate(self.value, math.sqrt(2) * self.error, self.freedom)
 
     def below(self, bound: float = 0.0) -> float:
@@ -73,8 +58,16 @@ class Estimate:
         """The two-sided p-value of the statement that the expected value is not this one."""
         return 2 * self._tail(-abs(self.value - value))
 
+    def within(self, margin: float) -> float:
+        """The p-value of the statement that the expected value is between -margin and margin.
+
+        These are two one-sided tests (TOST), of which the larger p-value counts: it is below 5 % where the 90 %
+        interval lies within the margin.
+        """
+        return max(self._tail(self.value - margin), self._tail(-self.value - margin))
+
     def shifted(self, by: float) -> "Estimate":
-        """With a constant added."""
+        """The estimate with a constant added."""
         return Estimate(self.value + by, self.error, self.freedom)
 
     def __sub__(self, other: "Estimate") -> "Estimate":
@@ -88,69 +81,104 @@ class Estimate:
         return float(stdtr(self.freedom, distance / self.error))
 
 
+# ---- estimates ----
+
+
 def combined(terms: Iterable[tuple[float, Estimate]]) -> Estimate:
     """A weighted sum of independent estimates; its degrees of freedom after Welch and Satterthwaite."""
     terms = list(terms)
-    value = sum(weight * one.value for weight, one in terms)
-    variances = [(weight * one.error) ** 2 for weight, one in terms]
+    value = sum(weight * term.value for weight, term in terms)
+    variances = [(weight * term.error) ** 2 for weight, term in terms]
     spread = sum(variances)
     if not math.isfinite(spread):
         return Estimate(value)
-    shares = sum(v**2 / one.freedom for v, (_, one) in zip(variances, terms, strict=True))
-    freedom = spread**2 / shares if shares > 0 else min(one.freedom for _, one in terms)
+    shares = sum(variance**2 / term.freedom for variance, (_, term) in zip(variances, terms, strict=True))
+    freedom = spread**2 / shares if shares > 0 else min(term.freedom for _, term in terms)
     return Estimate(value, math.sqrt(spread), freedom)
 
 
 def mean_of(mean: float, deviation: float, seeds: int) -> Estimate:
-    """A mean of which only the deviation (n - 1) and the number of seeds are known: Welch's test takes no more."""
+    """A mean that is known by its standard deviation (n - 1) and its number of seeds, as papers print it."""
     if seeds < 2:
         return Estimate(mean)
     return Estimate(mean, deviation / math.sqrt(seeds), seeds - 1.0)
 
 
-def five_best(validation: Sequence[float] | Array, scores: Sequence[float] | Array) -> Estimate:
-    """The paper's number: the mean score of the five seeds with the least validation error.
+def sample_mean(scores: ArrayLike) -> Estimate:
+    """The mean over all seeds; the difference of two of them is Welch's test."""
+    scores = np.asarray(scores, float)
+    deviation = float(scores.std(ddof=1)) if len(scores) > 1 else math.nan
+    return mean_of(float(scores.mean()), deviation, len(scores))
 
-    Seeds that diverged (a validation error that is not finite) are left out. Of fewer than five the mean is taken as
-    it is, without an error.
+
+def best_mean(validation: ArrayLike, scores: ArrayLike, keep: int, freedom: float | None = None) -> Estimate:
+    """The mean score of the `keep` seeds with the least validation error.
+
+    Seeds that diverged (a validation error that is not finite) are left out. The mean of fewer than five seeds has no
+    error.
+
+    Args:
+        validation: the validation error of each seed
+        scores: the score of each seed, in the same order
+        keep: how many seeds to choose
+        freedom: the degrees of freedom of the error, if they are known from a simulation; else `choice_freedom`
     """
     validation, scores = np.asarray(validation, float), np.asarray(scores, float)
     ended = np.isfinite(validation)
     order = np.argsort(validation[ended], kind="stable")
     ranked = scores[ended][order]
     seeds = len(ranked)
-    value = float(ranked[:KEPT].mean()) if seeds else math.nan
+    value = float(ranked[:keep].mean()) if seeds else math.nan
     if seeds < FEWEST or not np.isfinite(ranked).all():
         return Estimate(value)
+    keep = min(keep, seeds)
     centred = ranked - value  # a constant changes nothing but the rounding
-    variance = float(centred @ choice_covariance(seeds) @ centred) * seeds / (seeds - 1)
-    return Estimate(value, math.sqrt(max(variance, 0.0)), min(FREEDOM, seeds - 1.0))
+    variance = float(centred @ choice_covariance(seeds, keep) @ centred) * seeds / (seeds - 1)
+    freedom = choice_freedom(seeds, keep) if freedom is None else freedom
+    return Estimate(value, math.sqrt(max(variance, 0.0)), min(freedom, seeds - 1.0))
 
 
 @cache
-def choice_covariance(seeds: int) -> Array:
-    """The covariance, [seeds, seeds], of the weights of ranked seeds when they are drawn and five are chosen anew.
+def choice_covariance(seeds: int, keep: int) -> Array:
+    """The covariance, [seeds, seeds], of the weights of ranked seeds if they are drawn and the best are chosen again.
 
-    Of `seeds` draws with replacement, N_r have rank r or better. min(5, N_r) of them are chosen, so that rank r has
-    the weight (min(5, N_r) - min(5, N_(r-1))) / 5.
+    Among `seeds` draws with replacement, N_r have rank r or better. min(keep, N_r) of them are chosen, so that rank r
+    has the weight (min(keep, N_r) - min(keep, N_(r-1))) / keep.
     """
     counts = np.arange(seeds + 1)
-    chosen = np.minimum(KEPT, counts)
-    ways = np.array([_binomial(seeds, rank / seeds) for rank in range(seeds + 1)])  # P(N_r = i), [r, i]
-    mean = ways @ chosen
+    chosen = np.minimum(keep, counts)
+    chances = np.array([binomial(seeds, rank / seeds) for rank in range(seeds + 1)])  # P(N_r = i), [r, i]
+    mean = chances @ chosen
     second = np.zeros((seeds + 1, seeds + 1))
     for low in range(seeds + 1):
         for high in range(low, seeds + 1):
             share = (high - low) / (seeds - low) if low < seeds else 0.0
             # given N_low = i, N_high is i and a binomial number of the seeds - i others
-            onward = [_binomial(seeds - i, share) @ chosen[i:] for i in counts]
-            second[low, high] = second[high, low] = ways[low] @ (chosen * onward)
-    steps = np.diff(np.eye(seeds + 1), axis=0) / KEPT  # from min(5, N) to weights
+            onward = [binomial(seeds - i, share) @ chosen[i:] for i in counts]
+            second[low, high] = second[high, low] = chances[low] @ (chosen * onward)
+    steps = np.diff(np.eye(seeds + 1), axis=0) / keep  # from min(keep, N) to weights
     return steps @ (second - np.outer(mean, mean)) @ steps.T
 
 
-def _binomial(draws: int, share: float) -> Array:
+@cache
+def choice_freedom(seeds: int, keep: int) -> float:
+    """The degrees of freedom of the error of `best_mean`, after Satterthwaite, for normal scores.
+
+    The error's square is a quadratic form yᵀMy of the ranked scores y. They are independent if validation says nothing
+    about them, and the degrees of freedom are then (tr M)² / tr M². A close relation of the two costs up to one.
+    """
+    weights = np.where(np.arange(seeds) < keep, 1 / keep, 0.0)
+    centring = np.eye(seeds) - weights  # [seeds, seeds]: minus the mean of the chosen
+    form = centring.T @ choice_covariance(seeds, keep) @ centring
+    return float(np.trace(form) ** 2 / np.trace(form @ form))
+
+
+def binomial(draws: int, share: float) -> Array:
+    """The probability of each number of successes, [draws + 1]."""
     return np.array([math.comb(draws, k) * share**k * (1 - share) ** (draws - k) for k in range(draws + 1)])
+
+
+# ---- many p-values ----
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -161,3 +189,15 @@ def holm(values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(values) - done) * values[place]))
         corrected[place] = least
     return corrected
+
+
+def fisher(values: Sequence[float]) -> float:
+    """Fisher's joint p-value of the statement that at least one of several independent null hypotheses is false.
+
+    -2 Σ log p is χ² with 2k degrees of freedom if none of the k is false. No p-values at all give 1.
+    """
+    if not all(0 <= p <= 1 for p in values):
+        raise ValueError(f"p-values must be from 0 to 1, got {list(values)}")
+    if not len(values) or min(values) == 0:
+        return 0.0 if len(values) else 1.0
+    return float(chdtrc(2 * len(values), -2 * sum(map(math.log, values))))

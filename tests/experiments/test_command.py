@@ -172,6 +172,15 @@ def test_a_signal_saves_a_checkpoint_at_the_next_step_and_says_how_to_go_on(run,
     assert replicas(run) == expected
 
 
+def test_a_process_whose_parent_is_gone_stops_at_the_next_step_and_says_why(run, capsys):
+    nobody = str(2**22 + 1)  # beyond the largest process id
+    assert train([*SMOKE, "--resume", "--parent", nobody]) == STOPPED
+    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    words = f"{NAME}: stopped after 0 epochs by the end of its parent process; go on with: {again}"
+    assert capsys.readouterr().out.splitlines()[-1] == words
+    assert train(again.split()[4:]) == 0
+
+
 def sending(number, function, at=1):
     """A function that sends this process a signal when it is called the at-th time."""
     calls = itertools.count(1)

@@ -23,9 +23,7 @@ from pna.experiments import (
     profile_of,
     run_of,
 )
-from pna.experiments.cells import HALVES
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
-from pna.experiments.realworld import older
 from pna.files import hash_of
 from pna.multitask import COLLECTIONS, DESCRIBED, RELEASED, Spec
 from pna.networks import MODELS, NetworkSpec, build
@@ -33,7 +31,6 @@ from pna.networks import RELEASED as RELEASED_NETWORK
 from pna.networks.architectures import ARCHITECTURES
 from pna.networks.depths import depth_named, varied
 from pna.places import repository
-from pna.realworld.data.datasets import DATASETS
 from pna.training.store import load
 
 SEVEN = {"pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin"}
@@ -103,9 +100,9 @@ def test_departures_are_trained_at_the_papers_budget_alone():
     assert ALONE.cells("D1", "paper-300-epochs") == (Cell("multitask", "D1", "pna", "16"),)
 
 
-def test_every_result_at_the_papers_budget_is_of_an_experiment_or_a_half():
+def test_every_result_at_the_papers_budget_is_of_an_experiment():
     recorded = {Cell.at(path) for path in (repository() / "results" / "paper").rglob("*.json")}
-    assert {cell.spec for cell in recorded - set(all_cells(EVERY_SPEC))} == set(HALVES)
+    assert recorded <= set(all_cells(EVERY_SPEC))
 
 
 def test_both_specifications_are_run():
@@ -200,7 +197,7 @@ def test_data_and_training_have_departures_too():
 def test_delta_is_over_batches_as_released(spec):
     """D11, in the run and in the layers of its network."""
     run = run_of(Cell("multitask", spec, "pna", "16"), PROFILES["smoke"])
-    over_nodes, over_batches = run.own_data.degrees, run.own_data.batched_degrees
+    over_nodes, over_batches = run.training_data.degrees, run.training_data.batched_degrees
     assert over_nodes.delta != over_batches.delta
     expected = over_batches if spec in ("released", "D11") else over_nodes
     assert run.degrees == expected
@@ -223,7 +220,7 @@ def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
     run = run_of(cell.trained, PROFILES["paper"])
     deeper = tuple(f"extrapolation@{rule}" for rule in ("12", "cap", "diameter", "N", "convergence"))
     assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation", *deeper)
-    assert run.made == ("multitask", "multitask-15-24", "families", "extrapolation")
+    assert run.collections_needed == ("multitask", "multitask-15-24", "families", "extrapolation")
     assert run_of(cell.trained, PROFILES["quick"]).collections == run.collections[:4]
     described = Cell.parse("extrapolation/described/gin/16")
     assert described.trained == described
@@ -313,6 +310,7 @@ def test_budgets_come_the_fullest_first(tmp_path):
 # ---- what is recorded ----
 
 RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*/*/*/*.json"))
+ARCHIVED = sorted((Path(__file__).parents[2] / "results" / "archive").glob("*/*/*/*.json"))
 RELABELLED = [path for path in RESULTS if '\n"relabelled": {' in path.read_text(encoding="utf-8")]
 FIRST = ["D1", "D2", "D3", "D4", "D5", "D6", "D7", "init", "outputs"]  # the departures known when the first runs ended
 
@@ -327,13 +325,16 @@ def test_a_recorded_result_is_of_the_configuration_that_its_place_says(path):
     assert (result.relabelled is not None) == (path in RELABELLED)
     cell = Cell.parse(result.cell)
     profile = profile_named(path.parts[-4], cell)
-    now = run_of(cell, profile).configuration
-    if cell.training in DATASETS and older(result):  # what is trained now is told apart, and all else is as it was
-        now |= {"batches": "shared by the seeds", "model": {k: now["model"][k] for k in result.configuration["model"]}}
-        del now["averages"]
-    assert result.hash == hash_of(now)
+    assert result.hash == run_of(cell, profile).hash
     assert path == path.parents[3] / profile.name / cell.place
     assert len(result.replicas) == len(result.configuration["seeds"]) * (6 if cell.training == "single-task" else 1)
+
+
+def test_superseded_results_are_whole_and_no_command_finds_them():
+    assert len(ARCHIVED) == 23
+    assert {load(path).cell for path in ARCHIVED} <= {str(Cell.at(path)) for path in ARCHIVED}
+    names = [profile.name for profile in budgets(ARCHIVED[0].parents[4])]
+    assert names == ["paper", "quick"]
 
 
 @pytest.mark.parametrize("path", RELABELLED, ids=place)

@@ -81,6 +81,16 @@ def write_real(cell, profile, last, best=None, epochs=1_000, train="official"):
     return path
 
 
+def write_score(cell, mean, deviation, seeds):
+    """A real-world result at the paper's budget with a given mean and deviation (n - 1) over an even number of seeds,
+    or one, in figure 6's unit.
+    """
+    unit = 1 if cell.training == "zinc" else 100
+    reach = deviation * np.sqrt((seeds - 1) / seeds)
+    values = [(mean + (reach if seed % 2 else -reach)) / unit for seed in range(seeds)]
+    return write_real(str(cell), "paper", values)
+
+
 def write_all(profile="paper", specs=("described", "released")):
     """Every cell, with levels that make most of the paper's claims true."""
     rank = {

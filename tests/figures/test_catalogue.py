@@ -9,7 +9,7 @@ from pna.experiments import EXPERIMENTS
 from pna.figures import FIGURES, draw
 from pna.figures.catalogue import files_of
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import scores
+from pna.figures.realworld import figure6_runs
 from pna.figures.runs import RECORDED
 from pna.figures.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
 from pna.networks import MODELS
@@ -109,11 +109,11 @@ def test_the_differences_of_figure_6_are_those_of_its_table(results, no_pictures
     assert "NOT RUN" in said[-1]
     assert json.loads((tmp_path / "figure6_differences.json").read_text())["numbers"] == {}
     write_real("zinc/released/pna/no-edges", "paper", (0.31, 0.33, 0.32, 0.32))
-    write_real("zinc/released/gin/no-edges", "paper", (0.51, 0.52, 0.51, 0.52), train="redrawn")
+    write_real("zinc/released/gin/no-edges", "paper", (0.51, 0.52, 0.51, 0.52), train="unofficial")
     write_real("molhiv/released/pna-no-scalers/no-edges", "paper", (0.78, 0.79))  # not published
     draw("figure6", folder=tmp_path)
     numbers = json.loads((tmp_path / "figure6_differences.json").read_text())["numbers"]
-    rows = {f"{row.title}, {row.column.title}": row for row in rows_of(scores(RECORDED)) if row.difference}
+    rows = {f"{row.title}, {row.where}": row for row in rows_of(figure6_runs(RECORDED)) if row.difference}
     assert set(numbers) == set(rows) == {"PNA, ZINC, no edge features", "GIN, ZINC, no edge features"}
     for name, row in rows.items():
         assert numbers[name]["difference"] == pytest.approx(row.difference.value, rel=1e-4, abs=1e-9)
@@ -127,7 +127,7 @@ def test_the_differences_of_figure_6_are_those_of_its_table(results, no_pictures
 def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr("matplotlib.figure.Figure.supxlabel", lambda self, text, **style: said.append(text))
-    train = "redrawn: 3 of 20 rows are the official molecules"
+    train = "unofficial: 3 of 20 rows are the official molecules"
     write_real("zinc/released/pna/edges", "paper-200-epochs", (0.2, 0.21), epochs=200, train=train)
     write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
     draw("figure6", folder=tmp_path)

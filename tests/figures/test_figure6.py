@@ -10,23 +10,30 @@ from scipy import stats
 from pna.__main__ import main
 from pna.experiments import EXPERIMENTS
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import COLUMNS, Score, budgets, scores
+from pna.figures.realworld import CELLS, budget_lines, deviation, figure6_runs, score, score_text, seeds_of
 from pna.figures.runs import RECORDED, runs_of
 from pna.files import hash_of
 from pna.training.store import load, save
 from pna.verdicts.rules import rule
-from pna.verdicts.statistics import LEVEL, holm
+from pna.verdicts.statistics import LEVEL, holm, mean_of
 from report.realworld_claims import MOST, ZINC, ZINC_SCALERS
 from report.tables import beside
-from tests.figures.conftest import write_real
+from tests.figures.conftest import write_real, write_score
 
 PNA = "PNA", "ZINC_edge_MAE"  # published: 0.188 ± 0.004
 GIN = "GIN", "CIFAR10_noedge_acc"  # 53.28 ± 3.70
 
 
 def row(rows, title, name):
-    (found,) = (one for one in rows if one.cell == COLUMNS[name].cells[title])
+    (found,) = (one for one in rows if one.cell == CELLS[title, name])
     return found
+
+
+def runs_with(scores):
+    """Recorded runs with a known mean, deviation and number of seeds, by place."""
+    for place, numbers in scores.items():
+        write_score(CELLS[place], *numbers)
+    return figure6_runs(RECORDED)
 
 
 def test_every_cell_has_a_row():
@@ -36,9 +43,9 @@ def test_every_cell_has_a_row():
     assert {r.interval for r in rows} == {""}
 
 
-def test_interval_and_p_are_welchs_from_the_same_t():
+def test_interval_and_p_are_welchs_from_the_same_t(results):
     """Four seeds each, as published, are enough."""
-    rows = rows_of({PNA: Score(0.200, 0.006, 4)})
+    rows = rows_of(runs_with({PNA: (0.200, 0.006, 4)}))
     found = row(rows, *PNA)
     test = stats.ttest_ind_from_stats(0.200, 0.006, 4, 0.188, 0.004, 4, equal_var=False)
     assert found.p == pytest.approx(test.pvalue)
@@ -50,35 +57,54 @@ def test_interval_and_p_are_welchs_from_the_same_t():
     assert found.verdict == "worse"
 
 
-def test_p_is_corrected_over_the_rows():
-    ours = {PNA: Score(0.200, 0.006, 4), GIN: Score(60.0, 1.0, 4)}
-    alone = [row(rows_of({place: score}), *place).p for place, score in ours.items()]
+def test_p_is_corrected_over_the_rows(results):
+    ours = runs_with({PNA: (0.200, 0.006, 4), GIN: (60.0, 1.0, 4)})
+    alone = [row(rows_of({place: run}), *place).p for place, run in ours.items()]
     together = rows_of(ours)
     assert [row(together, *place).p for place in ours] == pytest.approx(holm(alone))
-    assert row(rows_of(ours), *PNA).verdict == "worse"
-    many = ours | {(title, "MNIST_noedge_acc"): Score(96.0, 3.0, 4) for title in ("PNA", "GAT", "MLP")}
+    assert row(together, *PNA).verdict == "worse"
+    many = runs_with({(title, "MNIST_noedge_acc"): (96.0, 3.0, 4) for title in ("PNA", "GAT", "MLP")})
+    assert len(many) == 5
     assert row(rows_of(many), *PNA).verdict == "no difference found"
     assert row(rows_of(many), *PNA).interval == row(together, *PNA).interval
 
 
 @pytest.mark.parametrize(
-    ("place", "score", "word"),
+    ("place", "numbers", "word"),
     [
-        (PNA, Score(0.150, 0.004, 4), "better"),
-        (GIN, Score(70.0, 1.0, 4), "better"),
-        (GIN, Score(30.0, 1.0, 4), "worse"),
-        (PNA, Score(0.200, 0.0, 1), "too few seeds"),
-        (("PNA (no scalers)", "MolHIV_ROCAUC"), Score(78.0, 1.0, 10), "not published"),
+        (PNA, (0.150, 0.004, 4), "better"),
+        (GIN, (70.0, 1.0, 4), "better"),
+        (GIN, (30.0, 1.0, 4), "worse"),
+        (PNA, (0.200, 0.0, 1), "too few seeds"),
+        (("PNA (no scalers)", "MolHIV_ROCAUC"), (78.0, 1.0, 10), "not published"),
     ],
 )
-def test_words(place, score, word):
-    assert row(rows_of({place: score}), *place).verdict == word
+def test_words(results, place, numbers, word):
+    assert row(rows_of(runs_with({place: numbers})), *place).verdict == word
+
+
+@pytest.mark.parametrize("numbers", [(0.2, 0.006, 4), (0.31, 0.02, 2), (0.25, 0.0, 1)])
+def test_a_score_is_the_mean_and_deviation_over_seeds(results, numbers):
+    one = score(runs_with({PNA: numbers})[PNA])
+    assert (one.value, deviation(one)) == pytest.approx(numbers[:2])
+    assert score_text(one) == f"{numbers[0]:.3f} ± {numbers[1]:.3f}"
+    assert one.known == (numbers[2] > 1)
+
+
+def test_a_column_shows_the_budget_that_has_most_of_its_cells(results):
+    """As any other figure; of two that have as many, the fuller."""
+    write_real("zinc/released/pna/edges", "paper", (0.20, 0.21))
+    write_real("zinc/released/pna/edges", "paper-200-epochs", (0.3, 0.31), epochs=200)
+    assert figure6_runs(RECORDED)[PNA].profile.name == "paper"
+    write_real("zinc/released/gatedgcn/edges", "paper-200-epochs", (0.3, 0.31), epochs=200)
+    assert {run.profile.name for run in figure6_runs(RECORDED).values()} == {"paper-200-epochs"}
+    assert {run.file for run in figure6_runs("paper").values()} == {"paper/zinc/released/pna-edges.json"}
 
 
 def test_page_and_command_have_the_same_numbers(results, capsys):
     write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
     write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
-    found = row(rows_of(scores(RECORDED)), *PNA)
+    found = row(rows_of(figure6_runs(RECORDED)), *PNA)
     assert main(["figure6"]) == 0
     out = capsys.readouterr().out
     (line,) = (line for line in out.splitlines() if "0.188±0.004" in line)
@@ -109,7 +135,7 @@ def test_what_is_not_run_says_what_it_would_take(results, tmp_path, monkeypatch,
     measured(tmp_path, monkeypatch, *names)
     write_real("zinc/released/gin/no-edges", "paper", (0.4, 0.41, 0.42, 0.4))
     write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)
-    rows = rows_of(scores(RECORDED))
+    rows = rows_of(figure6_runs(RECORDED))
     cifar, molhiv = row(rows, *GIN).cost, row(rows, "PNA", "MolHIV_ROCAUC").cost
     assert (cifar.seeds, cifar.epochs, cifar.hours) == (4, 1_000, pytest.approx((10 + 4 * 1_000 * 0.5) / 3600))
     assert (molhiv.seeds, molhiv.epochs, molhiv.hours) == (10, 200, pytest.approx((10 + 10 * 200 * 0.5) / 3600))
@@ -133,7 +159,7 @@ def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
     write_real(str(last), "paper", (0.20, 0.21, 0.20, 0.21))
     assert main(["figure6"]) == 0
     out, page = capsys.readouterr().out, beside("figure6", [], RECORDED)
-    assert "paper&#x27;s budget" in page
+    assert "paper&#39;s budget" in page
     for said in (out, page):
         assert "57 rows" in said
         assert not any(words in said for words in ("hours", "s/epoch", "not run", "not measured"))
@@ -141,8 +167,8 @@ def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
 
 def test_the_epochs_are_those_of_zinc(results, tmp_path, monkeypatch):
     measured(tmp_path, monkeypatch, "cifar10/released/gin/no-edges")
-    zinc = Score(0.4, 0.1, 4, "paper", load(write_real("zinc/released/gin/no-edges", "paper", (0.4,) * 4, epochs=80)))
-    assert row(rows_of({("GIN", "ZINC_noedge_MAE"): zinc}), *GIN).cost.epochs == 80
+    write_real("zinc/released/gin/no-edges", "paper", (0.4,) * 4, epochs=80)
+    assert row(rows_of(figure6_runs(RECORDED)), *GIN).cost.epochs == 80
     assert row(rows_of({}), *GIN).cost.epochs == 1_000  # nothing recorded: the most that there can be
 
 
@@ -159,7 +185,7 @@ def test_data_sets_with_the_same_settings_share_a_line(results):
     write_real("cifar10/released/gin/no-edges", "paper", (0.5, 0.51))
     write_real("molhiv/released/pna/no-edges", "paper", (0.7, 0.8), epochs=200, best=0.78)
     write_real("molhiv/released/gin/edges", "paper", (0.7, 0.8), epochs=100, best=0.75)
-    assert budgets(scores(RECORDED)) == [
+    assert budget_lines(figure6_runs(RECORDED)) == [
         "ZINC, CIFAR10: 2 seeds, at most 1,000 epochs",
         "PNA on MolHIV: 2 seeds, at most 200 epochs",
         "GIN on MolHIV: 2 seeds, at most 100 epochs",
@@ -177,19 +203,19 @@ def change(path, **configuration):
 
 def test_a_result_of_another_configuration_is_not_at_the_full_budget(results):
     path = write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
-    assert scores(RECORDED)[PNA].full
+    assert figure6_runs(RECORDED)[PNA].full
     change(path, model=load(path).configuration["model"] | {"hidden": 10})
-    found = scores(RECORDED)
+    found = figure6_runs(RECORDED)
     assert not found[PNA].full
     assert found[PNA].outdated
-    assert any("PNA on ZINC, edge features: outdated" in line for line in budgets(found))
+    assert any("PNA on ZINC, edge features: outdated" in line for line in budget_lines(found))
 
 
 def test_ours_are_compared_on_the_same_data_only(results):
     """Else with the published number; the claim on scalers, which takes none, is undecided then."""
-    for model, train in (("pna", "official"), ("pna-no-scalers", "redrawn"), ("gatedgcn", "official")):
+    for model, train in (("pna", "official"), ("pna-no-scalers", "unofficial"), ("gatedgcn", "official")):
         write_real(f"zinc/released/{model}/edges", "paper", (0.20, 0.21, 0.20, 0.21), train=train)
-    found = scores(RECORDED)
+    found = figure6_runs(RECORDED)
     texts = {one.name: one.text for one in ZINC.test(found)}
     assert "(published)" in texts["ZINC, edge features, PNA (no scalers)"]
     assert "(ours)" in texts["ZINC, edge features, GatedGCN"]
@@ -202,8 +228,8 @@ def test_ours_are_compared_on_the_same_data_only(results):
 def test_a_rival_that_cannot_be_tested_is_not_beaten(rival):
     """Wherever it stands among the others."""
     place = "CIFAR10_edge_acc"
-    ours = {(title, place): Score(65.0, 0.3, 4) for title in COLUMNS[place].titles}
-    ours |= {("PNA", place): Score(75.0, 0.3, 4), (rival, place): Score(90.0, 0.0, 1)}
+    ours = {(title, column): mean_of(65.0, 0.3, 4) for title, column in CELLS if column == place}
+    ours |= {("PNA", place): mean_of(75.0, 0.3, 4), (rival, place): mean_of(90.0, 0.0, 1)}
     (row,) = MOST.test(ours)
     assert row.name.endswith(rival)
     assert math.isnan(row.p)
@@ -215,6 +241,6 @@ def test_runs_that_diverged_are_counted_in_the_budget(results):
     first, *others = result.replicas
     dead = replace(first, ended_by="divergence", test={"test/best": [0.4], "test/last": [None]})
     save(path, replace(result, replicas=(dead, *others)))
-    found = scores(RECORDED)
-    assert found["GCN", "CIFAR10_noedge_acc"].seeds == 3
-    assert any("1 of 4 runs diverged" in line for line in budgets(found))
+    found = figure6_runs(RECORDED)
+    assert seeds_of(found["GCN", "CIFAR10_noedge_acc"]) == 3
+    assert any("1 of 4 runs diverged" in line for line in budget_lines(found))

@@ -27,6 +27,12 @@ def run_of(model, **options):
     return runs_of("figure4", "released", "paper").of("multitask")[model]
 
 
+def test_the_engine_chooses_the_same_seeds(results):
+    """pna.verdicts imports nothing of pna, and so ranks seeds itself."""
+    run = run_of("pna", noise=0.1, diverged=(2, 5))
+    assert score(run).value == pytest.approx(log_tasks(best(run, SPLIT)).mean())
+
+
 def test_the_five_best_seeds_are_those_of_least_validation_error(results):
     run = run_of("pna", level=-2.0)  # the later the seed, the worse
     assert np.log10(best(run, SPLIT))[:, 0] == pytest.approx([-2.0, -1.99, -1.98, -1.97, -1.96])

@@ -6,6 +6,7 @@ from torch.autograd import gradcheck
 
 from pna import Neighbourhoods
 from pna import gather as twin
+from pna.dispatch import aggregate
 from pna.kernels import aggregation, aggregation_backward, operators
 from pna.neighbourhoods import transpose_edges
 
@@ -46,7 +47,7 @@ def fused(neighbourhoods, names, tensors, g, device="cpu"):
 def plain(neighbourhoods, names, tensors, g):
     """The same by the equations in float64."""
     tensors = {name: t.double().requires_grad_() for name, t in tensors.items()}
-    out = twin.aggregate(neighbourhoods, names.split(), **tensors)
+    out = aggregate(neighbourhoods, names.split(), **tensors)
     return [t.detach() for t in (out, *torch.autograd.grad(out, list(tensors.values()), g))]
 
 
@@ -201,7 +202,7 @@ def test_edges_that_are_one_number_are_weighed_on_the_way(names, R, V, G, F, dty
 
     wide = [t.double().requires_grad_() for t in (source, weight, target)]
     edge = number.double()[:, None, None] * wide[1][graph.target // V]
-    expected = twin.aggregate(graph, names.split(), source=wide[0], edge=edge, target=wide[2])
+    expected = aggregate(graph, names.split(), source=wide[0], edge=edge, target=wide[2])
     torch.testing.assert_close(out.cpu().double(), expected.detach(), rtol=forward, atol=forward)
     for mine, theirs in zip(grads[0], torch.autograd.grad(expected, wide, g.double()), strict=True):
         torch.testing.assert_close(mine.cpu().double(), theirs, rtol=backward, atol=backward)

@@ -1,4 +1,4 @@
-"""GRU, Set2Set, batch normalisation, MLP and initialisation against torch's and PyTorch Geometric's own."""
+"""GRU, Set2Set, MLP and initialisation against torch's and PyTorch Geometric's own."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch_geometric.nn.aggr import Set2Set as PyGSet2Set
 
 from pna.networks import DESCRIBED, MODELS, RELEASED, NetworkSpec, build
-from pna.networks.layers import GRU, MLP, BatchNorm, Set2Set, head, initialise, linear
+from pna.networks.layers import GRU, MLP, Set2Set, head, initialise, linear
 from pna.towers import TowerLinear
 
 POSITION_NORM = NetworkSpec(position_norm=True)  # D7
@@ -90,81 +90,6 @@ def test_set2set_has_as_many_steps_as_nodes_and_no_others():
     theirs.lstm.load_state_dict(recurrent_weights(mine.gates))
     x = random(2, 9, 6)
     assert not torch.allclose(mine(x), theirs(x.flatten(0, 1), torch.arange(2).repeat_interleave(9)), atol=1e-6)
-
-
-# ---- batch normalisation ----
-
-
-def pair_of_norms(F, spec=DESCRIBED):
-    """This project's and torch's, with the same random weights."""
-    mine, theirs = BatchNorm(F, spec).double(), torch.nn.BatchNorm1d(F).double()
-    with torch.no_grad():
-        for name in ("weight", "bias"):
-            getattr(mine, name).copy_(random(F))
-            getattr(theirs, name).copy_(getattr(mine, name))
-    return mine, theirs
-
-
-def assert_same_statistics(mine, theirs):
-    assert_near(mine.running_mean, theirs.running_mean)
-    assert_near(mine.running_var, theirs.running_var)
-
-
-@pytest.mark.parametrize("spec", [DESCRIBED, RELEASED], ids=["described", "released"])
-def test_batch_norm_equals_torchs_in_training_and_evaluation(spec):
-    mine, theirs = pair_of_norms(6, spec)
-    for batch in range(4):
-        x = (3 * random(10 + batch, 6) + batch).requires_grad_()
-        out, expected = mine(x), theirs(x)
-        assert_near(out, expected)
-        assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
-        assert_same_statistics(mine, theirs)
-    mine.eval(), theirs.eval()
-    assert_near(mine(x), theirs(x))
-    assert_same_statistics(mine, theirs)
-
-
-def test_batch_norm_starts_as_torchs():
-    mine, theirs = BatchNorm(6, RELEASED), torch.nn.BatchNorm1d(6)
-    for name, tensor in mine.state_dict().items():
-        assert torch.equal(tensor, theirs.state_dict()[name])
-
-
-def test_d7_normalises_node_positions_where_n_equals_the_features():
-    G, N = 5, 6
-    mine, theirs = pair_of_norms(N, POSITION_NORM)
-    for batch in range(3):
-        x = (random(G, N, N) * torch.arange(1, N + 1).view(N, 1) + batch).requires_grad_()  # each position has a scale
-        out, expected = mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1)  # axes not exchanged
-        assert_near(out, expected)
-        assert_near(*(torch.autograd.grad((o**3).sum(), x)[0] for o in (out, expected)), 1e-10)
-        assert_same_statistics(mine, theirs)
-    mine.eval(), theirs.eval()
-    assert_near(mine(x.flatten(0, 1), nodes_per_graph=N), theirs(x).flatten(0, 1))
-
-
-@pytest.mark.parametrize("N", [5, 7, 12, None])
-def test_d7_is_ordinary_where_n_is_another(N):
-    mine, theirs = pair_of_norms(6, POSITION_NORM)
-    x = random(4 * (N or 3), 6)
-    assert_near(mine(x, nodes_per_graph=N), theirs(x))
-    assert_same_statistics(mine, theirs)
-
-
-def test_without_d7_the_features_are_normalised_even_where_n_equals_their_number():
-    mine, theirs = pair_of_norms(6, DESCRIBED)
-    x = random(24, 6)
-    assert_near(mine(x, nodes_per_graph=6), theirs(x))
-
-
-def test_d7_shares_its_running_statistics_between_positions_and_features():
-    """The released module is one BatchNorm1d, whichever axis it sees."""
-    mine, theirs = pair_of_norms(6, POSITION_NORM)
-    for N in (6, 5, 6):
-        x = random(4, N, 6) + N
-        mine(x.flatten(0, 1), nodes_per_graph=N)
-        theirs(x if N == 6 else x.transpose(1, 2))
-        assert_same_statistics(mine, theirs)
 
 
 # ---- MLP ----

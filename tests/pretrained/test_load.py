@@ -1,11 +1,13 @@
 """`pna.load`: a trained network from its cell's name."""
 
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors import safe_open
 
 import pna
 from pna.errors import MissingData
@@ -208,6 +210,35 @@ def test_a_wrong_name_lists_the_near_ones(name, near):
 def test_a_right_name_without_weights_is_told_the_command():
     with pytest.raises(MissingData, match="no weights of multitask/released/pna/64 are here: python -m pna train"):
         pna.load("multitask/released/pna/64")
+
+
+@pytest.mark.parametrize("name", ["zinc/released/pna/edges", "single-task/described/gat/16", "multitask/D5/pna/16"])
+def test_weights_of_the_study_that_are_not_here_are_told_where_to_be_had(shelf, name):
+    with pytest.raises(MissingData) as error:
+        pna.load(name)
+    assert f"no weights of {name} are here" in str(error.value)
+    assert "a clone of the repository, or with weights.zip of a release" in str(error.value)
+    assert "set PNA_RESULTS to the results/ folder of either" in str(error.value)
+    assert f"python -m pna train {name} makes them" in str(error.value)
+
+
+def test_they_are_found_where_they_were_put_and_their_checksum_is_tested(tmp_path, monkeypatch):
+    run = run_of(cell := Cell.parse("zinc/released/pna/edges"), profile_named("paper", cell))
+    data = run.shipped.read_bytes()
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    monkeypatch.setattr("pna.pretrained.loading.weights_folders", lambda: (tmp_path,))
+    run.shipped.parent.mkdir(parents=True)
+    run.shipped.write_bytes(data)
+    assert pna.load(str(cell)).budget == "paper"
+    run.shipped.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(ValueError, match="has been altered: its tensors do not have the checksum it states"):
+        pna.load(str(cell))
+
+
+def test_every_file_of_weights_states_its_checksum():
+    files = (ROOT / "results" / "paper").glob("*/*/*.safetensors")
+    facts = {path: json.loads(safe_open(path, "pt").metadata()["pna"]) for path in files}
+    assert [str(path) for path, stated in facts.items() if "sha256" not in stated] == []
 
 
 def test_a_name_like_no_other(shelf):

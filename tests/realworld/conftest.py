@@ -114,7 +114,7 @@ def folder(monkeypatch, tmp_path):
     """A data folder with small random archives of ZINC and MolHIV, and one for results."""
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
-    write_archive("zinc", "redrawn: 3 of 20 rows are the official molecules")
+    write_archive("zinc", "unofficial: 3 of 20 rows are the official molecules")
     write_archive("molhiv", "official")
     return tmp_path
 
@@ -140,11 +140,10 @@ class Local:
             file.writelines(",".join(map(str, row)) + "\n" for row in (header, *rows))
 
     @classmethod
-    def zinc(cls, folder, official=(0, 2)):
+    def zinc(cls, folder):
         for name, shift in (("train", 0), ("val", 1), ("test", 2)):
             rows = [(smiles, k + shift / 10) for k, smiles in enumerate(SMILES)]
             cls.csv(folder / "zinc" / f"{name}.csv.gz", ("smiles", "y"), rows)
-        cls.csv(folder / "zinc" / "train_official_rows.csv.gz", ("row",), [(row,) for row in official])
 
     @classmethod
     def molhiv(cls, folder):

@@ -10,8 +10,8 @@ import torch
 import pna
 from pna.experiments import Cell, Figure6Run, Profile
 from pna.experiments.command import evaluate, results, train
+from pna.experiments.figure6 import COLUMNS
 from pna.experiments.realworld import PROFILES, summary
-from pna.figures.realworld import COLUMNS
 from pna.files import read_tensors, write_tensors
 from pna.places import results_folder
 from pna.realworld.data import storage
@@ -36,7 +36,7 @@ def test_training_writes_a_result_and_says_so(run, capsys):
     (last, _), (best, _) = (summary(load(run.result))[name] for name in ("last", "best"))
     assert re.search(rf"MAE on the test set, 2 seeds: {last:.3f}±\d\.\d{{3}} after the last epoch, as released", out)
     assert f"({best:.3f}±" in out
-    assert "training set redrawn: 3 of 20 rows" in out
+    assert "training set unofficial: 3 of 20 rows" in out
     assert run.weights.exists()
     assert not run.checkpoint.exists()
     assert train(SMOKE) == 0
@@ -52,7 +52,7 @@ def test_a_result_has_its_provenance_and_says_what_it_was_trained_on(run):
     assert result.hash == run.hash
     assert json.loads(json.dumps(result.configuration)) == json.loads(json.dumps(run.configuration))
     assert facts["data"] == run.data.facts | {"graphs": {"train": 20, "validation": 20, "test": 20}}
-    assert facts["data"]["train"].startswith("redrawn")
+    assert facts["data"]["train"].startswith("unofficial")
     assert facts["metric"] == "MAE"
     assert facts["parameters"] == 93_695
     assert result.versions["torch"]
@@ -124,7 +124,7 @@ def test_molhiv_drops_small_graphs_and_maximises_the_roc_auc(toys):
 @pytest.mark.parametrize("name", ["zinc", "molhiv"])
 def test_delta_is_of_the_messages_sent_and_without_small_graphs(name):
     run = Figure6Run(Cell.parse(f"{name}/released/pna/no-edges"), PROFILES["smoke"], dtype=torch.double)
-    train = run.data.kept("train")
+    train = run.data.large_enough("train")
     logs = []
     for g in range(len(train)):
         sources = train.source[train.message_ptr[train.node_ptr[g]] : train.message_ptr[train.node_ptr[g + 1]]]
@@ -137,7 +137,7 @@ def test_delta_is_of_the_messages_sent_and_without_small_graphs(name):
 def test_which_weights_the_released_protocol_reports():
     reported = {name: data.reported for name, data in DATASETS.items()}
     assert reported == {"zinc": "last", "molhiv": "best", "cifar10": "last", "mnist": "last"}
-    assert {COLUMNS[name].data: COLUMNS[name].weights for name in COLUMNS} == reported
+    assert {data: DATASETS[data].reported for data, _ in COLUMNS.values()} == reported
 
 
 def test_seeds_and_epochs_are_the_models_unless_told(run):
@@ -222,7 +222,7 @@ def test_the_last_weights_are_kept_where_they_are_what_is_reported():
     for name, kept in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
         run = Figure6Run(Cell.parse(name), Profile("tiny", seeds=1, epochs=1))
         run.replicas = run.fresh()
-        assert ("last_theta" in run.kept_tensors()) == kept
+        assert ("last_theta" in run.weight_tensors()) == kept
 
 
 # ---- other data than those of the recorded result ----
@@ -245,23 +245,23 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert "smoke, of other data than yours" in states(capsys)
     assert train(SMOKE) == 0
     out = capsys.readouterr().out
-    assert "is of another data set (training set redrawn: 3 of 20 rows" in out
+    assert "is of another data set (training set unofficial: 3 of 20 rows" in out
     assert "than yours (official)" in out
     assert run.recorded
     assert load(run.result).facts["data"]["train"] == "official"
-    (aside,) = run.result.parents[1].glob("released-redrawn-*")
+    (aside,) = run.result.parents[1].glob("released-unofficial-*")
     assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept
     assert f"moves to {aside / run.result.name}" in out
-    assert len([*run.weights.parent.glob("*redrawn*")]) == 1
+    assert len([*run.weights.parent.glob("*unofficial*")]) == 1
     assert "recorded" in states(capsys, "--profile", "smoke")
     assert train(SMOKE) == 0
     assert f"{run.result} is there already" in capsys.readouterr().out
 
 
 def test_data_that_come_and_go_leave_every_result(run, monkeypatch):
-    """Redrawn, official, redrawn again and official again: four trainings, four results, told apart by their commit."""
+    """Unofficial, official, unofficial and official again: four trainings, four results, told apart by their commit."""
     written = set()
-    for commit, said in enumerate(("redrawn: 3 of 20 rows are the official molecules", "official") * 2):
+    for commit, said in enumerate(("unofficial: 3 of 20 rows are the official molecules", "official") * 2):
         monkeypatch.setenv("PNA_COMMIT", str(commit))
         write_archive("zinc", said)
         assert train(SMOKE) == 0

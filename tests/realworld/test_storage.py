@@ -3,6 +3,8 @@
 import gzip
 import zipfile
 from dataclasses import replace
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
@@ -14,10 +16,10 @@ import torch_geometric.datasets
 
 from pna.__main__ import main
 from pna.files import read_facts
-from pna.realworld.data import parallel, storage, superpixels
-from pna.realworld.data.datasets import DATASETS, SPLITS
+from pna.realworld.data import official, parallel, storage, superpixels
+from pna.realworld.data.datasets import DATASETS, SPLITS, training_set
 from pna.realworld.data.local import MissingData
-from pna.realworld.data.parallel import parallel_map
+from pna.realworld.data.parallel import each, parallel_map
 from pna.realworld.data.storage import archive_path, facts_of, load, prepare
 from pna.realworld.data.superpixels import SCALE, Superpixels, edges
 
@@ -49,11 +51,11 @@ def place(monkeypatch, tmp_path):
 # ---- local files ----
 
 
-def test_zinc_from_local_files_says_that_its_training_set_is_redrawn(place, local):
+def test_zinc_from_local_files(place, local):
     pytest.importorskip("rdkit")
     local.zinc(place)
     data = load("zinc", workers=1)
-    assert data.facts["train"] == "redrawn: 2 of 6 rows are the official molecules"
+    assert data.facts["train"].startswith("unofficial: 6, 6, 6 graphs")
     assert data.facts["origin"] == "local"
     assert {split: len(graphs) for split, graphs in data.sets.items()} == dict.fromkeys(SPLITS, 6)
     assert data["test"].y.tolist() == pytest.approx([k + 0.2 for k in range(6)])
@@ -61,23 +63,49 @@ def test_zinc_from_local_files_says_that_its_training_set_is_redrawn(place, loca
     assert facts_of("zinc") == data.facts
 
 
-def test_zinc_whose_rows_are_all_official_says_so(place, local, monkeypatch):
-    pytest.importorskip("rdkit")
-    local.zinc(place, official=range(6))
-    monkeypatch.setitem(DATASETS, "zinc", replace(DATASETS["zinc"], sizes=(6, 6, 6)))
-    assert load("zinc", workers=1).facts["train"] == "official"
-
-
 def test_files_with_other_numbers_of_graphs_are_not_official(place, local):
     pytest.importorskip("ogb")
     pytest.importorskip("rdkit")
-    local.zinc(place, official=range(6))
+    local.zinc(place)
     local.molhiv(place)
     local_superpixels(place, "mnist")
     said = {name: load(name, workers=1).facts["train"] for name in ("zinc", "molhiv", "mnist")}
-    assert said["zinc"].startswith("not the official one: 6, 6, 6 graphs in train, validation, test, of 10,000, 1,000")
-    assert said["molhiv"].startswith("not the official one: 4, 1, 1 graphs")
-    assert said["mnist"].startswith("not the official one: ")
+    assert said["zinc"] == "unofficial: 6, 6, 6 graphs in train, validation, test, of 10,000, 1,000, 1,000"
+    assert said["molhiv"].startswith("unofficial: 4, 1, 1 graphs")
+    assert said["mnist"].startswith("unofficial: 4, 4, 4 graphs")
+
+
+def test_superpixels_of_every_image_are_said_to_be_recomputed(place, monkeypatch, capsys):
+    local_superpixels(place, "mnist")
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], sizes=(4, 4, 4)))
+    assert main(["realworld", "prepare", "mnist", "--workers", "1"]) == 0
+    assert capsys.readouterr().out.endswith("training set recomputed from the raw images\n")
+    assert load("mnist", workers=1).facts["train"] == "recomputed from the raw images"
+
+
+def test_recorded_superpixels_are_not_called_official():
+    facts = {"origin": "local", "train": "official"}
+    assert training_set("mnist", facts) == training_set("cifar10", facts) == "recomputed from the raw images"
+    assert training_set("zinc", facts) == training_set("mnist", facts | {"origin": "public download"}) == "official"
+
+
+@pytest.mark.parametrize(("altered", "named"), [((), ""), ((1,), "row 1"), ((0, 2, 3, 4, 5, 7), "row 0")])
+def test_zincs_rows_are_compared_with_the_official_ones(monkeypatch, tmp_path, altered, named):
+    rows = {split: [("C" * (k + 1), k / 10 + place) for k in range(8)] for place, split in enumerate(SPLITS)}
+    lines = [f"{smiles},{y!r}\n".encode() for split in SPLITS for smiles, y in rows[split]]
+    (tmp_path / "zinc_rows.bin").write_bytes(b"".join(sha256(line).digest()[:4] for line in lines))
+    monkeypatch.setattr(official, "files", lambda package: tmp_path)
+    monkeypatch.setattr(official, "ZINC_SHA256", sha256(b"".join(lines)).hexdigest())
+    for k in altered:
+        rows["train"][k] = (rows["train"][k][0], -1.0)
+    words = official.describe(replace(DATASETS["zinc"], sizes=(8, 8, 8)), (8, 8, 8), rows)
+    if not altered:
+        assert words == "official"
+        return
+    assert words.startswith(
+        f"unofficial: {24 - len(altered)} of 24 rows are the official molecules, all but {named} of"
+    )
+    assert words.endswith(" and 1 more" if len(altered) == 6 else "row 1 of train")
 
 
 def test_molhiv_from_local_files(place, local):
@@ -242,8 +270,25 @@ def test_another_format_is_refused(folder):
 
 def test_the_work_of_several_processes_is_in_order(monkeypatch):
     monkeypatch.setattr(parallel, "CHUNK", 3)
-    assert parallel_map(abs, list(range(-10, 0)), "abs", workers=2) == list(range(10, 0, -1))
-    assert parallel_map(abs, [], "abs") == []
+    items = {"train": list(range(-10, 0)), "test": [-7], "validation": []}
+    numbers = {"train": list(range(10, 0, -1)), "test": [7], "validation": []}
+    for workers in (1, 2):
+        assert parallel_map(partial(each, abs), items, "abs", workers) == numbers
+    assert parallel_map(partial(each, abs), {}, "abs") == {}
+
+
+def test_without_a_terminal_lines_tell_the_time_left(monkeypatch, capsys):
+    monkeypatch.setattr(parallel, "CHUNK", 3)
+    monkeypatch.setattr(parallel, "INTERVAL", 0)
+    monkeypatch.setattr(parallel.time, "monotonic", partial(next, iter(range(0, 100, 5))))  # five seconds a chunk
+    items = {"train": [1, 2, 3, 4, 5, 6], "test": [7, 8, 9]}
+    parallel_map(partial(each, abs), items, "abs", workers=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "abs: 6 of 9 graphs, about 5 s left",  # none after the first chunk, when no pace is known
+        "abs: 9 of 9 graphs, about 0 s left",
+    ]
+    parallel_map(partial(each, abs), items, "abs", workers=1, progress=False)
+    assert capsys.readouterr().err == ""
 
 
 # ---- downloads, with the packages' data sets replaced ----

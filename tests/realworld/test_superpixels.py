@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pna.realworld.data.introselect import introselect
+from pna.realworld.data import superpixels
+from pna.realworld.data.introselect import last_after_partition
 from pna.realworld.data.superpixels import SCALE, Superpixels, affinity, dropped, edges
 
 
@@ -33,7 +34,7 @@ def out_edges(degree, source):
 @pytest.mark.parametrize("seed", range(5))
 def test_each_node_sends_to_eight_of_its_nine_nearest(seed):
     picture = image(seed=seed)
-    A, without = affinity(picture.position, picture.side), dropped(picture)
+    A, (without,) = affinity(picture.position, picture.side), dropped([picture])
     degree, source, weight = edges(picture)
     assert degree.sum() == len(source) == len(weight) == 8 * 40
     for i, targets in enumerate(out_edges(degree, source)):
@@ -45,7 +46,7 @@ def test_each_node_sends_to_eight_of_its_nine_nearest(seed):
 
 def test_what_is_dropped_may_be_told():
     picture = image()
-    for ours, expected in zip(edges(picture._replace(dropped=dropped(picture))), edges(picture), strict=True):
+    for ours, expected in zip(edges(picture._replace(dropped=dropped([picture])[0])), edges(picture), strict=True):
         assert np.array_equal(ours, expected)
     degree, source, _ = edges(picture._replace(dropped=np.full(40, 8, np.uint8)))
     A = affinity(picture.position, 28)
@@ -60,6 +61,15 @@ def test_equal_distances_go_by_the_number_of_the_node():
     assert once[0].sum() == 8 * 36
 
 
+def test_images_of_several_sizes_together_are_as_one_by_one(monkeypatch):
+    monkeypatch.setattr(superpixels, "OF_ONE_SIZE", 3)
+    pictures = [image(n, seed) for seed, n in enumerate((40, 12, 40, 75, 12, 40, 40, 40, 10))]
+    for together, picture in zip(dropped(pictures), pictures, strict=True):
+        assert together.dtype == np.uint8
+        assert together.tolist() == dropped([picture])[0].tolist()
+    assert dropped([]) == []
+
+
 @pytest.mark.parametrize("n", [9, 256])
 def test_graphs_too_small_or_too_large_are_refused(n):
     with pytest.raises(ValueError, match=f"must have 10 to 255 nodes, got {n}"):
@@ -70,7 +80,7 @@ def test_graphs_too_small_or_too_large_are_refused(n):
 
 
 def one_row(values, kth):
-    """The same for one row, step by step."""
+    """The order in which the partition leaves one row, step by step."""
     v, low, high = list(enumerate(values)), 0, len(values) - 1
 
     def swap(a, b):
@@ -109,15 +119,24 @@ def one_row(values, kth):
 
 @pytest.mark.parametrize("n", [10, 11, 12, 40, 75, 117, 150])
 def test_all_rows_at_once_are_as_one_by_one(n):
-    values = np.argsort(np.random.default_rng(n).random((60, n)), axis=1)
-    found = introselect(values, n - 10)
-    assert found.tolist() == [one_row(row.tolist(), n - 10) for row in values]
+    values = np.argsort(np.random.default_rng(n).random((200, n)), axis=1)
+    before = values.copy()
+    assert last_after_partition(values, n - 10).tolist() == [row[one_row(row.tolist(), n - 10)[-1]] for row in values]
+    assert np.array_equal(values, before)
 
 
-def test_it_selects():
+@pytest.mark.parametrize("kth", [0, 1, 5, 16, 30])
+def test_any_place_but_the_last_two_can_be_selected(kth):
     values = np.argsort(np.random.default_rng(0).random((50, 33)), axis=1)
+    last = last_after_partition(values, kth)
+    assert last.tolist() == [row[one_row(row.tolist(), kth)[-1]] for row in values]
+    assert (last >= kth).all()
+
+
+def test_the_selection_of_one_row_selects():
+    values = np.argsort(np.random.default_rng(0).random((50, 33)), axis=1).tolist()
     for kth in (0, 5, 16, 32):
-        found = np.take_along_axis(values, introselect(values, kth), 1)
-        assert (found[:, kth] == kth).all()
-        assert (found[:, :kth] < kth).all()
-        assert (np.sort(found, axis=1) == np.arange(33)).all()
+        for row in values:
+            ordered = [row[place] for place in one_row(row, kth)]
+            assert ordered[kth] == kth
+            assert sorted(ordered[:kth]) == list(range(kth))

@@ -109,7 +109,7 @@ def test_a_missing_cell_of_the_full_budget_is_no_verdict_either(results):
 
 
 def test_claims_on_real_data_say_their_budget_and_their_data(results):
-    train = "redrawn: 3 of 20 rows are the official molecules"
+    train = "unofficial: 3 of 20 rows are the official molecules"
     for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
         write_real(f"zinc/released/{model}/edges", "paper-200-epochs", (level, level + 0.01), epochs=200, train=train)
     (finding,) = judge_recorded("zinc-scalers")
@@ -133,9 +133,11 @@ def test_a_column_that_was_not_run_keeps_a_claim_open(results):
 def test_a_training_set_that_is_not_the_published_one_is_part_of_the_verdict(results):
     for model, level in (("pna", 0.2), ("pna-no-scalers", 0.3)):
         for edges in ("edges", "no-edges"):
-            write_real(f"zinc/released/{model}/{edges}", "paper", (level, level + 0.01), train="redrawn: 3 of 20 rows")
+            write_real(
+                f"zinc/released/{model}/{edges}", "paper", (level, level + 0.01), train="unofficial: 3 of 20 rows"
+            )
     (finding,) = judge_recorded("zinc-scalers")
-    assert (finding.kind, finding.verdict) == ("reproduced", "reproduced, training set redrawn")
+    assert (finding.kind, finding.verdict) == ("reproduced", "reproduced, training set not official")
     (other,) = judge_recorded("molhiv")
     assert other.verdict == NOT_RUN
 
@@ -148,7 +150,7 @@ def test_published_averages_are_held_against_ours_on_the_sizes_that_they_fit(res
     wider = {"multitask-15-24/test": [-2.0] * 6}
     write_result("multitask/released/pna/16", level=-3.15, noise=0.05, levels=wider)
     run = runs_of("figure4", "released", "paper").of("multitask")["pna"]
-    assert comparisons.against_published(run).found.value == pytest.approx(own.found.value + 1.15)
+    assert comparisons.against_published(run).estimate.value == pytest.approx(own.estimate.value + 1.15)
     assert rule([comparisons.against_published(run)]).kind == "contradicted"
 
 
@@ -156,7 +158,7 @@ def test_extrapolation_against_published(results):
     write_result("multitask/released/gat/16", level=-1.71, baseline=-1.0)  # the five best: -0.69; published: -0.81
     run = runs_of("figure5", "released", "paper").of("extrapolation")["gat"]
     found = [comparisons.extrapolation_against_published(run, place) for place in range(6)]
-    assert found[0].found.value == pytest.approx(0.12, abs=1e-3)
+    assert found[0].estimate.value == pytest.approx(0.12, abs=1e-3)
     assert found[5] is None  # the published line leaves the plot
 
 
@@ -217,23 +219,23 @@ def test_the_first_screen_says_what_became_of_zinc(results):
     def said():
         return list(summary._zinc({("zinc", ""): judge_recorded("zinc")[0]}, "recorded"))
 
-    write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="redrawn: 3 of 20 rows")
+    write_real("zinc/released/pna/edges", "paper", (0.19, 0.2), train="unofficial: 3 of 20 rows")
     assert said() == []  # one column of two
     write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
     (text,) = said()
     assert text.startswith("On ZINC PNA is significantly better in ")
     assert "MAE 0.305 (published: 0.320) without and 0.195 (published: 0.188) with edge features" in text
-    assert text.endswith("; the training set is redrawn.")
+    assert text.endswith("; the training set is not official.")
 
 
-def test_the_first_screen_tells_pnas_numbers_on_official_data(results):
+def test_the_first_screen_tells_pnas_numbers_in_percent(results):
     write_real("zinc/released/pna/edges", "paper", (0.188, 0.19))
     assert list(summary._real("recorded")) == []  # no percentage
     write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
     write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
     (sentence,) = summary._real("recorded")
     assert "3 have ours beside them, of which 1 differs significantly (GatedGCN on MNIST, edge features)." in sentence
-    assert sentence.endswith("PNA on official data, in % (published): MNIST, edge features 97.70 (97.69).")
+    assert sentence.endswith("PNA, in % (published): MNIST, edge features 97.70 (97.69).")
 
 
 # ---- on which graphs ----

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pna.verdicts.statistics import five_best
+from pna.figures.scores import five_best
 from report import coverage
 from tests.figures.conftest import write_result
 

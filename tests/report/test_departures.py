@@ -46,7 +46,7 @@ def test_released_less_a_departure_says_what_it_does_from_there(results):
     write_result("multitask/released-D11/pna/16", level=-3.0, noise=0.01)
     (row,) = effects().values()
     assert row.comparison.name == "PNA, from released"
-    assert row.comparison.found.value == pytest.approx(-0.2, abs=1e-6)
+    assert row.comparison.estimate.value == pytest.approx(-0.2, abs=1e-6)
 
 
 def test_every_departure_has_a_number_or_a_reason(results):

@@ -23,7 +23,7 @@ def page(tmp_path_factory):
         patch.setenv("PNA_FIGURES", str(folder / "figures"))
         for model, level in (("pna", -3.0), ("gin", -2.0), ("gat", -2.2)):
             write_result(f"multitask/released/{model}/16", "paper-300-epochs", level=level, noise=0.02)
-        train = "redrawn: 3 of 20 rows are the official molecules"
+        train = "unofficial: 3 of 20 rows are the official molecules"
         write_real("zinc/released/pna/edges", "paper-200-epochs", (0.2, 0.21), epochs=200, train=train)
         for name in ("figure2", "figure4", "figure6"):
             draw(name)
@@ -78,7 +78,7 @@ def test_figure_6_has_ours_beside_the_published_with_budget_and_data(page):
     text = page.read_text()
     assert "0.188 ± 0.004" in text
     assert "0.205 ± 0.007" in text
-    assert "at most 200 of 1,000 epochs; ZINC: the training set is redrawn: 3 of 20 rows" in text
+    assert "at most 200 of 1,000 epochs; ZINC: the training set is unofficial: 3 of 20 rows" in text
     assert text.count("<small>not yet</small>") == 57
 
 

@@ -3,20 +3,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from pna.verdicts.rules import (
-    MARGIN,
-    NOT_RUN,
-    TOLERANCE,
-    WORDS,
-    Comparison,
-    fact,
-    inside,
-    less,
-    number,
-    rule,
-)
+from pna.verdicts.rules import NOT_RUN, WORDS, Comparison, fact, inside, less, majority, number, rule, same
 from pna.verdicts.statistics import Estimate
+
+MARGIN, TOLERANCE = 0.1, 0.3
 
 CLEAR, OPEN, WRONG = (Estimate(value, 0.1, 5.0) for value in (-2.0, -0.1, 2.0))
 
@@ -68,16 +60,41 @@ def test_no_difference_needs_the_margin_and_not_a_lack_of_significance():
     assert rule([less("better", better, MARGIN)]).kind == "contradicted"
 
 
+def test_equal_within_a_margin_is_shown_or_refuted_or_open():
+    for sign in (1, -1):
+        equal, unsure, far = (
+            Estimate(sign * value, error, 5.0) for value, error in ((0.01, 0.01), (0.05, 0.1), (1, 0.1))
+        )
+        assert rule([same("equal", equal, MARGIN)]).kind == "reproduced"
+        assert rule([same("unsure", unsure, MARGIN)]).kind == "undecided"
+        assert rule([same("far", far, MARGIN)]).kind == "contradicted"
+        assert same("far", far, MARGIN).bound == sign * MARGIN
+    assert rule([same("few", Estimate(0.0), MARGIN)]).word == "too few seeds"
+    with pytest.raises(ValueError, match="margin must be positive, got 0"):
+        same("none", CLEAR, 0)
+
+
+@given(st.integers(0, 30), st.integers(5, 30))
+def test_a_majority_needs_a_sign_test(count, total):
+    one = majority("runs", min(count, total), total)
+    assert one.p == pytest.approx(stats.binomtest(min(count, total), total).pvalue)
+    assert (one.side == "holds") == (2 * min(count, total) > total)
+
+
+def test_a_majority_of_four_decides_nothing():
+    assert rule([majority("runs", 4, 4)]).word == "too few seeds"
+
+
 def test_a_published_number_is_held_against_the_range_of_ten_more_runs():
     ours = Estimate(-3.0, 0.05, 5.0)
-    assert rule([inside("PNA", ours, -3.1)]).kind == "reproduced"
-    assert rule([inside("PNA", ours, -2.5)]).kind == "contradicted"
-    assert rule([inside("PNA", ours, -3.15)]).kind == "undecided"  # not another, but it could be 0.33 away
+    assert rule([inside("PNA", ours, -3.1, TOLERANCE)]).kind == "reproduced"
+    assert rule([inside("PNA", ours, -2.5, TOLERANCE)]).kind == "contradicted"
+    assert rule([inside("PNA", ours, -3.15, TOLERANCE)]).kind == "undecided"  # not another, but it could be 0.33 away
     vague = Estimate(-3.0, TOLERANCE, 5.0)
-    assert rule([inside("PNA", vague, -3.1)]).kind == "undecided"
-    one = inside("PNA", ours, -3.1)
-    assert one.found.value == pytest.approx(0.1)  # ours minus published
-    assert one.p == pytest.approx(one.found.unlike(0.0))  # what is shown is what is tested
+    assert rule([inside("PNA", vague, -3.1, TOLERANCE)]).kind == "undecided"
+    one = inside("PNA", ours, -3.1, TOLERANCE)
+    assert one.estimate.value == pytest.approx(0.1)  # ours minus published
+    assert one.p == pytest.approx(one.estimate.unlike(0.0))  # what is shown is what is tested
 
 
 def test_too_few_seeds_decide_nothing():
@@ -97,4 +114,4 @@ def test_numbers_have_true_minus_signs():
     assert number(1.25, 1) == "+1.2"
     assert number(-0.004) == number(0.004) == "0.00"
     assert number(-math.inf) == "−inf"
-    assert str(Comparison("GIN", 0.1, "holds", found=Estimate(math.pi))) == "GIN +3.14"
+    assert str(Comparison("GIN", 0.1, "holds", estimate=Estimate(math.pi))) == "GIN +3.14"

@@ -3,26 +3,59 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pna.verdicts.statistics import KEPT, Estimate, choice_covariance, combined, five_best, holm, mean_of
+from pna.verdicts.statistics import (
+    Estimate,
+    best_mean,
+    choice_covariance,
+    choice_freedom,
+    combined,
+    fisher,
+    holm,
+    mean_of,
+    sample_mean,
+)
 
+KEPT = 5
 scores = st.lists(st.floats(-5, 5), min_size=10, max_size=10)
 
 
-def resampled(ranked):
-    """Every draw of len(ranked) seeds with replacement, five chosen anew: the bootstrap, in full."""
+def five_best(validation, values):
+    return best_mean(validation, values, KEPT, freedom=5.0)
+
+
+def resampled(ranked, kept):
+    """The bootstrap in full: every draw of len(ranked) seeds with replacement, and the mean of the best."""
     rows = itertools.product(range(len(ranked)), repeat=len(ranked))
-    return np.array([np.mean([ranked[k] for k in sorted(row)[:KEPT]]) for row in rows])
+    return np.array([np.mean([ranked[k] for k in sorted(row)[:kept]]) for row in rows])
 
 
-@pytest.mark.parametrize("seeds", [5, 6])
-def test_the_error_is_that_of_all_draws_with_the_choice_repeated(seeds):
+@pytest.mark.parametrize(("seeds", "kept"), [(5, 5), (6, 5), (5, 3), (5, 1)])
+def test_the_error_is_that_of_all_draws_with_the_choice_repeated(seeds, kept):
     ranked = np.random.default_rng(seeds).normal(size=seeds)
-    found = five_best(np.arange(seeds), ranked)
-    assert found.error**2 == pytest.approx(resampled(ranked).var() * seeds / (seeds - 1))
+    error = best_mean(np.arange(seeds), ranked, kept).error
+    assert error**2 == pytest.approx(resampled(ranked, kept).var() * seeds / (seeds - 1))
+
+
+@settings(deadline=None)
+@given(st.integers(5, 12), st.integers(1, 12))
+def test_choosing_fewer_leaves_fewer_degrees_of_freedom_and_choosing_all_the_usual_ones(seeds, kept):
+    freedom = choice_freedom(seeds, min(kept, seeds))
+    assert freedom <= seeds - 1 + 1e-9
+    if kept >= seeds:
+        values = np.linspace(0.0, 1.0, seeds) ** 2
+        one, other = best_mean(np.arange(seeds), values, kept), sample_mean(values)
+        assert (one.value, one.error, one.freedom) == pytest.approx((other.value, other.error, other.freedom))
+
+
+def test_the_degrees_of_freedom_are_those_of_simulated_errors():
+    """For normal scores that validation says nothing about: Var(error²) = 2 E(error²)² / freedom."""
+    rng = np.random.default_rng(0)
+    squares = [best_mean(range(10), row, KEPT).error ** 2 for row in rng.normal(size=(10_000, 10))]
+    assert 2 * np.mean(squares) ** 2 / np.var(squares) == pytest.approx(choice_freedom(10, KEPT), rel=0.06)
 
 
 def test_the_error_of_ten_is_that_of_many_draws():
@@ -59,6 +92,19 @@ def test_holm_never_makes_less_of_a_p_value_and_keeps_the_order(values):
     assert ordered == sorted(ordered)
 
 
+@given(st.lists(st.floats(1e-12, 1), min_size=1, max_size=20))
+def test_fishers_joint_test_is_scipys(values):
+    assert fisher(values) == pytest.approx(stats.combine_pvalues(values, "fisher").pvalue)
+
+
+def test_fishers_joint_test_at_its_ends():
+    assert fisher([]) == fisher([1.0, 1.0]) == 1.0
+    assert fisher([0.5, 0.0]) == 0.0
+    assert fisher([0.04]) == pytest.approx(0.04)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        fisher([0.5, 1.5])
+
+
 def test_holm_on_known_values():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
@@ -75,7 +121,7 @@ def test_five_of_five_is_the_mean_and_its_textbook_error():
 
 def test_the_five_with_the_least_validation_error_are_taken():
     assert five_best([5, 4, 3, 2, 1, 0, 9, 9, 9, 9], range(10)).value == 3.0
-    assert choice_covariance(10).sum() == pytest.approx(0, abs=1e-12)  # the weights sum to one
+    assert choice_covariance(10, KEPT).sum() == pytest.approx(0, abs=1e-12)  # the weights sum to one
 
 
 def test_too_few_seeds_have_no_interval():
@@ -101,6 +147,35 @@ def test_welch_from_mean_deviation_and_count():
     assert difference.freedom == pytest.approx(expected.df)
     assert 2 * difference.below() == pytest.approx(expected.pvalue)
     assert not mean_of(1.0, 0.0, 1).known
+
+
+@given(scores, scores)
+def test_the_difference_of_two_means_is_welchs_test(one, other):
+    if np.std(one) > 1e-3 and np.std(other) > 1e-3:
+        difference, expected = sample_mean(one) - sample_mean(other), stats.ttest_ind(one, other, equal_var=False)
+        assert difference.unlike(0.0) == pytest.approx(expected.pvalue, abs=1e-9)
+        assert difference.interval == pytest.approx(tuple(expected.confidence_interval()), abs=1e-9)
+
+
+def test_one_seed_has_no_error():
+    assert sample_mean([0.3]).value == 0.3
+    assert not sample_mean([0.3]).known
+
+
+@given(st.floats(-2, 2), st.floats(0.01, 1), st.floats(1, 50), st.floats(0.01, 2))
+def test_equivalence_is_the_90_percent_interval_within_the_margin(value, error, freedom, margin):
+    reach = stats.t.isf(0.05, freedom) * error
+    if abs(abs(value) + reach - margin) > 1e-9:
+        assert (Estimate(value, error, freedom).within(margin) < 0.05) == (abs(value) + reach < margin)
+
+
+def test_equivalence_on_known_values():
+    one, other = [0.31, 0.29, 0.33, 0.31], [0.32, 0.30, 0.31, 0.33]
+    difference = sample_mean(one) - sample_mean(other)
+    tests = [stats.ttest_ind(np.add(one, shift), other, equal_var=False, alternative=side).pvalue
+             for shift, side in ((-0.05, "less"), (0.05, "greater"))]  # fmt: skip
+    assert difference.within(0.05) == pytest.approx(max(tests))
+    assert math.isnan(Estimate(0.0).within(0.1))
 
 
 def test_a_sum_of_estimates():

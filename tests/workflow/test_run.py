@@ -138,7 +138,7 @@ def test_a_result_of_other_data_is_trained_again(workflow, monkeypatch):
     """Of ZINC's 18 cells two are recorded; smoke trainings come eight to a job."""
     for name in ("PNA_DATA", "PNA_RESULTS"):
         monkeypatch.setenv(name, workflow.environment[name])
-    write_archive("zinc", "redrawn: 3 of 20 rows are the official molecules")
+    write_archive("zinc", "unofficial: 3 of 20 rows are the official molecules")
     for cell in ("zinc/released/mlp/no-edges", "zinc/released/mlp-gated/no-edges"):
         assert workflow.train("smoke", str(workflow.folder / "build"), cell) == 0
     figure6 = ("--profile", "smoke", "--only", "figure6", "--dry-run")

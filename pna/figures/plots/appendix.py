@@ -28,8 +28,8 @@ def moments(runs: Runs) -> tuple[Figure, dict]:
     """PNA with one to five moments instead of its four aggregators, and PNA."""
     figure, axis = _axis(2.6)
     scores = {name: score(run) for name, run in widened(runs).of("multitask").items()}
-    for place, (name, found) in enumerate(scores.items()):
-        _mark(axis, place, found, name)
+    for place, (name, one) in enumerate(scores.items()):
+        _mark(axis, place, one, name)
     axis.set_xticks(range(len(scores)), [MODELS[name].title for name in scores])
     axis.set_xlabel(_sizes(runs))
     axis.set_ylabel(SCORE)
@@ -41,8 +41,8 @@ def graph_types(runs: Runs) -> tuple[Figure, dict]:
     """Each model on each family of graphs alone; the families in the order of appendix G."""
     figure, axis = _axis(4.6)
     axis.grid(axis="y", visible=False)
-    found = runs.of("multitask")
-    scores = {name: {f.name: score(run, f"families/{f.name}") for f in FAMILIES} for name, run in found.items()}
+    models = runs.of("multitask")
+    scores = {name: {f.name: score(run, f"families/{f.name}") for f in FAMILIES} for name, run in models.items()}
     for shift, (name, row) in zip(np.linspace(-0.33, 0.33, max(2, len(scores))), scores.items(), strict=False):
         for place, family in enumerate(FAMILIES):
             label = MODELS[name].title if not place else None
@@ -78,10 +78,10 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
         ends = []
         for hidden in (16, 20):
             if run := runs.of("multitask", hidden).get(name):
-                found, count = score(run), count_parameters(build(name, hidden))
-                numbers.setdefault(name, {})[str(hidden)] = {"parameters": count} | _number(found)
-                _mark(axis, count, found, name, hollow=hidden == 20, label=MODELS[name].title if not ends else None)
-                ends.append((count, found.value))
+                one, count = score(run), count_parameters(build(name, hidden))
+                numbers.setdefault(name, {})[str(hidden)] = {"parameters": count} | _number(one)
+                _mark(axis, count, one, name, hollow=hidden == 20, label=MODELS[name].title if not ends else None)
+                ends.append((count, one.value))
         axis.plot(*zip(*ends, strict=True), ":", color=MODEL_COLOURS[name], lw=1, zorder=1)
     if "16" in numbers.get("pna", {}):
         axis.axhline(numbers["pna"]["16"]["mean"], color=MODEL_COLOURS["pna"], lw=0.8, ls="--", zorder=0)
@@ -94,14 +94,14 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _pairs(runs: Runs, trainings: dict[str, str]) -> tuple[Figure, dict]:
-    """Two trainings of each model beside each other."""
+    """Two trainings of each model side by side."""
     figure, axis = _axis(3.1)
     sides = {label: widened(runs).of(training) for label, training in trainings.items()}
     names = [name for name in MODELS if any(name in side for side in sides.values())]
     scores = {label: {name: score(run) for name, run in side.items()} for label, side in sides.items()}
     for shift, hollow, (label, row) in zip((-0.14, 0.14), (False, True), scores.items(), strict=True):
-        for name, found in row.items():
-            _mark(axis, names.index(name) + shift, found, name, hollow=hollow)
+        for name, one in row.items():
+            _mark(axis, names.index(name) + shift, one, name, hollow=hollow)
         axis.plot([], [], "o", ms=5, color="#666666", mfc="white" if hollow else "#666666", label=label)
     axis.set_xticks(range(len(names)), [MODELS[name].title for name in names], rotation=25, ha="right")
     axis.set_xlabel(_sizes(runs))
@@ -112,7 +112,7 @@ def _pairs(runs: Runs, trainings: dict[str, str]) -> tuple[Figure, dict]:
 
 
 def _sizes(runs: Runs) -> str:
-    """Of the test graphs, without those of published ones, which these figures do not have; "" of a thinned set."""
+    """The test graphs' sizes in words, without the published ones; empty for a thinned data set."""
     return tested_on(runs).partition(" (")[0] if runs.profile.size_step == 1 else ""
 
 
@@ -126,33 +126,33 @@ def _axis(height: float) -> tuple[Figure, Axes]:
 def _mark(
     axis: Axes,
     place: float,
-    found: Estimate,
+    one: Estimate,
     name: str,
     size: float = 5,
     hollow: bool = False,
     upright: bool = True,
     label: str | None = None,
 ) -> None:
-    """A model's point with its 95 % interval; of too few seeds, the point alone."""
+    """Draw a model's score with its 95 % interval, or without one if there are too few seeds."""
     colour = MODEL_COLOURS[name]
-    reach = found.interval[1] - found.value if found.known else None
+    reach = one.interval[1] - one.value if one.known else None
     style = {"fmt": MARKERS[name], "ms": size, "color": colour, "mfc": "white" if hollow else colour, "lw": 1.1}
     if upright:
-        axis.errorbar(place, found.value, yerr=reach, label=label, **style)
+        axis.errorbar(place, one.value, yerr=reach, label=label, **style)
     else:
-        axis.errorbar(found.value, place, xerr=reach, label=label, **style)
+        axis.errorbar(one.value, place, xerr=reach, label=label, **style)
 
 
 def _few(axis: Axes, scores: object) -> None:
-    """Says why there are no intervals, where there are none."""
+    """Say why a score has no interval."""
     if not all(one.known for one in scores):
         axis.set_title("too few seeds for intervals: points alone", color=GREY, loc="right", fontsize=8)
 
 
-def _number(found: Estimate) -> dict[str, float]:
-    low, high = found.interval
-    return {"mean": found.value} | ({"interval": [low, high]} if not math.isnan(low) else {})
+def _number(one: Estimate) -> dict[str, float]:
+    low, high = one.interval
+    return {"mean": one.value} | ({"interval": [low, high]} if not math.isnan(low) else {})
 
 
 def _numbers(scores: dict[str, Estimate]) -> dict[str, dict[str, float]]:
-    return {name: _number(found) for name, found in scores.items()}
+    return {name: _number(one) for name, one in scores.items()}

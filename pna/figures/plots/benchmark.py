@@ -16,12 +16,12 @@ COLOURS = {"described": "#0072B2", "released": "#E69F00"}
 
 def training_sets(divisor: int = 4) -> dict[str, MultiTask]:
     """The training set of each specification, thinned: 1,280 of its 5,120 graphs."""
-    made = {}
+    sets = {}
     for name in SPECS:
         spec = Spec.parse(name)
         (train, *_) = COLLECTIONS["multitask"](spec)
-        made[name] = make(spec, [type(train)("train", "train", train.sizes, train.per_size // divisor)])
-    return made
+        sets[name] = make(spec, [type(train)("train", "train", train.sizes, train.per_size // divisor)])
+    return sets
 
 
 def gallery(spec: str) -> tuple[Figure, dict]:
@@ -38,7 +38,7 @@ def gallery(spec: str) -> tuple[Figure, dict]:
 
 
 def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
-    """How each of the six labels is distributed, in units of its maximum over the training set."""
+    """The distribution of each of the six labels, in units of its maximum over the training set."""
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     numbers: dict[str, dict] = {}
     axes = figure.subplots(2, 3)

@@ -1,4 +1,4 @@
-"""What notebooks/collide_yourself.ipynb shows: two neighbourhoods of five, and which aggregators tell them apart.
+"""The picture of notebooks/collide_yourself.ipynb: two neighbourhoods of five, and what tells them apart.
 
 Values are fractions, so that "the same" means exactly the same.
 """
@@ -34,7 +34,7 @@ EXACT: dict[str, Callable[[Multiset], Fraction]] = {
 
 
 def same(X: Sequence[float], Y: Sequence[float]) -> dict[str, bool]:
-    """Which aggregators give both neighbourhoods the same value; numbers are taken to a tenth."""
+    """Whether each aggregator gives both neighbourhoods the same value; numbers are rounded to a tenth."""
     x, y = _tenths(X), _tenths(Y)
     return {name: aggregator(x) == aggregator(y) for name, aggregator in EXACT.items()}
 

@@ -27,16 +27,16 @@ def by_rule(runs: Runs) -> tuple[Figure, dict]:
     figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[1.25, 1])
     axes = [*above.subplots(1, 2, sharey=True), *below.subplots(1, 4, sharey=True)]
-    found, numbers = runs.of("extrapolation"), {}
+    models, numbers = runs.of("extrapolation"), {}
     for axis, model in zip(axes, (*_LARGE, *_LITTLE), strict=True):
         axis.set_title(MODELS[model].title)
-        if model not in found:
+        if model not in models:
             axis.text(0.5, 0.5, "not recorded", ha="center", transform=axis.transAxes, color=GREY)
             continue
-        numbers[model] = scores_by_rule(found[model])
+        numbers[model] = scores_by_rule(models[model])
         for place, (name, row) in enumerate(numbers[model].items()):
             _line(axis, row, _RULES[name], RULES[name], (place - 2) * 0.07 if model in _LARGE else None)
-        axis.plot(baseline(found[model]), ":", color=GREY, lw=1, label="baseline")
+        axis.plot(baseline(models[model]), ":", color=GREY, lw=1, label="baseline")
         _sizes(axis, list(next(iter(numbers[model].values()))), every=1 if model in _LARGE else 2)
     axes[0].set_ylabel(_SCORE)
     axes[2].set_ylabel(_SCORE.split("\n")[0].replace("tasks of", "tasks\nof"))
@@ -65,7 +65,7 @@ def trained(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _line(axis: Axes, row: dict[str, Estimate], colour: str, label: str, shift: float | None = None) -> None:
-    """With the intervals, where the line is shifted aside to make room for them."""
+    """Draw a line, with its intervals if it is shifted aside to make room for them."""
     values, known = [one.value for one in row.values()], all(one.known for one in row.values())
     reach = [one.interval[1] - one.value for one in row.values()] if known and shift is not None else None
     style = {"color": colour, "marker": "o", "ms": 2.5, "lw": 1.2, "elinewidth": 0.6, "label": label}
@@ -91,12 +91,12 @@ def _numbers(rows: dict[str, dict[str, Estimate]], titles: dict[str, str]) -> di
 
 def growth() -> tuple[Figure, dict]:
     """The size of features layer by layer, at the training's size and at four times that; below, what grows."""
-    found = growths()
+    features = growths()
     figure = Figure(figsize=(WIDTH, 6.4), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=[1.7, 1])
     axes = above.subplots(2, 5, sharex=True, sharey=True)
     for axis, (model, title) in zip(axes.flat, KINDS.items(), strict=True):
-        _layers(axis, {(cell, size): one for (kind, cell, size), one in found.items() if kind == model}, model)
+        _layers(axis, {(cell, size): one for (kind, cell, size), one in features.items() if kind == model}, model)
         axis.set_title(title, fontsize=SMALL)
     for axis in axes[1]:
         axis.set_xlabel("layer")
@@ -107,8 +107,8 @@ def growth() -> tuple[Figure, dict]:
     words = (f"{SIZES[0]} nodes", f"{SIZES[-1]} nodes, in the model's colour", "PNA as released")
     above.legend(handles, words, ncols=3, loc="outside upper center")
     left, right = below.subplots(1, 2)
-    _by_degree(left, found, "per_layer", ("pna", CUT))
-    _by_degree(right, found, "change_per_layer", ("mpnn-sum", "gin", "mpnn-max", "pna", CUT))
+    _by_degree(left, features, "per_layer", ("pna", CUT))
+    _by_degree(right, features, "change_per_layer", ("mpnn-sum", "gin", "mpnn-max", "pna", CUT))
     left.set_ylabel(f"growth of the features a layer,\nlayers {DEEPEST} to {LAYERS}")
     right.set_ylabel("growth of a small change\na layer, the same layers")
     right.set_yscale("log")
@@ -116,11 +116,11 @@ def growth() -> tuple[Figure, dict]:
     right.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
     right.set_yticks([], minor=True)
     below.legend(*right.get_legend_handles_labels(), ncols=5, loc="outside upper center", columnspacing=1)
-    return figure, _facts(found)
+    return figure, _facts(features)
 
 
-def _layers(axis: Axes, found: dict[tuple[str, int], Growth], model: str) -> None:
-    for (cell, size), one in found.items():
+def _layers(axis: Axes, features: dict[tuple[str, int], Growth], model: str) -> None:
+    for (cell, size), one in features.items():
         norm = np.minimum(one.quantile(0.9), 10 * _TOP)
         style = "--" if "/released/" in cell else "-"
         colour = GREY if size == SIZES[0] else _COLOURS[model]
@@ -132,11 +132,11 @@ def _layers(axis: Axes, found: dict[tuple[str, int], Growth], model: str) -> Non
     axis.tick_params(labelsize=SMALL)
 
 
-def _by_degree(axis: Axes, found: dict[tuple[str, str, int], Growth], name: str, models: tuple[str, ...]) -> None:
+def _by_degree(axis: Axes, features: dict[tuple[str, str, int], Growth], name: str, models: tuple[str, ...]) -> None:
     """A point for each graph; the line is the largest degree that a graph of the training can have."""
     for model in models:
         title = "PNA, amplification 1" if model == CUT else KINDS[model]
-        ones = [one for (kind, _, size), one in found.items() if kind == model and size == SIZES[-1]]
+        ones = [one for (kind, _, size), one in features.items() if kind == model and size == SIZES[-1]]
         if ones:
             degree = np.concatenate([one.degree for one in ones])
             values = np.concatenate([getattr(one, name) for one in ones])
@@ -146,10 +146,10 @@ def _by_degree(axis: Axes, found: dict[tuple[str, str, int], Growth], name: str,
     axis.set_xlabel(f"largest degree in a graph of {SIZES[-1]} nodes")
 
 
-def _facts(found: dict[tuple[str, str, int], Growth]) -> dict:
+def _facts(features: dict[tuple[str, str, int], Growth]) -> dict:
     """The numbers that are drawn, in few digits: beyond them rounding decides."""
     rows = {}
-    for (kind, cell, size), one in found.items():
+    for (kind, cell, size), one in features.items():
         norm = one.quantile(0.9)
         facts = {f"log10 of the norm after layer {m}": round(float(np.log10(norm[m - 1])), 1) for m in (1, 12, 24, 48)}
         facts["growth of the norm a layer"] = _spread(one.per_layer)

@@ -1,4 +1,4 @@
-"""Figure 6 as a picture: how far ours are from the published numbers, model by model and column by column."""
+"""Figure 6 as a picture: our scores minus the published ones, a panel for each column."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,33 +7,35 @@ from math import isnan
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pna.figures import published, realworld
+from pna.figures import published
 from pna.figures.figure6 import Row, compared, rows_of
+from pna.figures.plots.realworld import heading
+from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
 from pna.figures.style import GREY, SMALL, WARN, WIDTH
 
 __all__ = ["differences"]
 
-_ROOM = 1.1  # beyond the last that is shown
-_WIDEST = 3  # times the middle interval's end: a wider one is cut off
+_ROOM = 1.1  # a panel reaches this far beyond its last mark
+_WIDEST = 3  # an interval that ends beyond so many times the median end is cut off
 
 
 def differences(profile: str) -> tuple[Figure, dict]:
     """Ours minus published with Welch's 95 % interval, a panel for each column; on the right of zero ours is better."""
-    titles, rows = list(published.realworld()), rows_of(realworld.scores(profile))
+    titles, rows = list(published.realworld()), rows_of(figure6_runs(profile))
     figure = Figure(figsize=(WIDTH, 0.2 * len(titles) + 1.3), layout="constrained")
-    panels = figure.subplots(1, len(realworld.COLUMNS), sharey=True)
-    for axis, column in zip(panels, realworld.COLUMNS.values(), strict=True):
-        found = [row for row in rows if row.column == column and row.difference and row.difference.known]
-        _panel(axis, column, found, titles)
+    panels = figure.subplots(1, len(COLUMNS), sharey=True)
+    for axis, column in zip(panels, COLUMNS, strict=True):
+        known = [row for row in rows if row.column == column and row.difference and row.difference.known]
+        _panel(axis, column, known, titles)
     panels[0].set_yticks(range(len(titles)), titles, fontsize=SMALL)
     panels[0].set_ylim(len(titles) - 0.5, -0.5)
     figure.supxlabel(_words(rows), fontsize=SMALL, color=GREY)
-    return figure, {f"{row.title}, {row.column.title}": _numbers(row) for row in rows if row.difference}
+    return figure, {f"{row.title}, {row.where}": _numbers(row) for row in rows if row.difference}
 
 
-def _panel(axis: Axes, column: realworld.Column, rows: Sequence[Row], titles: Sequence[str]) -> None:
+def _panel(axis: Axes, column: str, rows: Sequence[Row], titles: Sequence[str]) -> None:
     """A dot and its interval for each model; an arrow where the interval goes on."""
-    axis.set_title(column.heading, fontsize=SMALL)
+    axis.set_title(heading(column), fontsize=SMALL)
     axis.axvline(0, color=GREY, lw=0.8)
     axis.grid(axis="y")
     axis.tick_params(axis="y", length=0)
@@ -43,7 +45,7 @@ def _panel(axis: Axes, column: realworld.Column, rows: Sequence[Row], titles: Se
         _mark(axis, row, titles.index(row.title), end)
     tick = float(f"{0.7 * end:.1g}")
     axis.set_xticks([-tick, tick], [f"−{tick:g}", f"+{tick:g}"], fontsize=SMALL)
-    axis.set_xlim((end, -end) if column.lower_is_better else (-end, end))
+    axis.set_xlim((end, -end) if lower_is_better(column) else (-end, end))
 
 
 def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
@@ -53,7 +55,7 @@ def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
     axis.plot(row.difference.value, y, "o", color=colour, ms=3.5)
     for beyond, x, marker in ((low < -end, -end, "<"), (high > end, end, ">")):
         if beyond:
-            turned = {"<": ">", ">": "<"}[marker] if row.column.lower_is_better else marker
+            turned = {"<": ">", ">": "<"}[marker] if lower_is_better(row.column) else marker
             axis.plot(x, y, turned, color=colour, ms=4, clip_on=False)
 
 
@@ -77,8 +79,8 @@ def _words(rows: Sequence[Row]) -> str:
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
         f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
     ]
-    redrawn = {row.column.title.split(",")[0] for row in rows if row.ours and not row.ours.official}
-    lines += [f"{data}: the training set is not the official one." for data in sorted(redrawn)]
+    unofficial = {row.where.split(",")[0] for row in rows if row.ours and not row.ours.official}
+    lines += [f"{data}: the training set is not the official one." for data in sorted(unofficial)]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""What notebooks/explore.ipynb shows of a trained network: one graph node by node, its training, ever larger graphs."""
+"""The pictures of notebooks/explore.ipynb: a trained network on one graph, its training, ever larger graphs."""
 
 import warnings
 from collections.abc import Sequence
@@ -57,31 +57,30 @@ def show(network: MultiTaskNetwork, graph: nx.Graph) -> Figure:
     """The graph, and what the network says of each node beside the truth; the graph's own properties above."""
     import matplotlib.pyplot as plt  # which tells a notebook how to show figures
 
-    found = _predicted(network, graph)
+    prediction = _predicted(network, graph)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 4, figsize=(10, 3.2), width_ratios=[1.2, 1, 1, 1], layout="constrained")
         plt.close(figure)
-        _graph(axes[0], graph, found)
+        _graph(axes[0], graph, prediction)
         for axis, task in zip(axes[1:], _NODE, strict=True):
-            _nodes(axis, *found[task.name], task.title)
+            _nodes(axis, *prediction[task.name], task.title)
         figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        words = ", ".join(
-            f"{task.title.lower()} {found[task.name][0]:.2f} (true: {found[task.name][1]:.4g})" for task in _GRAPH
-        )
+        pairs = {task.title.lower(): prediction[task.name] for task in _GRAPH}
+        words = ", ".join(f"{title} {ours:.2f} (true: {true:.4g})" for title, (ours, true) in pairs.items())
         figure.suptitle(
-            "\n".join([words, *(f"Beware: {text.partition(':')[0]}" for text in found.outside)]), fontsize=8
+            "\n".join([words, *(f"Beware: {text.partition(':')[0]}" for text in prediction.outside)]), fontsize=8
         )
     return figure
 
 
-def _graph(axis: Axes, graph: nx.Graph, found: Prediction) -> None:
-    """Coloured by the true distance from the source, which has a ring."""
+def _graph(axis: Axes, graph: nx.Graph, prediction: Prediction) -> None:
+    """Draw the graph, coloured by the true distance from the source, which has a ring."""
     place = nx.spring_layout(graph, seed=0)
-    rings = [_OURS if node == found.source else GREY for node in found.nodes]
+    rings = [_OURS if node == prediction.source else GREY for node in prediction.nodes]
     nx.draw_networkx_edges(graph, place, ax=axis, edge_color=GREY, width=0.8)
-    far = found["sssp"][1]
+    far = prediction["sssp"][1]
     style = {"cmap": "GnBu", "vmin": 0, "vmax": 1.6 * far.max() + 1, "edgecolors": rings, "linewidths": 2}
-    nx.draw_networkx_nodes(graph, place, found.nodes, 130, far, ax=axis, **style)
+    nx.draw_networkx_nodes(graph, place, prediction.nodes, 130, far, ax=axis, **style)
     nx.draw_networkx_labels(graph, place, ax=axis, font_size=6)
     axis.set_title("the darker, the farther from the ringed node")
     axis.axis("off")
@@ -106,12 +105,12 @@ def _predicted(network: MultiTaskNetwork, graph: nx.Graph) -> Prediction:
 
 
 def _training(network: MultiTaskNetwork) -> Result:
-    """What was recorded of it, beside the weights that were loaded."""
+    """The recorded result beside the weights that were loaded."""
     place = network.run.result.relative_to(results_folder())
-    found = [folder / place for folder in weights_folders() if (folder / place).exists()]
-    if not found:
+    paths = [folder / place for folder in weights_folders() if (folder / place).exists()]
+    if not paths:
         raise MissingData(f"{place} is not in {results_folder()}: learning curves come with a clone of the repository")
-    return load(found[0])
+    return load(paths[0])
 
 
 def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
@@ -164,7 +163,7 @@ def _error(network: MultiTaskNetwork, graphs: Sequence[nx.Graph], task: str) -> 
 
 
 def pick(network: MultiTaskNetwork) -> object:
-    """`show` of a family, a size and a number, with controls."""
+    """Controls that choose a family, a size and a number, with `show` below them."""
     import ipywidgets as widgets
     from IPython.display import display
 
@@ -178,7 +177,7 @@ def pick(network: MultiTaskNetwork) -> object:
 
 
 def scrub(network: MultiTaskNetwork) -> object:
-    """`curves` up to an epoch that a slider sets."""
+    """A slider that sets an epoch, with `curves` up to it below."""
     import ipywidgets as widgets
     from IPython.display import display
 

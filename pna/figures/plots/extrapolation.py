@@ -22,13 +22,13 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     """A line for each model with its 95 % interval, the published line dashed; on the right, beyond the paper."""
     figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
     inside, beyond = figure.subplots(1, 2, width_ratios=[6, 3.2], sharey=True)
-    found = {
+    ratios = {
         name: {size: ratio(run, split) for size, split in sizes_of(run).items()}
         for name, run in runs.of("extrapolation").items()
     }
-    sizes = list(next(iter(found.values()))) if found else published.table("extrapolation")["columns"]
+    sizes = list(next(iter(ratios.values()))) if ratios else published.table("extrapolation")["columns"]
     for axis, part in ((inside, sizes[:SHOWN]), (beyond, sizes[SHOWN:])):
-        for place, (name, row) in enumerate(found.items()):
+        for place, (name, row) in enumerate(ratios.items()):
             _line(axis, [row[size] for size in part], name, (place - 2.5) * 0.06)
         axis.axhline(0, color=GREY, lw=0.8)
         axis.set_xticks(range(len(part)), part)
@@ -39,7 +39,7 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
         inside.plot(np.where(np.isfinite(line), line, np.nan), "--", lw=0.9, color=MODEL_COLOURS[name], alpha=0.7)
     inside.plot([], [], "--", lw=0.9, color=GREY, label="published")
     inside.text(0, 0.03, "baseline", color=GREY, va="bottom", fontsize=8)
-    _limits(inside, found)
+    _limits(inside, ratios)
     inside.set_title("the paper's sizes")
     beyond.set_title("beyond the paper")
     beyond.set_facecolor("#f4f4f4")
@@ -51,8 +51,8 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     figure.legend(handles, [*labels, arrow], ncols=3, loc="outside upper center")
     return figure, {
         "sizes": sizes,
-        "log10(MSE / baseline)": {name: [one.value for one in row.values()] for name, row in found.items()},
-        "95 % interval": {name: [one.interval for one in row.values() if one.known] for name, row in found.items()},
+        "log10(MSE / baseline)": {name: [one.value for one in row.values()] for name, row in ratios.items()},
+        "95 % interval": {name: [one.interval for one in row.values() if one.known] for name, row in ratios.items()},
         "published": theirs,
         "note": "MSE is the mean over the six tasks, the baseline predicts the training mean on the same graphs; "
         f"a run above {EXPLODED:.0f} times the baseline counts as {EXPLODED:.0f} times",
@@ -73,6 +73,6 @@ def _line(axis: Axes, row: list[Estimate], name: str, shift: float) -> None:
     axis.plot(gone + shift, np.full(len(gone), _EDGE), color=MODEL_COLOURS[name], **_ARROW)
 
 
-def _limits(axis: Axes, found: dict[str, dict[str, Estimate]]) -> None:
-    ends = [end for row in found.values() for one in row.values() for end in (one.value, one.interval[0])]
+def _limits(axis: Axes, ratios: dict[str, dict[str, Estimate]]) -> None:
+    ends = [end for row in ratios.values() for one in row.values() for end in (one.value, one.interval[0])]
     axis.set_ylim(min([-2.0, *(end for end in ends if np.isfinite(end))]) - 0.1, _TOP)

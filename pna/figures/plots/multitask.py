@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 
 from pna.figures import published
 from pna.figures.runs import RecordedRun, Runs
-from pna.figures.scores import SPLIT, best, log_mean, log_tasks, wider_split
+from pna.figures.scores import KEPT, SPLIT, best, log_mean, log_tasks, wider_split
 from pna.figures.style import GREY, MODEL_COLOURS, WIDTH, ink_on
 from pna.multitask import TASKS
 from pna.networks import MODELS
-from pna.verdicts.statistics import FEWEST, KEPT
+from pna.verdicts.statistics import FEWEST
 
 __all__ = ["figure4a", "figure4b", "tested_on"]
 
@@ -35,9 +35,9 @@ def tested_on(runs: Runs) -> str:
 
 def figure4a(runs: Runs) -> tuple[Figure, dict]:
     """log10 of the mean MSE over tasks: a box and the five best runs of each model, beside the published box."""
-    found = runs.of("multitask")
-    drawn = {name: _finite(log_mean(best(run, wider_split(run)))) for name, run in found.items()}
-    first = next(iter(found.values()))
+    models = runs.of("multitask")
+    drawn = {name: _finite(log_mean(best(run, wider_split(run)))) for name, run in models.items()}
+    first = next(iter(models.values()))
     base = float(np.log10(first.baseline(wider_split(first)).mean()))
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     axis = figure.subplots()
@@ -71,9 +71,9 @@ def figure4a(runs: Runs) -> tuple[Figure, dict]:
 
 def figure4b(runs: Runs) -> tuple[Figure, dict]:
     """Mean log10 MSE of each task over the five best runs, the published number below it."""
-    found = runs.of("multitask")
-    rows = {name: _row(run) for name, run in found.items()}
-    first = next(iter(found.values()))
+    models = runs.of("multitask")
+    rows = {name: _row(run) for name, run in models.items()}
+    first = next(iter(models.values()))
     with np.errstate(divide="ignore"):  # of a few graphs, a baseline may be right
         base = np.log10(first.baseline(wider_split(first)))
     rows["baseline"] = {task.name: (value, 0.0) for task, value in zip(TASKS, base, strict=True)}
@@ -105,9 +105,9 @@ def _shown(runs: Runs) -> str:
 
 def _row(run: RecordedRun) -> dict[str, tuple[float, float]]:
     """Mean and deviation over the five best runs, of each task and of the average over tasks."""
-    kept = best(run, wider_split(run))
-    errors = np.log10(kept)  # [5, 6]
-    means, deviations = log_tasks(kept), np.nanstd(errors, axis=0)
+    chosen = best(run, wider_split(run))
+    errors = np.log10(chosen)  # [5, 6]
+    means, deviations = log_tasks(chosen), np.nanstd(errors, axis=0)
     row = {task.name: pair for task, *pair in zip(TASKS, means, deviations, strict=True)}
     return row | {"average": (means.mean(), np.nanstd(errors.mean(axis=1)))}
 

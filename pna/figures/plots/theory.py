@@ -12,7 +12,7 @@ __all__ = ["figure1", "pictures", "theory"]
 
 
 def figure1() -> dict[str, dict]:
-    """What is in figure 1, by name."""
+    """The numbers of figure 1, by its name."""
     from verification.counterexamples import EXACT, FIGURE_1
 
     rows = [
@@ -42,7 +42,7 @@ def theory() -> dict[str, dict]:
 
 
 def pictures(name: str) -> dict[str, bytes]:
-    """One of verification's figures, by its endings."""
+    """The files of one of verification's figures, by their endings."""
     return {suffix: content for (stem, suffix), content in _drawn().items() if stem == name}
 
 

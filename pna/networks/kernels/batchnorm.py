@@ -1,19 +1,16 @@
-"""Batch normalisation over the rows of [R, rows, F], each replica by a program of its own, in one kernel each way.
+"""Batch normalisation over the rows of [R, rows, F], each replica by one program, in one kernel each way.
 
-It is that of the graphs' head, with as many rows as a batch has graphs; that of GIN is in recurrence/gin.cuh.
+It normalises the rows of the graphs' head, of which there are as many as graphs in a batch. GIN's is in
+recurrence/gin.cuh.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import replicated
+from pna.kernels.functions import Copied, KernelFunction, saved
 
 __all__ = ["normalise", "supports"]
 
@@ -22,20 +19,21 @@ EPSILON = 1e-5
 
 
 def supports(x: Tensor, known: Tensor | None) -> bool:
-    """Whether the kernels serve: for any x, unless it has a gradient under statistics that are known."""
+    """Whether the kernels can normalise x: always, except with a gradient under known statistics."""
     return known is None or not torch.is_grad_enabled()
 
 
-@on_its_device
 def normalise(x: Tensor, weight: Tensor, bias: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
-    """x [rows, F], weight and bias [F], mean and variance [2, F] if known -> x normalised, and else its own [2, F]."""
-    known = x.new_empty(0) if known is None else known
-    y, statistics = _Normalise.apply(*(t.unsqueeze(0) for t in (x, weight, bias, known)))
-    return y.squeeze(0), statistics.squeeze(0)
+    """Normalise x [rows, F] with weight and bias [F], by the statistics `known` if there are any, else by its own.
+
+    Statistics are mean and biased variance, [2, F]. Returns the normalised x and, unless known, its statistics.
+    """
+    return _Normalise.call(x, weight, bias, known)
 
 
 @triton.jit
 def _block(start, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Where the block of rows from `start` on lies in [V, F], [BLOCK, WIDTH], and which of its numbers are real."""
     rows, c = start + tl.arange(0, BLOCK)[:, None], tl.arange(0, WIDTH)[None, :]
     return rows * F + c, (rows < V) & (c < F)
 
@@ -44,7 +42,7 @@ def _block(start, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
 def norm_forward(
     x, weight, bias, known, statistics, y, V, F, epsilon, KNOWN: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """y = weight (x - mean) / √(variance + ε) + bias."""
+    """Compute y = weight (x - mean) / √(variance + ε) + bias, and unless KNOWN the statistics, for one replica."""
     r, c = tl.program_id(0), tl.arange(0, WIDTH)
     x += r * V * F
     y += r * V * F
@@ -77,7 +75,7 @@ def norm_backward(
     x, weight, statistics, grad, grad_x, grad_weight, grad_bias, V, F, epsilon,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of x is slope (g - E[g] - u E[g u]), u = (x - mean) / √(variance + ε)."""
+    """Gradients of one replica; of x it is slope (g - E[g] - u E[g u]) with u = (x - mean) / √(variance + ε)."""
     r, c = tl.program_id(0), tl.arange(0, WIDTH)
     x += r * V * F
     grad += r * V * F
@@ -103,16 +101,15 @@ def norm_backward(
         tl.store(grad_x + place, slope[None, :] * (g - (total / V)[None, :] - u * (product / V)[None, :]), mask=real)
 
 
-class _Normalise(Function):
-    """x [R, rows, F], weight and bias [R, F], known [R, 2, F] or nothing -> y [R, rows, F], statistics [R, 2, F]."""
+class _Normalise(KernelFunction):
+    """x [R, rows, F], weight and bias [R, F], known [R, 2, F] or None -> y [R, rows, F], statistics [R, 2, F]."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        x = x.contiguous()
+    def forward(x: Copied, weight: Copied, bias: Copied, known: Copied | None) -> tuple[Tensor, Tensor]:
         R, V, F = x.shape
         y, statistics = torch.empty_like(x), x.new_empty(R, 2, F)
-        given = (x, *(t.contiguous() for t in (weight, bias, known)), statistics, y)
-        norm_forward[(R,)](*given, V, F, EPSILON, KNOWN=known.numel() > 0, **_sizes(F))
+        tensors = (x, weight, bias, statistics if known is None else known, statistics, y)
+        norm_forward[(R,)](*tensors, V, F, EPSILON, KNOWN=known is not None, **_sizes(F))
         return y, statistics
 
     @staticmethod
@@ -122,21 +119,14 @@ class _Normalise(Function):
         ctx.save_for_backward(*inputs[:2], output[1])
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, statistics = (t.contiguous() for t in ctx.saved_tensors)
+        x, weight, statistics = saved(ctx)
         R, V, F = x.shape
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        given = (x, weight, statistics, grad.contiguous(), grad_x, grad_weight, grad_bias)
-        norm_backward[(R,)](*given, V, F, EPSILON, **_sizes(F))
+        norm_backward[(R,)](x, weight, statistics, grad, grad_x, grad_weight, grad_bias, V, F, EPSILON, **_sizes(F))
         return grad_x, grad_weight, grad_bias, None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        R = info.batch_size
-        lifted = (replicated(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
-        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(*lifted)), (0, 0)
 
 
 def _sizes(F: int) -> dict[str, int]:
+    """Constants of both kernels for F features."""
     return {"WIDTH": triton.next_power_of_2(F), "BLOCK": BLOCK, "num_warps": WARPS, "num_stages": 1}

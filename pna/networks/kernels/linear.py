@@ -1,20 +1,16 @@
-"""A fully-connected layer and its activation, for many replicas: [R, V, in] -> [R, V, out].
+"""A fully-connected layer and its activation for many replicas, [R, V, in] -> [R, V, out].
 
 The gradient of the weights is a sum over all rows. cuBLAS gives such a product of two narrow matrices to few
-multiprocessors; here the rows are shared out among programs, and their parts are summed at the end.
+multiprocessors. Here the rows are divided among programs, and their partial sums are added at the end.
 """
-
-from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
+from pna.kernels.functions import Copied, CopiedOrShared, KernelFunction, saved
 from pna.networks.kernels.dense import dot, put_row, put_tile
-from pna.networks.kernels.replicas import replicated
 
 __all__ = ["ACTIVATIONS", "linear", "rows_at", "supports", "tile"]
 
@@ -23,28 +19,26 @@ BLOCK, WARPS, PROGRAMS = 64, 4, 1056
 
 
 def supports(x: Tensor, weight: Tensor) -> bool:
-    """Whether the kernels serve: up to 64 features, in and out."""
+    """Whether the kernels can apply the weight [out, in]: up to 64 features, in and out."""
     return max(weight.shape) <= 64
 
 
-@on_its_device
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor:
-    """activation(x Wᵀ + b): x [V, in], weight [out, in], bias [out] -> [V, out]."""
+    """Compute activation(x Wᵀ + b): x [V, in], weight [out, in], bias [out] or None -> [V, out]."""
     bias = x.new_zeros(len(weight)) if bias is None else bias
-    out = _Linear.apply(x.unsqueeze(0), weight.unsqueeze(0), bias.unsqueeze(0), ACTIVATIONS[activation])
-    return out.squeeze(0)
+    return _Linear.call(x, weight, bias, ACTIVATIONS[activation])
 
 
 @triton.jit
 def tile(base, ROWS: tl.constexpr, COLUMNS: tl.constexpr, rows, columns):
-    """A matrix [rows, columns], zero-padded to [ROWS, COLUMNS]."""
+    """Load a matrix [rows, columns], zero-padded to [ROWS, COLUMNS]."""
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     return tl.load(base + i * columns + j, mask=(i < rows) & (j < columns), other=0.0)
 
 
 @triton.jit
 def rows_at(base, rows, V, width, WIDTH: tl.constexpr):
-    """A block of rows of a matrix [V, width], zero-padded to [block, WIDTH]: where they lie, and which are real."""
+    """Where the rows [block] of a matrix [V, width] lie, and which numbers are real, [block, WIDTH] each."""
     j = tl.arange(0, WIDTH)[None, :]
     return base + rows[:, None] * width + j, (rows[:, None] < V) & (j < width)
 
@@ -53,6 +47,7 @@ def rows_at(base, rows, V, width, WIDTH: tl.constexpr):
 def linear_forward(
     x, weight, bias, y, V, x_stride, inputs, outputs, slope, IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr
 ):
+    """One block of rows of y = activation(x Wᵀ + b); x_stride: how far replicas of x are apart, 0 if they share it."""
     r = tl.program_id(1)
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     place, real = rows_at(x + r * x_stride, rows, V, inputs, IN)
@@ -70,6 +65,7 @@ def linear_backward(
     x, weight, y, grad, grad_x, sums, V, x_stride, inputs, outputs, slope,
     IN: tl.constexpr, OUT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
+    """Gradient of x, and the sums over this program's rows for those of weight and bias, [OUT · (IN + 1)]."""
     r = tl.program_id(1)
     me = r * tl.num_programs(0) + tl.program_id(0)
     w = tile(weight + r * outputs * inputs, OUT, IN, outputs, inputs)
@@ -92,6 +88,7 @@ def linear_backward(
 
 
 def _sizes(inputs: int, outputs: int) -> dict[str, int]:
+    """Constants of both kernels for these numbers of features."""
     return {
         "IN": max(16, triton.next_power_of_2(inputs)),
         "OUT": max(16, triton.next_power_of_2(outputs)),
@@ -101,18 +98,15 @@ def _sizes(inputs: int, outputs: int) -> dict[str, int]:
     }
 
 
-class _Linear(Function):
+class _Linear(KernelFunction):
     """x [R, V, in], or [1, V, in] for every replica; weight [R, out, in], bias [R, out] -> [R, V, out]."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> Tensor:
-        x = x.contiguous()
+    def forward(x: CopiedOrShared, weight: Copied, bias: Copied, slope: float) -> Tensor:
         (R, outputs, inputs), V = weight.shape, x.shape[1]
         y = x.new_empty(R, V, outputs)
-        stride = V * inputs * (len(x) > 1)
-        linear_forward[(-(-V // BLOCK), R)](
-            x, weight.contiguous(), bias.contiguous(), y, V, stride, inputs, outputs, slope, **_sizes(inputs, outputs)
-        )
+        sizes = (V, V * inputs * (len(x) > 1), inputs, outputs)
+        linear_forward[(-(-V // BLOCK), R)](x, weight, bias, y, *sizes, slope, **_sizes(inputs, outputs))
         return y
 
     @staticmethod
@@ -121,25 +115,15 @@ class _Linear(Function):
         ctx.save_for_backward(x, weight, output)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, y = ctx.saved_tensors
+        x, weight, y = saved(ctx)
         (R, outputs, inputs), V = weight.shape, x.shape[1]
         programs = min(-(-V // BLOCK), max(1, PROGRAMS // R))
-        sizes = _sizes(inputs, outputs)
-        grad_x = x.new_empty(R, V, inputs)
-        sums = x.new_empty(R, programs, sizes["OUT"] * (sizes["IN"] + 1))
-        linear_backward[(programs, R)](
-            x.contiguous(), weight.contiguous(), y, grad.contiguous(), grad_x, sums, V,
-            V * inputs * (len(x) > 1), inputs, outputs, ctx.slope, **sizes,
-        )  # fmt: skip
+        constants = _sizes(inputs, outputs)
+        IN, OUT = constants["IN"], constants["OUT"]
+        grad_x, sums = x.new_empty(R, V, inputs), x.new_empty(R, programs, OUT * (IN + 1))
+        sizes = (V, V * inputs * (len(x) > 1), inputs, outputs)
+        linear_backward[(programs, R)](x, weight, y, grad, grad_x, sums, *sizes, ctx.slope, **constants)
         grad_x = grad_x if len(x) == R else grad_x.sum(0, keepdim=True)
-        of_weight, of_bias = sums.sum(1).tensor_split([sizes["OUT"] * sizes["IN"]], dim=1)
-        return grad_x, of_weight.unflatten(1, (sizes["OUT"], -1))[:, :outputs, :inputs], of_bias[:, :outputs], None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> tuple[Tensor, int]:
-        R = info.batch_size
-        weight, bias = (replicated(t, dim, R) for t, dim in zip((weight, bias), in_dims[1:3], strict=True))
-        x = x if in_dims[0] is None else replicated(x, in_dims[0], R)
-        return _Linear.apply(x, weight, bias, slope).unflatten(0, (R, -1)), 0
+        grad_weight, grad_bias = sums.sum(1).tensor_split([OUT * IN], dim=1)
+        return grad_x, grad_weight.unflatten(1, (OUT, -1))[:, :outputs, :inputs], grad_bias[:, :outputs], None

@@ -16,22 +16,25 @@ HEADER = "tensor_cores.cuh"
 
 
 def available(x: Tensor) -> bool:
-    """Whether such kernels run where x is: on an NVIDIA GPU with TF32 tensor cores."""
-    nvidia = x.is_cuda and torch.version.cuda is not None
+    """Whether CUDA kernels can be compiled and run on the device of x: an NVIDIA GPU with TF32 tensor cores.
+
+    PyTorch's compiler is a private function, which older and newer versions may lack.
+    """
+    nvidia = x.is_cuda and torch.version.cuda is not None and hasattr(torch.cuda, "_compile_kernel")
     return nvidia and torch.cuda.get_device_capability(x.device) >= (8, 0)
 
 
 def shared_memory(device: torch.device) -> tuple[int, int]:
-    """The bytes that a block may have there, and those of a multiprocessor."""
-    has = torch.cuda.get_device_properties(device)
-    return has.shared_memory_per_block_optin, has.shared_memory_per_multiprocessor
+    """Bytes of shared memory that a block may use on this device, and those of a multiprocessor."""
+    properties = torch.cuda.get_device_properties(device)
+    return properties.shared_memory_per_block_optin, properties.shared_memory_per_multiprocessor
 
 
 @cache
 def compiled(sources: tuple[str, ...], name: str, options: tuple[str, ...], shared: int, device: int | None) -> Any:
-    """A kernel, for a device and so many bytes of dynamic shared memory: called as (grid, block, arguments).
+    """Compile a kernel for a device and `shared` bytes of dynamic shared memory; call it as (grid, block, arguments).
 
-    Its source is that of the files one after the other, tensor_cores.cuh before them.
+    Its source is the text of the files one after another, tensor_cores.cuh before them.
     """
     folder = files("pna.networks.kernels")
     text = "".join(folder.joinpath(part).read_text(encoding="utf-8") for part in (HEADER, *sources))
@@ -45,9 +48,9 @@ def compiled(sources: tuple[str, ...], name: str, options: tuple[str, ...], shar
 
 @contextmanager
 def _without_toolkit() -> Iterator[None]:
-    """PyTorch asks where CUDA's headers are, though the source includes none: any place will do."""
+    """Compile without a CUDA toolkit: PyTorch asks where its headers are, but the source includes none."""
     home = cpp_extension.CUDA_HOME
-    cpp_extension.CUDA_HOME = home or "/usr"
+    cpp_extension.CUDA_HOME = home or "/usr"  # any place will do
     try:
         yield
     finally:

@@ -1,12 +1,12 @@
-"""Batches of small graphs cut into tiles of whole graphs, as the CUDA kernels of the recurrent network take them.
+"""Batches of small graphs cut into tiles of whole graphs, the form that the CUDA kernels of all layers read.
 
 A tile has 16 rows for each warp of a block: the warp goes over the neighbours of its first eight nodes, then of the
-others. The nodes of a tile are sorted by their degrees, and a warp has eight of large and eight of small ones, so that
-no warp waits for another.
+other eight. The nodes of a tile are sorted by degree, and each warp gets eight of large and eight of small degree, so
+that no warp waits for another.
 
-The rows of two nodes lie side by side in the banks of shared memory if one is even and one odd, and two nodes, also
-one even and one odd, read their neighbours at a time. So half of a graph's nodes have even rows, and a list begins with
-the neighbours that are even or odd as the node itself: an order that is the graph's own, whatever tile it is in.
+Two nodes, one in an even and one in an odd row, read their neighbours at a time, and an even and an odd row lie side by
+side in the banks of shared memory. So half of a graph's nodes have even rows, and a node's list begins with the
+neighbours whose rows have its own parity. This order depends on the graph alone, not on the tile.
 """
 
 from typing import NamedTuple, Self
@@ -16,36 +16,22 @@ from torch import Tensor
 
 from pna.networks.kernels.routes import Routes
 
-__all__ = ["Each", "Tiles", "Until"]
+__all__ = ["Tiles"]
 
 GROUP = 8  # nodes: a warp has two groups
 
 
-class Each(NamedTuple):
-    """A number of layers for each graph, [G], none more than `most`."""
-
-    layers: Tensor
-    most: int
-
-
-class Until(NamedTuple):
-    """Each graph ends when no feature of its nodes has moved by `threshold` in a layer, at the latest after `most`."""
-
-    threshold: float
-    most: int
-
-
 class Tiles(NamedTuple):
-    """For every row of every tile which node it is, and the rows of its neighbours."""
+    """The node in every row of every tile, and the rows of its neighbours."""
 
     node: Tensor  # [tiles · rows] int32, -1 where there is none
-    lists: Tensor  # [tiles · rows, 2] int32: where its list begins in `rows`, in words of four, and its degree
-    rows: Tensor  # bytes: of each neighbour its row in the tile; lists are filled up to whole words with the first
-    routes: Tensor  # int32, empty unless the attention has more to know of the messages (with_routes)
+    lists: Tensor  # [tiles · rows, 2] int32: where the row's list begins in `rows`, in words of four, and its degree
+    rows: Tensor  # bytes: each neighbour's row in the tile; lists are filled up to whole words with the first one
+    routes: Tensor  # int32, empty except for attention (with_routes)
 
     @classmethod
     def of(cls, ptr: Tensor, source: Tensor, N: int, warps: int) -> Self:
-        """From graphs of N nodes each, end to end, no larger than a tile, and their CSR."""
+        """Cut graphs of N nodes each, none larger than a tile, given end to end as CSR: ptr [V + 1], source [E]."""
         V, size = len(ptr) - 1, 2 * GROUP * warps
         nodes = size // N * N  # of a full tile
         each, degree = torch.arange(V, device=ptr.device), ptr.diff()
@@ -66,10 +52,11 @@ class Tiles(NamedTuple):
         return cls(node.int(), lists, rows, lists.new_empty(0))
 
     def with_routes(self, routes: Routes, N: int, warps: int, most: int) -> Self:
-        """For the attention a message is a word: the rows of its other end and of the nodes of left and right.
+        """Return the tiles for attention, where a message is a word: the rows of its sender, of left and of right.
 
         lists: where the messages that a row receives begin, and their number. rows: these messages. routes: the first
-        message of each tile; the messages as they are sent; of_left and of_right of Routes.
+        message of each tile; the messages in the order of their senders; of_left and of_right of Routes. most: how many
+        messages of a tile the kernels have room for.
         """
         V, size = len(routes.ptr) - 1, 2 * GROUP * warps
         nodes, real = size // N * N, self.node >= 0
@@ -88,7 +75,7 @@ class Tiles(NamedTuple):
 
 
 def _rank(part: Tensor, degree: Tensor) -> Tensor:
-    """Of each node among those of its part, by degree, the largest first."""
+    """Rank of each node within its part, by descending degree, [V]."""
     order = degree.sort(descending=True, stable=True).indices
     order = order[part[order].sort(stable=True).indices]
     rank = torch.empty_like(order)
@@ -97,10 +84,10 @@ def _rank(part: Tensor, degree: Tensor) -> Tensor:
 
 
 def _row(rank: Tensor, warps: int) -> Tensor:
-    """The row of a tile's node by its rank: groups go to the warps 0, 1, … and the second ones back to …, 1, 0.
+    """Row of each node in its tile by its rank, [V]: first groups go to warps 0, 1, …, second groups back to …, 1, 0.
 
-    Warps whose numbers are equal modulo four share a scheduler: the first of four has the most work, so that the order
-    of the next four is turned round.
+    Warps whose numbers are equal modulo four share a scheduler. The first warp of four has the most work, so the next
+    four are taken in reverse order.
     """
     group, second = rank // GROUP, rank >= GROUP * warps
     warp = torch.where(second, 2 * warps - 1 - group, group)

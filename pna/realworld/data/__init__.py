@@ -1,1 +1,1 @@
-"""The data sets of figure 6: local files or public downloads, made once into one file each, and back."""
+"""The data sets of figure 6: read from local files or public downloads, and kept as one prepared file each."""

@@ -1,7 +1,8 @@
-"""What a real-world data set holds, as text: graphs, nodes, edges, degrees, δ, labels, beside what is published."""
+"""The card of a real-world data set: its graphs, nodes, edges, degrees, δ and labels, with the published numbers."""
 
 import numpy as np
 
+from pna.realworld.data.datasets import training_set
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.storage import Splits
 from pna.text import table
@@ -10,10 +11,10 @@ __all__ = ["card"]
 
 
 def card(data: Splits) -> str:
-    """The card of a data set."""
+    """Write the card of a data set as text."""
     about, degrees = data.dataset, data.degrees
     lines = [
-        f"{about.title}: {data.facts['origin']}, training set {data.facts['train']}",
+        f"{about.title}: {data.facts['origin']}, training set {training_set(about.name, data.facts)}",
         f"published: {about.published}",
         f"here: {_overall(data)}",
         f"training set: δ = {degrees.delta:.4f}, mean degree {degrees.mean_degree:.4f} (edges that leave a node)",

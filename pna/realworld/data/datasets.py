@@ -4,12 +4,17 @@ from dataclasses import dataclass
 
 from pna.arguments import choice
 
-__all__ = ["DATASETS", "SPLITS", "WEIGHTS", "Dataset", "dataset"]
+__all__ = ["DATASETS", "OFFICIAL", "RECOMPUTED", "SPLITS", "WEIGHTS", "Dataset", "dataset", "training_set"]
 
 SPLITS = ("train", "validation", "test")
 
 # The weights that a replica can be tested with, in words.
 WEIGHTS = {"last": "after the last epoch", "best": "with the weights best on validation"}
+
+# Words for a training set that holds the published molecules or images: the graphs themselves, or graphs made from the
+# same images by the same recipe.
+OFFICIAL = "official"
+RECOMPUTED = "recomputed from the raw images"
 
 # The sizes of ogb's nine categorical features of an atom and three of a bond (ogb.utils.features).
 OGB_ATOM = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -18,12 +23,12 @@ OGB_BOND = (5, 6, 2)
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set: features are categories, by the number of each, or else so many numbers."""
+    """One data set. Its features are categories, given by how many of each there are, or else so many numbers."""
 
     name: str
     title: str
-    folder: str  # of the local files
-    files: tuple[str, ...]  # of the local files, by split where there is one for each
+    folder: str  # holds the local files
+    files: tuple[str, ...]  # the local files, by split where there is one for each
     sizes: tuple[int, int, int]  # graphs in train, validation, test
     task: str  # regression, classes or binary
     metric: str
@@ -32,10 +37,10 @@ class Dataset:
     edge_categories: tuple[int, ...] = ()
     node_numbers: int = 0
     edge_numbers: int = 0
-    side: int = 0  # of the image, in pixels
+    side: int = 0  # the image's, in pixels
     min_nodes: int = 1  # the released code trains and tests without smaller graphs
-    reported: str = "last"  # of WEIGHTS: those that the released protocol reports the test metric of
-    published: str = ""  # of the graphs, for the card
+    reported: str = "last"  # which of WEIGHTS the released protocol tests
+    published: str = ""  # numbers of graphs, nodes and edges, for the card
 
     @property
     def superpixels(self) -> bool:
@@ -99,5 +104,14 @@ DATASETS: dict[str, Dataset] = {
 
 
 def dataset(name: str) -> Dataset:
-    """The data set of that name."""
+    """The data set with this name."""
     return DATASETS[choice("data set", name, tuple(DATASETS))]
+
+
+def training_set(name: str, facts: dict) -> str:
+    """Words for the training set of a prepared data set or of a recorded result, from its facts.
+
+    Superpixels from local files are recomputed, and some recorded results call them official.
+    """
+    recomputed = DATASETS[name].superpixels and facts.get("origin") == "local" and facts["train"] == OFFICIAL
+    return RECOMPUTED if recomputed else facts["train"]

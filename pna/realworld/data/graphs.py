@@ -22,7 +22,7 @@ class Graph(NamedTuple):
 
 
 def sort_by_target(edges: NDArray, num_nodes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray]:
-    """edges [2, m] of (source, target) -> degree [n], source [m], and the order that sorts the edge features."""
+    """Sort edges [2, m] of (source, target): degree [n], source [m], and the order that sorts the edge features."""
     order = np.argsort(edges[1], kind="stable")
     degree = np.bincount(edges[1], minlength=num_nodes)
     if degree.max(initial=0) > 255:
@@ -51,7 +51,7 @@ class Graphs:
 
     @classmethod
     def of(cls, graphs: Sequence[Graph]) -> Self:
-        """One after the other."""
+        """Join graphs end to end."""
         x, degree, source, edge, y = zip(*graphs, strict=True)
         nodes = np.array([len(rows) for rows in x])
         if nodes.max() > 255:
@@ -64,26 +64,26 @@ class Graphs:
 
     @cached_property
     def node_ptr(self) -> NDArray[np.int64]:
-        """[G + 1]: the nodes of graph g are the rows node_ptr[g] : node_ptr[g + 1]."""
+        """The first node of each graph, [G + 1]: graph g has the rows node_ptr[g] : node_ptr[g + 1]."""
         return _starts(self.nodes)
 
     @cached_property
     def message_ptr(self) -> NDArray[np.int64]:
-        """[V + 1]: the messages of node v are the rows message_ptr[v] : message_ptr[v + 1]."""
+        """The first message of each node, [V + 1]: node v has the rows message_ptr[v] : message_ptr[v + 1]."""
         return _starts(self.degree)
 
     @property
     def sent(self) -> NDArray[np.int64]:
-        """Messages that each node sends, [V]."""
+        """The number of messages that each node sends: [V]."""
         return np.bincount(np.repeat(self.node_ptr[:-1], self.messages) + self.source, minlength=len(self.degree))
 
     @property
     def messages(self) -> NDArray[np.int64]:
-        """Messages of each graph, [G]."""
+        """The number of messages of each graph: [G]."""
         return np.diff(self.message_ptr[self.node_ptr])
 
     def take(self, index: NDArray[np.int64]) -> "Graphs":
-        """Some of the graphs, in that order."""
+        """Take some of the graphs, in the order of `index`."""
         rows = _ranges(self.node_ptr[index], self.nodes[index])
         messages = _ranges(self.message_ptr[self.node_ptr[index]], self.messages[index])
         return Graphs(
@@ -96,7 +96,7 @@ class Graphs:
         )
 
     def arrays(self) -> dict[str, NDArray]:
-        """By name."""
+        """The arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -105,7 +105,7 @@ def _starts(counts: NDArray) -> NDArray[np.int64]:
 
 
 def _ranges(starts: NDArray, counts: NDArray) -> NDArray[np.int64]:
-    """starts[0], starts[0] + 1, … (counts[0] of them), then starts[1], …"""
+    """The numbers starts[0], starts[0] + 1, … (counts[0] of them), then starts[1], …"""
     counts = counts.astype(np.int64)
     offsets = np.repeat(starts - (_starts(counts)[:-1]), counts)
     return offsets + np.arange(counts.sum())

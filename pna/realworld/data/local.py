@@ -1,14 +1,13 @@
 """Data sets from local files: SMILES with labels (ZINC, MolHIV), colours and positions of superpixels (CIFAR10, MNIST).
 
-ZINC: train.csv.gz, val.csv.gz and test.csv.gz with the columns smiles and y, and train_official_rows.csv.gz, the rows
-of the training set that are the official molecule. MolHIV: mol.csv.gz, likewise, and the rows of each split.
-Superpixels: an npz file per split with node_ptr, color (times 255), pos (pixels times 2048) and label; validation is
-the first 5,000 images of the original training set.
+ZINC: train.csv.gz, val.csv.gz and test.csv.gz with the columns smiles and y. MolHIV: mol.csv.gz with the same columns,
+and the rows of each split. Superpixels, recomputed from the raw images: an npz file per split with node_ptr, color
+(times 255), pos (pixels times 2048) and label; validation is the first 5,000 images of the original training set.
 """
 
 import csv
 import gzip
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,77 +17,55 @@ from pna.errors import MissingData
 from pna.realworld.data.datasets import SPLITS, Dataset
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.molecules import molhiv_graph, zinc_graph
-from pna.realworld.data.parallel import parallel_map
+from pna.realworld.data.official import describe
+from pna.realworld.data.parallel import each, parallel_map
 from pna.realworld.data.superpixels import Superpixels, dropped
 
 __all__ = ["images", "missing_files", "molhiv_rows", "not_here", "read_local", "zinc_rows"]
 
-OFFICIAL_ROWS = "train_official_rows.csv.gz"
-
 
 def not_here(data: Dataset, folder: Path, missing: list[str]) -> MissingData:
     """The error for a data set that is not there: what is missing, its place, and the command that fetches it."""
-    place, names = folder / data.folder, ", ".join(files_of(data))
+    place, names = folder / data.folder, ", ".join(data.files)
     return MissingData(
         f"{data.title} is not here: {place / missing[0]} is missing. Put {names} into {place}, "
         f"or fetch it: python -m pna realworld prepare {data.name} --download"
     )
 
 
-def files_of(data: Dataset) -> tuple[str, ...]:
-    """The local files of a data set."""
-    return (*data.files, OFFICIAL_ROWS) if data.name == "zinc" else data.files
-
-
 def missing_files(data: Dataset, folder: Path) -> list[str]:
-    """Those that are not in the folder."""
-    return [name for name in files_of(data) if not (folder / data.folder / name).exists()]
+    """The local files of a data set that are not in the folder."""
+    return [name for name in data.files if not (folder / data.folder / name).exists()]
 
 
 def read_local(
     data: Dataset, folder: Path, workers: int | None = None, progress: bool = True
 ) -> tuple[dict[str, NDArray], dict]:
-    """The arrays of all splits, by "split/name", and where they come from."""
+    """Read a data set from local files: the arrays of all splits, by "split/name", and the facts about them."""
     if missing := missing_files(data, folder):
         raise not_here(data, folder, missing)
     folder = folder / data.folder
     if data.superpixels:
         arrays = _superpixels(data, folder, workers, progress)
-        return arrays, {"origin": "local", "train": _official(data, [len(arrays[f"{s}/y"]) for s in SPLITS])}
-    rows, facts = (zinc_rows if data.name == "zinc" else molhiv_rows)(data, folder)
+        return arrays, {"origin": "local", "train": describe(data, [len(arrays[f"{s}/y"]) for s in SPLITS])}
+    rows = (zinc_rows if data.name == "zinc" else molhiv_rows)(data, folder)
     read = zinc_graph if data.name == "zinc" else molhiv_graph
-    arrays = {}
-    for split in SPLITS:
-        graphs = Graphs.of(parallel_map(read, rows[split], f"{data.title} {split}", workers, progress))
-        arrays |= {f"{split}/{name}": array for name, array in graphs.arrays().items()}
-    return arrays, facts
+    graphs = parallel_map(partial(each, read), rows, data.title, workers, progress)
+    joined = {split: Graphs.of(graphs[split]).arrays() for split in SPLITS}
+    arrays = {f"{split}/{name}": array for split in SPLITS for name, array in joined[split].items()}
+    return arrays, {"origin": "local", "train": describe(data, [len(rows[s]) for s in SPLITS], rows)}
 
 
-def zinc_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
-    """(SMILES, label) of every molecule, by split, and what is known of them."""
-    rows = {split: _molecules(folder / file) for split, file in zip(SPLITS, data.files, strict=True)}
-    official = len(_read_csv(folder / OFFICIAL_ROWS))
-    if official == len(rows["train"]):
-        train = _official(data, [len(rows[split]) for split in SPLITS])
-    else:
-        train = f"redrawn: {official} of {len(rows['train'])} rows are the official molecules"
-    return rows, {"origin": "local", "train": train}
+def zinc_rows(data: Dataset, folder: Path) -> dict[str, list[tuple[str, float]]]:
+    """Read ZINC's molecules from local files: (SMILES, label) of each, by split."""
+    return {split: _molecules(folder / file) for split, file in zip(SPLITS, data.files, strict=True)}
 
 
-def molhiv_rows(data: Dataset, folder: Path) -> tuple[dict[str, list], dict]:
-    """Likewise."""
+def molhiv_rows(data: Dataset, folder: Path) -> dict[str, list[tuple[str, float]]]:
+    """Read MolHIV's molecules from local files: (SMILES, label) of each, by split."""
     molecules = _molecules(folder / data.files[0])
     rows = {s: _rows(folder / file, len(molecules)) for s, file in zip(SPLITS, data.files[1:], strict=True)}
-    facts = {"origin": "local", "train": _official(data, [len(rows[split]) for split in SPLITS])}
-    return {split: [molecules[k] for k in index] for split, index in rows.items()}, facts
-
-
-def _official(data: Dataset, found: Sequence[int]) -> str:
-    """What the training set is called: with other numbers of graphs in the splits it is not the official one."""
-    if tuple(found) == data.sizes:
-        return "official"
-    here, there = (", ".join(f"{count:,}" for count in counts) for counts in (found, data.sizes))
-    return f"not the official one: {here} graphs in {', '.join(SPLITS)}, of {there}"
+    return {split: [molecules[k] for k in index] for split, index in rows.items()}
 
 
 def _rows(path: Path, count: int) -> list[int]:
@@ -121,23 +98,24 @@ def _read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def _superpixels(data: Dataset, folder: Path, workers: int | None, progress: bool) -> dict[str, NDArray]:
-    """Nodes only. Colours are kept as differences of the channels, which compress better."""
+    """The nodes of all splits. Colours are kept as differences of the channels, which compress better."""
+    files = {split: _image_file(folder / name) for split, name in zip(SPLITS, data.files, strict=True)}
+    pictures = {split: images(data, split, nodes, position) for split, (nodes, _, position, _) in files.items()}
+    without = parallel_map(dropped, pictures, data.title, workers, progress)
     arrays = {}
-    for split, name in zip(SPLITS, data.files, strict=True):
-        nodes, color, position, y = _image_file(folder / name)
-        found = parallel_map(dropped, images(data, split, nodes, position), f"{data.title} {split}", workers, progress)
+    for split, (nodes, color, position, y) in files.items():
         arrays |= {
             f"{split}/nodes": nodes,
             f"{split}/colour": np.diff(color, axis=0, prepend=np.uint8(0)),
             f"{split}/position": position,  # [2, V]
-            f"{split}/dropped": np.concatenate(found),
+            f"{split}/dropped": np.concatenate(without[split]),
             f"{split}/y": y,
         }
     return arrays
 
 
 def _image_file(path: Path) -> tuple[NDArray, ...]:
-    """Nodes of each graph [G], colours [channels, V], positions [2, V], labels [G]."""
+    """Read the superpixels of a split: nodes of each graph [G], colours [channels, V], positions [2, V], labels [G]."""
     try:
         with np.load(path, allow_pickle=False) as file:
             ptr, color, position, y = (file[name] for name in ("node_ptr", "color", "pos", "label"))
@@ -151,7 +129,7 @@ def _image_file(path: Path) -> tuple[NDArray, ...]:
 def images(
     data: Dataset, split: str, nodes: NDArray, position: NDArray, without: NDArray | None = None
 ) -> list[Superpixels]:
-    """The images of a split one by one, numbered apart from those of the others."""
+    """The images of a split one by one, their numbers apart from those of other splits; `without`: dropped [V]."""
     ends = np.cumsum(nodes, dtype=np.int64)[:-1]
     parts = np.split(position.T, ends)
     drops = [None] * len(parts) if without is None else np.split(without, ends)

@@ -1,6 +1,6 @@
 """Molecules as graphs, from their SMILES: ZINC's 28 atom types and 3 bond types, MolHIV's features of ogb.
 
-RDKit and ogb are imported when a molecule is read, so that made data sets can be used without them.
+RDKit and ogb are imported when a molecule is read, so that prepared data sets can be used without them.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ BOND_TYPES = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")  # 0 stands for no edge
 
 
 def zinc_graph(row: tuple[str, float]) -> Graph:
-    """(SMILES, label): one atom type per node, the kekulised bond type per edge."""
+    """Read ZINC's graph from (SMILES, label): one atom type per node, the kekulised bond type per edge."""
     from rdkit import Chem
 
     smiles, y = row
@@ -38,7 +38,7 @@ def zinc_graph(row: tuple[str, float]) -> Graph:
 
 
 def _atom_type(atom: "Atom", smiles: str) -> int:
-    """Its place in ATOM_TYPES. A neutral nitrogen's hydrogens do not count, as in pyrrole's [nH]."""
+    """The atom's place in ATOM_TYPES. A neutral nitrogen's hydrogens do not count, as in pyrrole's [nH]."""
     charge, hydrogens = atom.GetFormalCharge(), atom.GetNumExplicitHs()
     if atom.GetSymbol() == "N" and charge == 0:
         hydrogens = 0
@@ -52,7 +52,7 @@ def _atom_type(atom: "Atom", smiles: str) -> int:
 
 
 def _bond_type(bond: "Bond", smiles: str) -> int:
-    """Its place in BOND_TYPES."""
+    """The bond's place in BOND_TYPES."""
     name = bond.GetBondType().name
     if name not in BOND_TYPES[1:]:
         raise ValueError(f"bond type must be one of {', '.join(BOND_TYPES[1:])}, got {name} in {smiles!r}")
@@ -60,7 +60,7 @@ def _bond_type(bond: "Bond", smiles: str) -> int:
 
 
 def molhiv_graph(row: tuple[str, float]) -> Graph:
-    """(SMILES, label): ogb's nine features per node and three per edge."""
+    """Read MolHIV's graph from (SMILES, label): ogb's nine features per node and three per edge."""
     from ogb.utils.features import atom_to_feature_vector, bond_to_feature_vector
 
     smiles, y = row
@@ -71,7 +71,7 @@ def molhiv_graph(row: tuple[str, float]) -> Graph:
 
 
 def read_molecule(smiles: str) -> "Mol":
-    """A molecule; where its valences are not RDKit's (seven of MolHIV's), all is perceived but they are not checked."""
+    """Read a molecule, without a check of its valences where they are not RDKit's (seven of MolHIV's)."""
     from rdkit import Chem, RDLogger
 
     RDLogger.DisableLog("rdApp.*")  # RDKit writes a warning for each of those
@@ -86,7 +86,7 @@ def read_molecule(smiles: str) -> "Mol":
 
 
 def _graph(mol: "Mol", x: NDArray, bonds: NDArray, y: float) -> Graph:
-    """Each bond is two edges, one in each direction."""
+    """Build a graph from a molecule: each bond is two edges, one in each direction."""
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
     pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
     edges = np.concatenate([pairs, pairs[:, ::-1]]).T  # [2, m]

@@ -1,4 +1,4 @@
-"""The public downloads: ZINC, CIFAR10 and MNIST through torch_geometric, MolHIV through ogb. They need a network."""
+"""Public downloads: ZINC, CIFAR10 and MNIST through torch_geometric, MolHIV through ogb. They need a network."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["download"]
 
 
 def download(data: Dataset) -> tuple[dict[str, NDArray], dict]:
-    """The arrays of all splits, by "split/name", and where they come from; the raw files are not kept."""
+    """Download a data set: the arrays of all splits, by "split/name", and the facts about them; no raw file is kept."""
     with tempfile.TemporaryDirectory() as folder:
         read, arrays = _molhiv if data.name == "molhiv" else _torch_geometric, {}
         try:
@@ -43,7 +43,7 @@ def _torch_geometric(data: Dataset, folder: str) -> dict[str, list[Graph]]:
 
 
 def _from_pyg(data: Dataset, graph: object) -> Graph:
-    """A torch_geometric Data: ZINC's categories, or colours and positions as the published files have them."""
+    """Convert a torch_geometric Data: ZINC's categories, or colours and positions as the published files have them."""
     x, edge = graph.x.numpy(), graph.edge_attr.numpy().reshape(graph.edge_index.shape[1], -1)
     if data.superpixels:
         x, edge = np.concatenate([x, graph.pos.numpy()], axis=1).astype(np.float16), edge.astype(np.float16)
@@ -54,7 +54,7 @@ def _from_pyg(data: Dataset, graph: object) -> Graph:
 
 
 def _molhiv(data: Dataset, folder: str) -> dict[str, list[Graph]]:
-    """ogb's raw files, read by ogb; its processed ones are pickles that torch no longer opens by default."""
+    """Read ogb's raw files by ogb; its processed ones are pickles, which torch does not open by default."""
     import pandas
     from ogb.io.read_graph_raw import read_csv_graph_raw
     from ogb.utils.url import download_url, extract_zip

@@ -1,13 +1,13 @@
-"""Made data sets on disk, and back: prepared once, then loaded without RDKit, ogb or a network.
+"""Prepared data sets on disk: made once, then loaded without RDKit, ogb or a network.
 
-A data set is one file under $PNA_DATA/realworld. That of the superpixels holds nodes only, so that it stays small; its
+A data set is one file under $PNA_DATA/realworld. A file of superpixels holds nodes only, so that it stays small; their
 edges, eight a node, are made on the GPU where there is one, and else at the first load, and kept in a second file.
 """
 
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from pna.places import data_folder
 from pna.realworld.data.datasets import SPLITS, Dataset, dataset
 from pna.realworld.data.graphs import Graphs
 from pna.realworld.data.local import images, missing_files, not_here, read_local
-from pna.realworld.data.parallel import parallel_map
+from pna.realworld.data.parallel import each, parallel_map
 from pna.realworld.data.public import download
 from pna.realworld.data.superpixels import NEIGHBOURS, SCALE, edges, edges_together
 from pna.scalers import DegreeStatistics
@@ -32,40 +32,34 @@ FORMAT = 2  # to be raised with any change of the layout
 
 @dataclass(frozen=True)
 class Splits:
-    """A data set: its splits, and the facts that its results carry along."""
+    """A data set by splits, with the facts that its results carry along."""
 
     dataset: Dataset
     sets: dict[str, Graphs]
-    facts: dict  # origin, train (official or redrawn), sha256
+    facts: dict  # origin, train (what the training set is: see training_set), sha256
 
     def __getitem__(self, split: str) -> Graphs:
-        """The split of that name."""
+        """The split with this name."""
         return self.sets[split]
 
-    def kept(self, split: str) -> Graphs:
+    def large_enough(self, split: str) -> Graphs:
         """A split without the graphs that are too small for the released code."""
         graphs, large = self[split], self[split].nodes >= self.dataset.min_nodes
         return graphs if large.all() else graphs.take(large.nonzero()[0])
 
-    def half(self, first: int) -> "Splits":
-        """With every second graph of the training set, from the first (0) or from the second (1) on."""
-        train = self["train"].take(np.arange(first, len(self["train"]), 2))
-        facts = self.facts | {"train": f"{self.facts['train']}; every second row of it"}
-        return Splits(self.dataset, self.sets | {"train": train}, facts)
-
     @cached_property
     def degrees(self) -> DegreeStatistics:
-        """δ of equation 5 and the mean degree as released: of the messages that the training set's nodes send.
+        """δ of equation 5 and the mean degree, as released: over the messages that the training set's nodes send.
 
-        A node of a molecule receives as many; a superpixel sends eight, whatever it receives, so that δ is log 9.
+        In a molecule, a node sends as many as it receives. A superpixel always sends eight, so that δ is log 9.
         """
-        train = self.kept("train")
+        train = self.large_enough("train")
         sent = np.full(len(train.degree), NEIGHBOURS) if self.dataset.superpixels else train.sent
         return DegreeStatistics.from_degrees(torch.from_numpy(sent))
 
 
 def archive_path(name: str, folder: Path | None = None) -> Path:
-    """The file of a made data set."""
+    """The file of a prepared data set."""
     return (folder or data_folder()) / "realworld" / f"{dataset(name).name}.npz"
 
 
@@ -78,7 +72,7 @@ def prepare(
     workers: int | None = None,
     progress: bool = True,
 ) -> Path:
-    """Makes the file of a data set from local files (source, by default $PNA_DATA), or from the public download."""
+    """Make the file of a data set from local files (source, by default $PNA_DATA), or from the public download."""
     data, path = dataset(name), archive_path(name, to)
     arrays, facts = download(data) if fetch else read_local(data, source or data_folder(), workers, progress)
     write_arrays(path, arrays, {"name": name} | facts, FORMAT)
@@ -87,13 +81,13 @@ def prepare(
 
 
 def is_here(name: str) -> bool:
-    """Whether a data set has been made, or can be from local files."""
+    """Whether a data set is prepared, or can be from local files."""
     return archive_path(name).exists() or not missing_files(dataset(name), data_folder())
 
 
 def facts_of(name: str, folder: Path | None = None) -> dict:
-    """Origin, training set and checksum of a data set that may be loaded later; MissingData if it is not there."""
-    return _known(read_facts(_made(name, folder, progress=False), FORMAT))
+    """Origin, training set and checksum of a data set, which is prepared first if need be, but not loaded."""
+    return _known(read_facts(_prepared(name, folder, progress=False), FORMAT))
 
 
 def load(
@@ -105,8 +99,8 @@ def load(
     progress: bool = True,
     device: str = "cpu",
 ) -> Splits:
-    """A data set, made first if its local files are there; `graphs`: only so many of each split, as the smoke runs."""
-    path = _made(name, folder, workers=workers, progress=progress)
+    """Load a data set, which is prepared first if need be; `graphs` limits the number from each split."""
+    path = _prepared(name, folder, workers=workers, progress=progress)
     arrays, facts = read_arrays(path, FORMAT)
     data = dataset(name)
     if "train/position" in arrays:
@@ -127,7 +121,7 @@ def _known(facts: dict) -> dict:
     return {key: facts[key] for key in ("origin", "train", "sha256")}
 
 
-def _made(name: str, folder: Path | None, workers: int | None = None, progress: bool = True) -> Path:
+def _prepared(name: str, folder: Path | None, workers: int | None = None, progress: bool = True) -> Path:
     path, data = archive_path(name, folder), dataset(name)
     if not path.exists():
         source = folder or data_folder()
@@ -141,7 +135,7 @@ def _made(name: str, folder: Path | None, workers: int | None = None, progress: 
 
 
 def _some(data: Dataset, graphs: Graphs, count: int) -> NDArray[np.int64]:
-    """The first `count` graphs; of a binary label the first of each value, so that both are there."""
+    """Indices of the first `count` graphs, half of each label where it is binary."""
     index = (graphs.nodes >= data.min_nodes).nonzero()[0]
     if data.task != "binary":
         return index[:count]
@@ -153,12 +147,12 @@ def _some(data: Dataset, graphs: Graphs, count: int) -> NDArray[np.int64]:
 
 
 def _superpixels(data: Dataset, split: str, arrays: dict[str, NDArray], count: int | None) -> Graphs:
-    """The graphs of a split, or the first `count` of them, with their edges made on the spot."""
+    """The graphs of a split, or its first `count` graphs, whose edges are made here."""
     part = {name: arrays[f"{split}/{name}"] for name in ("nodes", "y", "colour", "position")}
     if count is not None:
         part = _first(part | {"dropped": arrays[f"{split}/dropped"]}, count)
-        made = [edges(image) for image in images(data, split, part["nodes"], part["position"], part["dropped"])]
-        degree, source, edge = (np.concatenate(column) for column in zip(*made, strict=True))
+        pictures = images(data, split, part["nodes"], part["position"], part["dropped"])
+        degree, source, edge = (np.concatenate(column) for column in zip(*map(edges, pictures), strict=True))
     else:
         degree, source, edge = (arrays[f"{split}/{name}"] for name in ("degree", "source", "edge"))
     colour = np.cumsum(part["colour"], axis=0, dtype=np.uint8)  # modulo 256, as the differences are
@@ -173,13 +167,18 @@ def _first(part: dict[str, NDArray], count: int) -> dict[str, NDArray]:
 
 
 def _edges_on(device: str, data: Dataset, arrays: dict[str, NDArray]) -> dict[str, NDArray]:
-    """The edges of all splits, made on a device."""
-    made = {}
+    """Make the edges of all splits on a device."""
+    columns = {}
     for split in SPLITS:
         nodes, position, without = (arrays[f"{split}/{name}"] for name in ("nodes", "position", "dropped"))
-        found = edges_together(nodes, position.T, without, data.side, device)
-        made |= dict(zip((f"{split}/{name}" for name in ("degree", "source", "edge")), found, strict=True))
-    return made
+        columns[split] = edges_together(nodes, position.T, without, data.side, device)
+    return _by_name(columns)
+
+
+def _by_name(columns: dict[str, Sequence[NDArray]]) -> dict[str, NDArray]:
+    """The arrays degree, source and edge of each split, by "split/name"."""
+    names = ("degree", "source", "edge")
+    return {f"{split}/{name}": array for split in SPLITS for name, array in zip(names, columns[split], strict=True)}
 
 
 def _edges_path(path: Path) -> Path:
@@ -189,26 +188,25 @@ def _edges_path(path: Path) -> Path:
 def _all_edges(
     data: Dataset, path: Path, arrays: dict[str, NDArray], facts: dict, workers: int | None, progress: bool
 ) -> dict[str, NDArray]:
-    """The edges of all splits, from their file if it belongs to these nodes."""
+    """The edges of all splits, from their file if it belongs to these nodes, or else made on the processor."""
     place = _edges_path(path)
     remove_left_over(place)
-    if (kept := _kept_edges(place, facts)) is not None:
-        return kept
+    if (stored := _stored_edges(place, facts)) is not None:
+        return stored
     with locked(place, f"making {place}", waiting=lambda: None):
-        if (kept := _kept_edges(place, facts)) is not None:
-            return kept
-        made = {}
-        for split in SPLITS:
-            nodes = images(data, split, *(arrays[f"{split}/{name}"] for name in ("nodes", "position", "dropped")))
-            parts = parallel_map(edges, nodes, f"{data.title} {split}: edges", workers, progress)
-            for name, part in zip(("degree", "source", "edge"), zip(*parts, strict=True), strict=True):
-                made[f"{split}/{name}"] = np.concatenate(part)
-        write_arrays(place, made, {"nodes": facts["sha256"]}, FORMAT, zipfile.ZIP_STORED)
-    return made
+        if (stored := _stored_edges(place, facts)) is not None:
+            return stored
+        names = ("nodes", "position", "dropped")
+        pictures = {s: images(data, s, *(arrays[f"{s}/{name}"] for name in names)) for s in SPLITS}
+        parts = parallel_map(partial(each, edges), pictures, f"{data.title}: edges", workers, progress)
+        columns = {s: [np.concatenate(column) for column in zip(*parts[s], strict=True)] for s in SPLITS}
+        write_arrays(place, _by_name(columns), {"nodes": facts["sha256"]}, FORMAT, zipfile.ZIP_STORED)
+    return _by_name(columns)
 
 
-def _kept_edges(place: Path, facts: dict) -> dict[str, NDArray] | None:
+def _stored_edges(place: Path, facts: dict) -> dict[str, NDArray] | None:
+    """The edges in a file, None if there is no file, or one of other nodes."""
     if not place.exists():
         return None
-    kept, of = read_arrays(place, FORMAT)
-    return kept if of["nodes"] == facts["sha256"] else None
+    arrays, stated = read_arrays(place, FORMAT)
+    return arrays if stated["nodes"] == facts["sha256"] else None

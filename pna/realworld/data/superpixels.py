@@ -7,6 +7,8 @@ is not known, so here too the nodes are put in a random order for this; the grap
 distribution, not edge by edge.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pna.realworld.data.graphs import sort_by_target
-from pna.realworld.data.introselect import introselect
+from pna.realworld.data.introselect import last_after_partition
 
 __all__ = ["NEIGHBOURS", "SCALE", "Superpixels", "affinity", "dropped", "edges", "edges_together"]
 
 NEIGHBOURS = 8
 SCALE = 2048  # positions are kept as pixels times this
-TOGETHER = 512  # images, whose affinities take 92 MB
+TOGETHER = 512  # images on a device, whose affinities take 92 MB
+OF_ONE_SIZE = 32  # images on a processor, whose affinities stay in its cache
 
 
 class Superpixels(NamedTuple):
@@ -34,36 +37,50 @@ class Superpixels(NamedTuple):
 
 
 def affinity(position: NDArray[np.uint16], side: int) -> NDArray[np.float64]:
-    """The symmetric affinities [n, n], 0 on the diagonal."""
-    c = position.astype(np.float64) / (SCALE * side)
-    d = np.sqrt(((c[:, None] - c[None]) ** 2).sum(-1))
-    nearest = np.partition(d, NEIGHBOURS, axis=1)[:, : NEIGHBOURS + 1]  # the node itself among them, at distance 0
-    sigma = np.sort(nearest, axis=1).sum(1) / NEIGHBOURS + 1e-8
-    A = np.exp(-np.square(d / sigma[:, None]))
-    A = (A + A.T) / 2
-    np.fill_diagonal(A, 0)
+    """The symmetric affinities [..., n, n] of nodes at position [..., n, 2], 0 on the diagonal."""
+    row, column = np.moveaxis(position.astype(np.float64) / (SCALE * side), -1, 0)  # [..., n] each
+    d = np.sqrt(sum(np.square(c[..., :, None] - c[..., None, :]) for c in (row, column)))
+    nearest = np.partition(d, NEIGHBOURS, axis=-1)[..., : NEIGHBOURS + 1]  # the node itself among them, at distance 0
+    sigma = np.sort(nearest, axis=-1).sum(-1) / NEIGHBOURS + 1e-8
+    A = np.exp(-np.square(d / sigma[..., None]))
+    A = (A + np.swapaxes(A, -1, -2)) / 2
+    diagonal = np.arange(A.shape[-1])
+    A[..., diagonal, diagonal] = 0
     return A
 
 
-def dropped(image: Superpixels) -> NDArray[np.uint8]:
-    """Which of its nine nearest each node goes without, [n], 0 being the nearest."""
-    n = _checked(image)
-    rank = _rank(affinity(image.position, image.side))
-    order = np.argsort(_hash(np.uint64(image.number) * np.uint64(256) + np.arange(n, dtype=np.uint64)))
-    shuffled = rank[:, order]
-    last = introselect(shuffled, n - NEIGHBOURS - 2)[:, -1:]
-    return (shuffled > np.take_along_axis(shuffled, last, 1)).sum(1).astype(np.uint8)
+def dropped(images: Sequence[Superpixels]) -> list[NDArray[np.uint8]]:
+    """For each image, which of its nine nearest each node goes without: [n], 0 being the nearest."""
+    places = defaultdict(list)  # of the images, by their number of nodes
+    for k, image in enumerate(images):
+        places[_checked(image)].append(k)
+    ranks: dict[int, NDArray[np.uint8]] = {}
+    for same in places.values():
+        for some in (same[k : k + OF_ONE_SIZE] for k in range(0, len(same), OF_ONE_SIZE)):
+            ranks |= zip(some, _dropped([images[k] for k in some]), strict=True)
+    return [ranks[k] for k in range(len(images))]
+
+
+def _dropped(images: Sequence[Superpixels]) -> NDArray[np.uint8]:
+    """What `dropped` finds for g images of one size: [g, n]."""
+    rank = _rank(affinity(np.stack([image.position for image in images]), images[0].side))  # [g, n, n]
+    g, n = rank.shape[:2]
+    counter = np.array([[image.number] for image in images], np.uint64) * np.uint64(256) + np.arange(n, dtype=np.uint64)
+    order = np.argsort(_hash(counter))  # [g, n]
+    shuffled = np.take_along_axis(rank, order[:, None], 2).reshape(g * n, n)
+    last = last_after_partition(shuffled, n - NEIGHBOURS - 2)
+    return (shuffled > last[:, None]).sum(1).astype(np.uint8).reshape(g, n)
 
 
 def edges(image: Superpixels) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float16]]:
-    """In-degree [n], source [8n] sorted by target, and affinity [8n, 1] of the edges."""
+    """The edges of one image: in-degree [n], source [8n] sorted by target, and affinity [8n, 1]."""
     n = _checked(image)
     A = affinity(image.position, image.side)
     rank = _rank(A)
     nine = np.argpartition(rank, n - NEIGHBOURS - 1, axis=1)[:, n - NEIGHBOURS - 1 :]
     nearest_first = np.argsort(-np.take_along_axis(rank, nine, 1), axis=1)
     nine = np.take_along_axis(nine, nearest_first, 1)  # [n, 9]
-    without = dropped(image) if image.dropped is None else image.dropped
+    without = dropped([image])[0] if image.dropped is None else image.dropped
     target = nine[np.arange(NEIGHBOURS + 1) != without[:, None]]  # [8n]
     source = np.repeat(np.arange(n), NEIGHBOURS)
     degree, sorted_source, order = sort_by_target(np.stack([source, target]), n)
@@ -73,7 +90,7 @@ def edges(image: Superpixels) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDA
 def edges_together(
     nodes: NDArray[np.uint8], position: NDArray[np.uint16], without: NDArray[np.uint8], side: int, device: str
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.float16]]:
-    """What `edges` makes of each of many images, made on a device: nodes [G], position [V, 2], dropped [V]."""
+    """The edges of many images, made on a device, as `edges` makes them: nodes [G], position [V, 2], dropped [V]."""
     parts, ends = [], np.cumsum(nodes, dtype=np.int64)
     for first in range(0, len(nodes), TOGETHER):
         n = torch.from_numpy(nodes[first : first + TOGETHER].astype(np.int64))
@@ -85,7 +102,7 @@ def edges_together(
 
 
 def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """n [g], coordinates [V, 2], dropped [V] -> degree [V], source [8V], both as bytes, and weight [8V], by target."""
+    """The edges of g images by target: n [g], c [V, 2], dropped [V] -> degree [V], source [8V] (bytes), weight [8V]."""
     N = int(n.max())
     column = torch.arange(N, device=n.device)
     real = column < n.unsqueeze(1)  # [g, N]
@@ -99,8 +116,8 @@ def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tenso
     A = ((A + A.mT) / 2).masked_fill(torch.eye(N, dtype=torch.bool, device=n.device), 0)
     rank = (A * 2**40).round().long() * 256 + (n.view(-1, 1, 1) - 1 - column)
     nine = rank.masked_fill(~both, -1).topk(NEIGHBOURS + 1).indices[real]  # [V, 9], the nearest first
-    kept = torch.arange(NEIGHBOURS + 1, device=n.device) != without.unsqueeze(1)
-    target = nine[kept].view(-1, NEIGHBOURS)  # [V, 8]
+    chosen = torch.arange(NEIGHBOURS + 1, device=n.device) != without.unsqueeze(1)
+    target = nine[chosen].view(-1, NEIGHBOURS)  # [V, 8]
     graph, source = (t.unsqueeze(1).expand_as(target) for t in real.nonzero().unbind(1))
     received = (graph * N + target).flatten()
     order = (received * N + source.flatten()).argsort()
@@ -117,11 +134,11 @@ def _checked(image: Superpixels) -> int:
 
 def _rank(A: NDArray[np.float64]) -> NDArray[np.int64]:
     """The affinities as distinct integers: those that differ by rounding only go by node, the same on any machine."""
-    return np.round(A * 2**40).astype(np.int64) * 256 + np.arange(len(A))[::-1]
+    return np.round(A * 2**40).astype(np.int64) * 256 + np.arange(A.shape[-1])[::-1]
 
 
 def _hash(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """64 random bits of a counter (SplitMix64: Steele, Lea and Flood, 2014)."""
+    """Turn a counter into 64 random bits (SplitMix64: Steele, Lea and Flood, 2014)."""
     z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

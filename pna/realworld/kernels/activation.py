@@ -1,43 +1,40 @@
-"""What follows a linear map's product, in one kernel each way: bias, activation, and the input where it is added.
+"""The end of a linear layer in one kernel each way: bias, activation, and a residual.
 
-On the way back every program sums up the gradient of the bias over its rows. The plain-torch twin is in layers.py.
+In the backward pass every program sums the gradient of the bias over its rows. The plain-torch twin is in layers.py.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import rows_of_replicas
+from pna.kernels.functions import KernelFunction, saved
 
 __all__ = ["activated", "supports"]
 
 BLOCK = 32
-PROGRAMS = 128  # at most, of each replica
+PROGRAMS = 128  # for each replica, at most
 SLOPE = tl.constexpr(0.01)
 SHORTEST = tl.constexpr(1e-12)  # as in torch.nn.functional.normalize
 
 
 def supports(*_: Tensor) -> bool:
-    """Whether the kernels serve: for any."""
+    """Always: there is no restriction."""
     return True
 
 
-@on_its_device
 def activated(z: Tensor, bias: Tensor, kind: str, residual: Tensor | None = None) -> Tensor:
-    """kind: leaky, relu, or unit, ReLU of a row of length 1; z and residual [V, F], bias [F] -> [V, F]."""
-    given = (None if t is None else t.unsqueeze(0) for t in (z, bias, residual))
-    return _Activated.apply(kind, *given).squeeze(0)
+    """Add the bias, apply the activation, and add the residual where there is one.
+
+    z and residual are [V, F], bias [F]. kind: "leaky", "relu", or "unit", the ReLU of a row scaled to length 1.
+    """
+    return _Activated.call(kind, z, bias, residual)
 
 
 @triton.jit
 def _inverse_length(value):
-    """1 over the length of each row, [BLOCK, 1], and whether that is more than almost nothing."""
+    """1/|row|, [BLOCK, 1], and whether the length is at least SHORTEST."""
     length = tl.sqrt(tl.sum(value * value, 1))[:, None]
     return 1 / tl.where(length < SHORTEST, SHORTEST, length), length >= SHORTEST
 
@@ -45,7 +42,7 @@ def _inverse_length(value):
 @triton.jit
 def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr,
                        BLOCK: tl.constexpr):  # fmt: skip
-    """Of a block of rows of a replica."""
+    """Bias, activation and residual of a block of one replica's rows."""
     r = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
@@ -56,7 +53,7 @@ def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL:
         inverse, _ = _inverse_length(value)
         value *= inverse
     low = SLOPE * value if KIND == "leaky" else 0.0
-    value = tl.where(value < 0, low, value)  # not the maximum: what is no number must stay so
+    value = tl.where(value < 0, low, value)  # NaN must propagate, so not the maximum
     if RESIDUAL:
         value += tl.load(residual + at, mask=inside, other=0.0)
     tl.store(y + at, value, mask=inside)
@@ -65,7 +62,7 @@ def activation_forward(z, bias, residual, y, V, F, KIND: tl.constexpr, RESIDUAL:
 @triton.jit
 def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, WIDTH: tl.constexpr,
                         BLOCK: tl.constexpr):  # fmt: skip
-    """The gradient of z, and of each program the sum of its rows."""
+    """The gradient of z, and its sum over the rows of each program."""
     r = tl.program_id(1).to(tl.int64)
     c = tl.arange(0, WIDTH)
     b = tl.load(bias + r * F + c, mask=c < F, other=0.0)[None, :]
@@ -87,14 +84,13 @@ def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, W
     tl.store(sums + (r * tl.num_programs(0) + tl.program_id(0)) * F + c, total, mask=c < F)
 
 
-class _Activated(Function):
+class _Activated(KernelFunction):
     """kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
 
     @staticmethod
     def forward(kind: str, z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:
-        z, bias = z.contiguous(), bias.contiguous()
         R, V, F = z.shape
-        y, added = torch.empty_like(z), z if residual is None else residual.contiguous()
+        y, added = torch.empty_like(z), z if residual is None else residual
         constants = {"KIND": kind, "RESIDUAL": residual is not None, **_sizes(F)}
         activation_forward[(-(-V // BLOCK), R)](z, bias, added, y, V, F, **constants)
         return y
@@ -106,22 +102,13 @@ class _Activated(Function):
         ctx.save_for_backward(z, bias)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        grad, z, bias = (t.contiguous() for t in (grad, *ctx.saved_tensors))
+        z, bias = saved(ctx)
         R, V, F = z.shape
         programs = min(-(-V // BLOCK), PROGRAMS)
         grad_z, sums = torch.empty_like(z), z.new_empty(R, programs, F)
         activation_backward[(programs, R)](grad, z, bias, grad_z, sums, V, F, KIND=ctx.kind, **_sizes(F))
         return None, grad_z, sums.sum(1), grad if ctx.residual else None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, kind: str, *inputs: Tensor | None) -> tuple[Tensor, int]:
-        R = info.batch_size
-        lifted = (
-            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
-        )
-        return _Activated.apply(kind, *lifted).unsqueeze(1), 0
 
 
 def _sizes(F: int) -> dict[str, int]:

@@ -1,22 +1,19 @@
 """GAT's attention over the neighbours in two kernels, and three back: the weights of the messages, and the sum.
 
-What comes is one product for each node: z, in H heads, then a · z of the sender and of the receiver. In each head the
-weights of i's messages are the softmax over j of LeakyReLU(a · [z_j, z_i]). A program is a node, with all of its
-heads. The plain-torch twin is in quoted.py.
+The input is one product for each node: z, in H heads, then a · z as a sender and as a receiver. In each head the
+weights of i's messages are the softmax over j of LeakyReLU(a · [z_j, z_i]). A program is a node, with all of its heads.
+The plain-torch twin is in comparators.py.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
+from pna.kernels.functions import KernelFunction, saved
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
+from pna.realworld.kernels.graphs import Messages
 from pna.realworld.kernels.weighted import weighted_gradients, weighted_sum
 
 __all__ = ["attention", "supports"]
@@ -26,20 +23,18 @@ SLOPE = tl.constexpr(0.01)
 
 
 def supports(x: Tensor, graph: Neighbourhoods) -> bool:
-    """Whether the kernels serve: where the graphs of all replicas are joined."""
+    """Whether the graphs of all replicas are joined."""
     return graph.joined is not None
 
 
-@on_its_device
 def attention(nodes: Tensor, heads: int, graph: Neighbourhoods) -> Tensor:
-    """nodes [V, F + 2 H]: z, what it is as a sender and as a receiver -> [V, F]."""
-    ptr, _, source, transpose = graph.joined
-    return _Attention.apply(heads, nodes.unsqueeze(0), ptr, source, *transpose)[0].squeeze(0)
+    """Attend to the neighbours: nodes [V, F + 2 H], which are z, then a · z as a sender and as a receiver -> [V, F]."""
+    return _Attention.call(heads, nodes, Messages.of(graph))[0]
 
 
 @triton.jit
 def _some(start, end, H: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr):
-    """Messages from `start` on, [BLOCK, 1], heads [1, HEADS], and which of them there are."""
+    """Messages from `start` on, [BLOCK, 1], heads [1, HEADS], and the mask of those that exist."""
     e = start + tl.arange(0, BLOCK)[:, None]
     h = tl.arange(0, HEADS)[None, :]
     return e, h, (e < end) & (h < H)
@@ -47,7 +42,7 @@ def _some(start, end, H: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def _logits(nodes, source, i, e, h, inside, F: tl.constexpr, H: tl.constexpr):
-    """Of messages that i receives, before LeakyReLU."""
+    """Logits of messages that i receives, before LeakyReLU."""
     j = tl.load(source + e, mask=inside, other=0)
     sender = tl.load(nodes + j * (F + 2 * H) + F + h, mask=inside, other=0.0)
     return sender + tl.load(nodes + i * (F + 2 * H) + F + H + h, mask=h < H, other=0.0)
@@ -56,7 +51,7 @@ def _logits(nodes, source, i, e, h, inside, F: tl.constexpr, H: tl.constexpr):
 @triton.jit
 def attention_weights(nodes, ptr, source, weight, F: tl.constexpr, H: tl.constexpr, HEADS: tl.constexpr,
                       BLOCK: tl.constexpr):  # fmt: skip
-    """The softmax over the messages of a node."""
+    """The weights of one node's messages: the softmax of their logits."""
     i = tl.program_id(0).to(tl.int64)
     start = tl.load(ptr + i)
     end = tl.load(ptr + i + 1)
@@ -80,8 +75,10 @@ def attention_weights(nodes, ptr, source, weight, F: tl.constexpr, H: tl.constex
 @triton.jit
 def attention_received(nodes, ptr, source, weight, grad_weight, grad_logit, grad_nodes, F: tl.constexpr,
                        H: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """The gradients of the logits of a node's messages, w_ij (g_ij - Σ_j w_ij g_ij) before LeakyReLU's, and of what it
-    is as a receiver."""
+    """The gradients of the logits of one node's messages, and of its a · z as a receiver.
+
+    Behind LeakyReLU a logit has the gradient w_ij (g_ij - Σ_j w_ij g_ij).
+    """
     i = tl.program_id(0).to(tl.int64)
     start = tl.load(ptr + i)
     end = tl.load(ptr + i + 1)
@@ -105,7 +102,7 @@ def attention_received(nodes, ptr, source, weight, grad_weight, grad_logit, grad
 @triton.jit
 def attention_sent(sender_ptr, place, grad_logit, grad_nodes, F: tl.constexpr, H: tl.constexpr, HEADS: tl.constexpr,
                    BLOCK: tl.constexpr):  # fmt: skip
-    """The gradient of what a node is as a sender."""
+    """The gradient of one node's a · z as a sender."""
     j = tl.program_id(0).to(tl.int64)
     end = tl.load(sender_ptr + j + 1)
     total = tl.zeros([HEADS], tl.float32)
@@ -117,40 +114,33 @@ def attention_sent(sender_ptr, place, grad_logit, grad_nodes, F: tl.constexpr, H
     tl.store(grad_nodes + j * (F + 2 * H) + F + head, total, mask=head < H)
 
 
-class _Attention(Function):
-    """heads, nodes [R, V, F + 2 H], and the joined graph -> [R, V, F], the weights [R, E, H]."""
+class _Attention(KernelFunction):
+    """heads, nodes [R, V, F + 2 H], the messages of all replicas -> [R, V, F], the weights [R, E, H]."""
 
     @staticmethod
-    def forward(heads: int, nodes: Tensor, ptr: Tensor, source: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
-        nodes, (R, V, width) = nodes.contiguous(), nodes.shape
+    def forward(heads: int, nodes: Tensor, messages: Messages) -> tuple[Tensor, Tensor]:
+        (R, V, width), ptr, source = nodes.shape, messages.ptr, messages.source
         F, weight = width - 2 * heads, nodes.new_empty(R, len(source) // R, heads)
         attention_weights[(R * V,)](nodes, ptr, source, weight, **_sizes(F, heads))
-        return weighted_sum(nodes, weight, ptr, source, F // heads, added=False), weight
+        return weighted_sum(nodes, weight, messages, F // heads, added=False), weight
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+        _, nodes, messages = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[1:], output[1])
+        ctx.save_for_backward(nodes, output[1], *messages)
 
     @staticmethod
-    @first_derivative
-    def backward(ctx: FunctionCtx, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        nodes, ptr, source, sender_ptr, receiver, place, weight = (t.contiguous() for t in ctx.saved_tensors)
-        (R, V, F), H, of_nodes = grad.shape, weight.shape[2], torch.empty_like(nodes)
-        transpose = (sender_ptr, receiver, place)
-        of_weight = weighted_gradients(nodes, weight, transpose, grad.contiguous(), of_nodes, F // H, added=False)
-        of_logit = torch.empty_like(of_weight)
-        given = (nodes, ptr, source, weight, of_weight, of_logit, of_nodes)
-        attention_received[(R * V,)](*given, **_sizes(F, H))
-        attention_sent[(R * V,)](sender_ptr, place, of_logit, of_nodes, **_sizes(F, H))
-        return None, of_nodes, *(None,) * 5
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, heads: int, nodes: Tensor, *graph: Tensor) -> tuple[tuple, tuple[int, int]]:
-        R, lifted = info.batch_size, rows_of_replicas(nodes, in_dims[1], info.batch_size)
-        made = _Attention.apply(heads, lifted, *graph_of_replicas(graph, R, lifted.shape[1]))
-        return tuple(t.unsqueeze(1) for t in made), (0, 0)
+    def backward(ctx: FunctionCtx, grad: Tensor, _: None) -> tuple[None, Tensor, None]:
+        nodes, weight, *graph = saved(ctx)
+        messages, (R, V, F), H, grad_nodes = Messages(*graph), grad.shape, weight.shape[2], torch.empty_like(nodes)
+        grad_weight = weighted_gradients(nodes, weight, messages, grad, grad_nodes, F // H, added=False)
+        grad_logit = torch.empty_like(grad_weight)
+        tensors = (nodes, messages.ptr, messages.source, weight, grad_weight, grad_logit, grad_nodes)
+        attention_received[(R * V,)](*tensors, **_sizes(F, H))
+        attention_sent[(R * V,)](messages.sender_ptr, messages.place, grad_logit, grad_nodes, **_sizes(F, H))
+        return None, grad_nodes, None
 
 
 def _sizes(F: int, H: int) -> dict[str, int]:

@@ -1,40 +1,40 @@
-"""Batches put together by two kernels, all replicas at once; the plain-torch twin is in batches.py.
+"""Batches drawn from a data set by two kernels, for all replicas at once; the plain-torch twin is in batches.py.
 
-The first finds where the graphs of every batch begin; the second, for every node and every message, which one of the
-data set it is. Beside the graph of each replica it writes all of them as one, which is what the layers aggregate over.
+The first kernel finds where the graphs of every batch begin, the second the row of every node and every message in the
+data set. It writes the graph of each replica, and all of them joined into one, over which the layers aggregate.
 """
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import on_its_device
+from pna.kernels.functions import KernelFunction, Shared
 from pna.neighbourhoods import Joined, Transpose
 
-__all__ = ["Drawn", "Sizes", "drawn"]
+__all__ = ["Drawn", "Sizes", "draw"]
 
-BLOCK, WIDE_BLOCK = 64, 16  # rows of a program; the second of more than 64 numbers each, that they fit its registers
+BLOCK, WIDE_BLOCK = 64, 16  # rows of a program; fewer if they have more than 64 numbers, to fit into its registers
 
 
 class Sizes(NamedTuple):
-    """Of a batch: graphs, nodes, messages, and numbers of a node and of a message; 0 categories for plain numbers."""
+    """The sizes of a batch; a node or message whose features are numbers has 0 categories."""
 
-    B: int
-    V: int
-    E: int
-    node_width: int
-    edge_width: int  # 0: the network has no use for edge features
+    B: int  # graphs
+    V: int  # nodes
+    E: int  # messages
+    node_width: int  # numbers of a node
+    edge_width: int  # numbers of a message, 0 if the network does not use edge features
     node_categories: int
     edge_categories: int
 
 
 class Drawn(NamedTuple):
-    """A batch, as PaddedBatch names its parts."""
+    """The tensors of a batch, named as in PaddedBatch."""
 
     x: Tensor  # [V, node_width]
     edge: Tensor  # [E, edge_width]
@@ -52,18 +52,16 @@ class Drawn(NamedTuple):
     valid: Tensor  # [B]
 
 
-OWN = len(Drawn._fields)  # tensors of each replica, before those that are joined
+def draw(index: Tensor, data: tuple[Tensor, ...], sizes: Sizes) -> tuple[Drawn, Joined, Joined]:
+    """Draw the graphs of the list `index`, [B]; return a replica's batch, and the messages and graphs of all replicas.
 
-
-def drawn(index: Tensor, data: tuple[Tensor, ...], sizes: Sizes) -> tuple[Drawn, Joined, Joined]:
-    """The graphs of the list `index`, [B], from a data set: node_ptr, message_ptr, source, sender_ptr, receiver, place,
-    x, edge, y, and where the categories of each feature of a node and of an edge begin.
-
-    With the batch of a replica come the messages of all, joined, and the nodes of their graphs.
+    data: node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, y, and the offsets at which the
+    categories of each feature of a node and of an edge begin.
     """
-    made = _Draw.apply(index, sizes, *data)
-    ptr, target, source, *transpose, graph_ptr, graph = made[OWN:]
-    return Drawn(*made[:OWN]), Joined(ptr, target, source, Transpose(*transpose)), Joined(graph_ptr, graph)
+    tensors = _Draw.call(index, sizes, *data)
+    ptr, target, source, *transpose, graph_ptr, graph = tensors[_Draw.results :]
+    messages = Joined(ptr, target, source, Transpose(*transpose))
+    return Drawn(*tensors[: _Draw.results]), messages, Joined(graph_ptr, graph)
 
 
 @triton.jit
@@ -71,7 +69,7 @@ def batch_graphs(
     index, node_ptr, message_ptr, labels, first, first_message, message_start, graph_ptr, joined_ptr, nodes, count, y,
     valid, B, V, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Where the B graphs of a replica begin, in the data set and in the batch."""
+    """Find where the B graphs of one replica begin, in the data set and in the batch."""
     r = tl.program_id(0).to(tl.int64)
     b = tl.arange(0, WIDTH)
     inside = b < B
@@ -102,7 +100,7 @@ def batch_graphs(
 
 @triton.jit
 def _graph_of(start, p, B, STEPS: tl.constexpr):
-    """The last graph that begins at p or before, by halving; one more than there are for what is behind them all."""
+    """The last graph that begins at p or before, found by bisection; B for places behind all graphs."""
     b = tl.zeros(p.shape, tl.int32)
     for k in tl.static_range(STEPS):
         at = b + (1 << (STEPS - 1 - k))
@@ -113,7 +111,7 @@ def _graph_of(start, p, B, STEPS: tl.constexpr):
 
 @triton.jit
 def _features(rows, row, real, to, at, offsets, W, K: tl.constexpr, WIDE: tl.constexpr):
-    """W numbers of each row: as they are or, of K categories, zeros and ones."""
+    """W numbers of each row, or K categories as zeros and ones; returns places, values and the mask of columns."""
     w = tl.arange(0, WIDE)[None, :]
     if K == 0:
         value = tl.load(rows + row[:, None] * W + w, mask=real[:, None] & (w < W), other=0.0).to(tl.float32)
@@ -133,7 +131,7 @@ def batch_places(
     STEPS: tl.constexpr, NODE_K: tl.constexpr, EDGE_K: tl.constexpr, NODE_WIDE: tl.constexpr, EDGE_WIDE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A block of nodes of a replica, with where the next one begins, or a block of messages."""
+    """Write a block of one replica's nodes and their pointers, or a block of its messages."""
     r = tl.program_id(1).to(tl.int64)
     first += r * B
     first_message += r * B
@@ -194,55 +192,49 @@ def batch_places(
         tl.store(all_place + r * E + q, e + r * E, mask=inside)
         tl.store(all_target + r * E + e, i + r * V, mask=inside)
         if W > 0:
-            at, numbers, within = _features(  # not named as above: Triton wants one type of a name in both branches
+            at, numbers, within = _features(  # named unlike above: Triton wants one type for a name in both branches
                 data_edge, row, inside, edge + r * E * W, q, edge_offsets, W, EDGE_K, EDGE_WIDE)  # fmt: skip
             tl.store(at, numbers, mask=inside[:, None] & within)
 
 
-@on_its_device
-def _draw(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
-    """index [R, B] -> the parts of Drawn, [R, ...] each, then those that are joined."""
-    node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, y, node_offsets, edge_offsets = data
-    R, (B, V, E, X, W, node_k, edge_k) = len(index), sizes
-    whole = lambda *shape: torch.empty(shape, dtype=torch.int64, device=index.device)  # noqa: E731
-    numbers = lambda *shape: torch.empty(shape, dtype=torch.float32, device=index.device)  # noqa: E731
-    made = Drawn(
-        numbers(R, V, X), numbers(R, E, W), whole(R, V + 1), whole(R, E), whole(R, V + 1), whole(R, E), whole(R, E),
-        whole(R, B + 2), whole(R, B), numbers(R, V, 1), numbers(R), numbers(R, V, 1), y.new_empty(R, B), numbers(R, B),
-    )  # fmt: skip
-    all_ptr, all_target, all_source = whole(R * V + 1), whole(R * E), whole(R * E)
-    transpose = whole(R * V + 1), whole(R * E), whole(R * E)
-    all_graph_ptr, all_graph = whole(R * (B + 1) + 1), whole(R * V)
-    scratch = whole(R, B), whole(R, B), whole(R, B + 1)  # first, first_message, message_start
-    batch_graphs[(R,)](
-        index.contiguous(), node_ptr, message_ptr, y, *scratch, made.graph_ptr, all_graph_ptr, made.nodes, made.count,
-        made.y, made.valid, B, V, WIDTH=max(triton.next_power_of_2(B), 2),
-    )  # fmt: skip
-    block = BLOCK if X <= 64 else WIDE_BLOCK
-    grid = (-(-(V + 1) // block) + -(-E // block), R)
-    batch_places[grid](
-        node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, node_offsets, edge_offsets, *scratch,
-        made.graph_ptr, *made[:7], made.real, made.norm, all_ptr, all_source, *transpose, all_target, all_graph,
-        B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
-        NODE_WIDE=triton.next_power_of_2(X), EDGE_WIDE=triton.next_power_of_2(max(W, 1)), BLOCK=block,
-        num_warps=2 if block == BLOCK else 4,  # a thread for every row
-    )  # fmt: skip
-    return *made, all_ptr, all_target, all_source, *transpose, all_graph_ptr, all_graph
+class _Draw(KernelFunction):
+    """index [R, B], sizes, the data set -> the parts of Drawn, [R, ...] each, then the joined graphs of all replicas.
 
+    It is index arithmetic: no output has a gradient.
+    """
 
-class _Draw(Function):
-    """Index arithmetic: nothing of it has a gradient."""
+    results = len(Drawn._fields)
 
     @staticmethod
-    def forward(index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[Tensor, ...]:
-        made = _draw(index.unsqueeze(0), sizes, *data)
-        return *(t.squeeze(0) for t in made[:OWN]), *made[OWN:]
+    def forward(index: Tensor, sizes: Sizes, *data: Shared) -> tuple[Tensor, ...]:
+        node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, y, node_offsets, edge_offsets = data
+        R, (B, V, E, X, W, node_k, edge_k) = len(index), sizes
+        integers = partial(torch.empty, dtype=torch.int64, device=index.device)
+        floats = partial(torch.empty, dtype=torch.float32, device=index.device)
+        batch = Drawn(
+            floats(R, V, X), floats(R, E, W), integers(R, V + 1), integers(R, E), integers(R, V + 1), integers(R, E),
+            integers(R, E), integers(R, B + 2), integers(R, B), floats(R, V, 1), floats(R), floats(R, V, 1),
+            y.new_empty(R, B), floats(R, B),
+        )  # fmt: skip
+        all_ptr, all_target, all_source = integers(R * V + 1), integers(R * E), integers(R * E)
+        transpose = integers(R * V + 1), integers(R * E), integers(R * E)
+        all_graph_ptr, all_graph = integers(R * (B + 1) + 1), integers(R * V)
+        scratch = integers(R, B), integers(R, B), integers(R, B + 1)  # first, first_message, message_start
+        batch_graphs[(R,)](
+            index, node_ptr, message_ptr, y, *scratch, batch.graph_ptr, all_graph_ptr, batch.nodes, batch.count,
+            batch.y, batch.valid, B, V, WIDTH=max(triton.next_power_of_2(B), 2),
+        )  # fmt: skip
+        block = BLOCK if X <= 64 else WIDE_BLOCK
+        grid = (-(-(V + 1) // block) + -(-E // block), R)
+        batch_places[grid](
+            node_ptr, message_ptr, source, sender_ptr, receiver, place, x, edge, node_offsets, edge_offsets, *scratch,
+            batch.graph_ptr, *batch[:7], batch.real, batch.norm, all_ptr, all_source, *transpose, all_target, all_graph,
+            B, V, E, X, W, STEPS=B.bit_length(), NODE_K=node_k, EDGE_K=edge_k,
+            NODE_WIDE=triton.next_power_of_2(X), EDGE_WIDE=triton.next_power_of_2(max(W, 1)), BLOCK=block,
+            num_warps=2 if block == BLOCK else 4,  # a thread for every row
+        )  # fmt: skip
+        return *batch, all_ptr, all_target, all_source, *transpose, all_graph_ptr, all_graph
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
         ctx.mark_non_differentiable(*output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, index: Tensor, sizes: Sizes, *data: Tensor) -> tuple[tuple, tuple]:
-        out = _draw(index.movedim(in_dims[0], 0), sizes, *data)
-        return out, (0,) * OWN + (None,) * (len(out) - OWN)

@@ -3,30 +3,27 @@
 The plain-torch twin is W3 @ E and W3 @ b, as in pna.fused.split.
 """
 
-from typing import Any
-
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.kernels.tower_weights import padded
+from pna.kernels.functions import KernelFunction, Strided, contiguous
+from pna.realworld.kernels.tower_weights import padded, with_dense_rows
 
 __all__ = ["embedded"]
 
-BLOCK = 16  # features of the embedding, of a program on the way back
+BLOCK = 16  # features of the embedding that a program of the backward pass takes
 
 
-@on_its_device
 def embedded(W3: Tensor, shift: Tensor, E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
-    """W3 [T, F, Q], M's bias [T, F], the embedding's weight [Q, D] and bias [Q] -> W3 E, [T, Fp, D] with zeros in the
-    padding, and M's bias with W3 b, [T, F]."""
-    given = (None if t is None else t.unsqueeze(0) for t in (W3, shift, E, b))
-    weight, bias = _Embedded.apply(*given)
-    return weight.squeeze(0), shift if b is None else bias.squeeze(0)
+    """Fold the embedding of the edges into M.
+
+    W3 is [T, F, Q], shift, M's bias, [T, F], and the embedding's weight E and bias b are [Q, D] and [Q]. Returns W3 E,
+    [T, Fp, D] with zeros in the padding, and shift + W3 b, [T, F].
+    """
+    weight, bias = _Embedded.call(W3, shift, E, b)
+    return weight, shift if b is None else bias
 
 
 @triton.jit
@@ -34,7 +31,7 @@ def edge_embed(
     W3, shift, E, b, weight, bias, stride_r, stride_t, stride_f, Q, T: tl.constexpr, F: tl.constexpr, FP: tl.constexpr,
     D: tl.constexpr, BIASED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Of one tower of a replica."""
+    """W3 E and shift + W3 b of one tower of a replica."""
     t = tl.program_id(0)
     r = tl.program_id(1)
     f = tl.arange(0, ROWS)
@@ -47,14 +44,14 @@ def edge_embed(
         tl.store(weight + row * D + d, tl.sum(w * e[None, :], 1), mask=f < FP)
     if BIASED:
         e = tl.load(b + r * Q + q, mask=q < Q, other=0.0)
-        own = (r * T + t) * F + f
-        value = tl.load(shift + own, mask=f < F, other=0.0) + tl.sum(w * e[None, :], 1)
-        tl.store(bias + own, value, mask=f < F)
+        place = (r * T + t) * F + f
+        value = tl.load(shift + place, mask=f < F, other=0.0) + tl.sum(w * e[None, :], 1)
+        tl.store(bias + place, value, mask=f < F)
 
 
 @triton.jit
 def _column(weight, bias, at, row, inside, d: tl.constexpr, D: tl.constexpr):
-    """Column d of a matrix [rows, D], or behind the last one the bias, [rows]."""
+    """Column d of a matrix [rows, D]; behind the last one comes the bias, [rows]."""
     if d < D:
         return tl.load(weight + at * D + d, mask=inside, other=0.0)
     else:  # Triton would compile what follows a return
@@ -67,7 +64,7 @@ def edge_embed_back(
     T: tl.constexpr, F: tl.constexpr, FP: tl.constexpr, D: tl.constexpr, BIASED: tl.constexpr, ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Of some features of the embedding of a replica, tower by tower."""
+    """The gradients of some of the embedding's features in one replica, tower by tower."""
     r = tl.program_id(1)
     f = tl.arange(0, ROWS)
     q = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -91,19 +88,17 @@ def edge_embed_back(
             tl.store(grad_b + r * Q + q, total, mask=q < Q)
 
 
-class _Embedded(Function):
-    """W3 [R, T, F, Q], shift [R, T, F], E [R, Q, D], b [R, Q] or None -> [R, T, Fp, D] and [R, T, F]."""
+class _Embedded(KernelFunction):
+    """W3 [R, T, F, Q], shift [R, T, F], E [R, Q, D], b [R, Q] or None -> [R, T, Fp, D], and [R, T, F] if b."""
 
     @staticmethod
-    def forward(W3: Tensor, shift: Tensor, E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
-        (R, T, F, Q), D = W3.shape, E.shape[2]
-        W3, shift, E, bias = _rows(W3), shift.contiguous(), E.contiguous(), E if b is None else b.contiguous()
-        weight, more = E.new_empty(R, T, padded(F), D), E.new_empty(0 if b is None else R, T, F)
+    def forward(W3: Strided, shift: Tensor, E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
+        (R, T, F, Q), D, W3 = W3.shape, E.shape[2], with_dense_rows(W3)
+        weight, bias = E.new_empty(R, T, padded(F), D), E.new_empty(0 if b is None else R, T, F)
+        tensors = (W3, shift, E, E if b is None else b, weight, bias)
         sizes = _sizes(W3, D, b is not None)
-        edge_embed[(T, R)](
-            W3, shift, E, bias, weight, more, *W3.stride()[:3], Q, **sizes, WIDTH=triton.next_power_of_2(Q)
-        )
-        return weight, more
+        edge_embed[(T, R)](*tensors, *W3.stride()[:3], Q, **sizes, WIDTH=triton.next_power_of_2(Q))
+        return weight, bias
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
@@ -111,31 +106,14 @@ class _Embedded(Function):
         ctx.save_for_backward(W3, *embedding)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, grad_bias: Tensor) -> tuple[Tensor | None, ...]:
         W3, E, b = ctx.saved_tensors
+        W3, (E, b), biased = with_dense_rows(W3), contiguous(E, b), b is not None
         (R, T, F, Q), D = W3.shape, E.shape[2]
-        given = (
-            grad.contiguous(),
-            grad_bias.contiguous(),
-            _rows(W3),
-            E.contiguous(),
-            E if b is None else b.contiguous(),
-        )
-        made = (E.new_empty(R, T, F, Q), E.new_empty(R, Q, D), E.new_empty(0 if b is None else R, Q))
-        grid = (-(-Q // BLOCK), R)
-        edge_embed_back[grid](*given, *made, *given[2].stride()[:3], Q, **_sizes(W3, D, b is not None), BLOCK=BLOCK)
-        return made[0], None if b is None else grad_bias, made[1], None if b is None else made[2]
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Tensor | None) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        R = info.batch_size
-        lifted = (None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims, strict=True))
-        return tuple(t.unsqueeze(1) for t in _Embedded.apply(*lifted)), (0, 0)
-
-
-def _rows(W3: Tensor) -> Tensor:
-    return W3 if W3.stride(3) == 1 else W3.contiguous()
+        grad_W3, grad_E, grad_b = E.new_empty(R, T, F, Q), E.new_empty(R, Q, D), E.new_empty(R if biased else 0, Q)
+        tensors = (grad, grad_bias, W3, E, b if biased else E, grad_W3, grad_E, grad_b)
+        edge_embed_back[(-(-Q // BLOCK), R)](*tensors, *W3.stride()[:3], Q, **_sizes(W3, D, biased), BLOCK=BLOCK)
+        return grad_W3, grad_bias if biased else None, grad_E, grad_b if biased else None
 
 
 def _sizes(W3: Tensor, D: int, biased: bool) -> dict[str, int]:

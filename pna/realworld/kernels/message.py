@@ -1,30 +1,28 @@
-"""What a node of ogb's GCN and GIN receives, with the embedding of the bonds and its own part, in one kernel each way.
+"""The sum of the messages to a node of ogb's GCN and GIN, with its bonds and its own part, in one kernel each way.
 
 GIN: (1 + ε) x_i + Σ_j ReLU(x_j + B e_ij). GCN: Σ_j ReLU(z_j + B e_ij) / √(d_i d_j) + ReLU(z_i + r) / d_i, z = x + b.
 A program takes NODES nodes of a replica, one after the other, and WIDTH features, for which it holds B; each message
-reads its e_ij. So no embedded bond is ever written, nor its gradient: that of B, and those of ε, r and b, every program
-sums up for its nodes, and these sums are added in the end. Padding receives nothing, has zeros, and gives no gradient.
-The plain-torch twins are in quoted.py.
+reads its e_ij. So no embedded bond is ever written, nor its gradient: every program sums the gradients of B, ε, r and b
+over its nodes, and these sums are added in the end. Padding receives nothing, has zeros, and gives no gradient. The
+plain-torch twins are in comparators.py.
 """
-
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
+from pna.kernels.functions import KernelFunction, saved
+from pna.kernels.tiles import relu
 from pna.neighbourhoods import Neighbourhoods
-from pna.networks.kernels.replicas import graph_of_replicas, rows_of_replicas
+from pna.realworld.kernels.graphs import Messages
 
 __all__ = ["received", "supports"]
 
-NODES, NODES_BACK = 8, 16  # of a program; back, its sums are K + 2 rows beside the nodes' own
+NODES, NODES_BACK = 8, 16  # nodes of a program, forward and backward, where it also writes K + 2 rows of sums
 WIDTH = 64  # features of a program, which is one warp: all of B for a feature is in one thread's registers
-MOST = 16  # numbers of a bond, for which it has enough of them
+MOST = 16  # numbers of a bond, for which there are registers enough
 
 
 def supports(x: Tensor, bonds: Tensor, graph: Neighbourhoods) -> bool:
@@ -32,7 +30,6 @@ def supports(x: Tensor, bonds: Tensor, graph: Neighbourhoods) -> bool:
     return graph.joined is not None and bonds.shape[-1] <= MOST
 
 
-@on_its_device
 def received(
     x: Tensor, bonds: Tensor, own: Tensor, bias: Tensor | None, edge: Tensor, count: Tensor, graph: Neighbourhoods
 ) -> Tensor:
@@ -41,21 +38,18 @@ def received(
     x is [V, F], bonds the matrix B [F, K], edge [E, K] and count [], the number of real nodes; the result is [V, F].
     `own` is ε, [1], for GIN, which has no bias, and r, [F], for GCN, whose bias is [F].
     """
-    ptr, _, source, transpose = graph.joined
-    given = (x, bonds.mT.contiguous(), own, bias, edge, count)
-    given = (None if t is None else t.unsqueeze(0) for t in given)
-    return _Received.apply(*given, ptr, source, *transpose).squeeze(0)
+    return _Received.call(x, bonds.mT.contiguous(), own, bias, edge, count, Messages.of(graph))
 
 
 @triton.jit
-def _share(ptr, i):
-    """1/√d_i, the degree counting the node itself."""
+def _root_degree(ptr, i):
+    """1/√d_i, where the degree counts the node itself."""
     return tl.rsqrt((tl.load(ptr + i + 1) - tl.load(ptr + i) + 1).to(tl.float32))
 
 
 @triton.jit
 def _rows(at, c, F: tl.constexpr, K: tl.constexpr):
-    """K rows of F numbers, as so many vectors: in a matrix, a sum over them would go from thread to thread."""
+    """Load K rows of F numbers as K vectors: in one matrix, a sum over them would go from thread to thread."""
     rows = ()
     for k in tl.static_range(K):
         rows = rows + (tl.load(at + k * F + c, mask=c < F, other=0.0),)  # noqa: RUF005
@@ -63,8 +57,8 @@ def _rows(at, c, F: tl.constexpr, K: tl.constexpr):
 
 
 @triton.jit
-def _none(K: tl.constexpr, WIDTH: tl.constexpr):
-    """So many vectors of zeros."""
+def _zeros(K: tl.constexpr, WIDTH: tl.constexpr):
+    """K vectors of zeros."""
     rows = ()
     for _ in tl.static_range(K):
         rows = rows + (tl.zeros([WIDTH], tl.float32),)  # noqa: RUF005
@@ -73,7 +67,7 @@ def _none(K: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _bond(edge, e, K: tl.constexpr):
-    """The K numbers of e_ij."""
+    """Load the K numbers of e_ij."""
     numbers = ()
     for k in tl.static_range(K):
         numbers = numbers + (tl.load(edge + e * K + k),)  # noqa: RUF005
@@ -90,7 +84,7 @@ def _embedded(m, bond, B, K: tl.constexpr):
 
 @triton.jit
 def _added(rows, bond, back, K: tl.constexpr):
-    """The outer product of a bond and a gradient added to K vectors."""
+    """Add the outer product of a bond and a gradient to K vectors."""
     more = ()
     for k in tl.static_range(K):
         more = more + (rows[k] + bond[k] * back,)  # noqa: RUF005
@@ -99,13 +93,14 @@ def _added(rows, bond, back, K: tl.constexpr):
 
 @triton.jit
 def _vector(at, r, c, F: tl.constexpr):
+    """Load features `c` of the row of a replica."""
     return tl.load(at + r * F + c, mask=c < F, other=0.0)
 
 
 @triton.jit
 def message_forward(x, bonds, own, bias, edge, count, ptr, source, y, V, GCN: tl.constexpr, F: tl.constexpr,
                     K: tl.constexpr, WIDTH: tl.constexpr, NODES: tl.constexpr):  # fmt: skip
-    """What each of NODES nodes receives."""
+    """Sum the messages of each of NODES nodes."""
     r = tl.program_id(1).to(tl.int64)
     c = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     first = tl.program_id(0) * NODES
@@ -123,13 +118,13 @@ def message_forward(x, bonds, own, bias, edge, count, ptr, source, y, V, GCN: tl
             j = tl.load(source + e)
             m = tl.load(x + j * F + c, mask=c < F, other=0.0) + shift
             m = _embedded(m, _bond(edge, e, K), B, K)
-            m = tl.where(m < 0, 0.0, m)  # not the maximum: what is no number must stay so
-            total += m * _share(ptr, j) if GCN else m
+            m = relu(m)
+            total += m * _root_degree(ptr, j) if GCN else m
         z = tl.load(x + i * F + c, mask=c < F, other=0.0)
         if GCN:
-            s = _share(ptr, i)
+            s = _root_degree(ptr, i)
             z += shift + root
-            total = s * total + s * s * tl.where(z < 0, 0.0, z)
+            total = s * total + s * s * relu(z)
         else:
             total += (1 + tl.load(own + r)) * z
         tl.store(y + i * F + c, total, mask=c < F)
@@ -141,7 +136,7 @@ def message_forward(x, bonds, own, bias, edge, count, ptr, source, y, V, GCN: tl
 def message_backward(x, bonds, own, bias, edge, count, ptr, sender_ptr, receiver, place, grad, grad_x, sums, V,
                      GCN: tl.constexpr, F: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr,
                      NODES: tl.constexpr):  # fmt: skip
-    """The gradients of NODES nodes, by the messages that they have sent; and the sums [K + 2, F] of B, own and bias."""
+    """The gradients of NODES nodes, from the messages that they sent, and their sums [K + 2, F] for B, own and bias."""
     r = tl.program_id(1).to(tl.int64)
     c = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     first = tl.program_id(0) * NODES
@@ -152,13 +147,13 @@ def message_backward(x, bonds, own, bias, edge, count, ptr, sender_ptr, receiver
     if GCN:
         shift = _vector(bias, r, c, F)
         root = _vector(own, r, c, F)
-    of_bonds = _none(K, WIDTH)
+    of_bonds = _zeros(K, WIDTH)
     of_own = tl.zeros([WIDTH], tl.float32)
     of_bias = tl.zeros([WIDTH], tl.float32)
     for n in range(first, tl.minimum(first + NODES, live)):
         j = r * V + n
         z = tl.load(x + j * F + c, mask=c < F, other=0.0) + shift
-        s = _share(ptr, j) if GCN else 1.0
+        s = _root_degree(ptr, j) if GCN else 1.0
         g = tl.load(grad + j * F + c, mask=c < F, other=0.0)
         if GCN:
             total = tl.where(z + root <= 0, 0.0, s * s * g)
@@ -171,7 +166,7 @@ def message_backward(x, bonds, own, bias, edge, count, ptr, sender_ptr, receiver
             bond = _bond(edge, tl.load(place + k), K)
             back = tl.load(grad + i * F + c, mask=c < F, other=0.0)
             if GCN:
-                back *= s * _share(ptr, i)
+                back *= s * _root_degree(ptr, i)
             back = tl.where(_embedded(z, bond, B, K) <= 0, 0.0, back)
             total += back
             of_bonds = _added(of_bonds, bond, back, K)
@@ -186,47 +181,37 @@ def message_backward(x, bonds, own, bias, edge, count, ptr, sender_ptr, receiver
     tl.store(sums + (K + 1) * F + c, of_bias, mask=c < F)
 
 
-class _Received(Function):
-    """x [R, V, F], bonds [R, K, F], own [R, 1 or F], bias [R, F] or None, edge [R, E, K], count [R], and the joined
-    graph -> [R, V, F]."""
+class _Received(KernelFunction):
+    """x [R, V, F], bonds [R, K, F], own [R, 1 or F], bias [R, F] or None, edge [R, E, K], count [R] -> [R, V, F]."""
 
     @staticmethod
-    def forward(*inputs: Tensor | None) -> Tensor:
-        x, bonds, own, bias, edge, count, ptr, source, *_ = (None if t is None else t.contiguous() for t in inputs)
+    def forward(
+        x: Tensor, bonds: Tensor, own: Tensor, bias: Tensor | None, edge: Tensor, count: Tensor, messages: Messages
+    ) -> Tensor:
         y, (grid, constants) = torch.empty_like(x), _sizes(x, bonds, bias, NODES)
-        given = (x, bonds, own, x if bias is None else bias, edge, count, ptr, source)
-        message_forward[grid](*given, y, x.shape[1], **constants)
+        tensors = (x, bonds, own, x if bias is None else bias, edge, count, messages.ptr, messages.source, y)
+        message_forward[grid](*tensors, x.shape[1], **constants)
         return y
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+        *tensors, (ptr, _, *transpose, _) = inputs
+        ctx.save_for_backward(*tensors, ptr, *transpose)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        saved = (None if t is None else t.contiguous() for t in ctx.saved_tensors)
-        x, bonds, own, bias, edge, count, ptr, _, *transpose = saved
-        grad, K, (grid, constants) = grad.contiguous(), bonds.shape[1], _sizes(x, bonds, bias, NODES_BACK)
+        x, bonds, own, bias, *rest = saved(ctx)
+        K, (grid, constants), gin = bonds.shape[1], _sizes(x, bonds, bias, NODES_BACK), bias is None
         grad_x, sums = torch.empty_like(x), x.new_empty(len(x), grid[0], K + 2, x.shape[2])
-        given = (x, bonds, own, x if bias is None else bias, edge, count, ptr, *transpose)
-        message_backward[grid](*given, grad, grad_x, sums, x.shape[1], **constants)
+        tensors = (x, bonds, own, x if gin else bias, *rest, grad, grad_x, sums)
+        message_backward[grid](*tensors, x.shape[1], **constants)
         of_bonds, of_own, of_bias = sums.sum(1).split([K, 1, 1], dim=1)
-        gin = bias is None
         of_own = of_own.sum(2) if gin else of_own.squeeze(1)
-        return grad_x, of_bonds, of_own, None if gin else of_bias.squeeze(1), *(None,) * 7
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Tensor | None) -> tuple[Tensor, int]:
-        R, graph = info.batch_size, inputs[6:]
-        lifted = [
-            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs[:6], in_dims[:6], strict=True)
-        ]
-        return _Received.apply(*lifted, *graph_of_replicas(graph, R, lifted[0].shape[1])).unsqueeze(1), 0
+        return grad_x, of_bonds, of_own, None if gin else of_bias.squeeze(1), None, None, None
 
 
 def _sizes(x: Tensor, bonds: Tensor, bias: Tensor | None, nodes: int) -> tuple[tuple[int, int, int], dict]:
-    """The grid, and what the programs are told; without nodes the first still has its sums to write."""
+    """The grid and the constants of a kernel; without nodes, one program still has its sums to write."""
     (R, V, F), K = x.shape, bonds.shape[1]
     constants = {"GCN": bias is not None, "F": F, "K": K, "WIDTH": WIDTH}
     return (max(1, -(-V // nodes)), R, -(-F // WIDTH)), constants | {"NODES": nodes, "num_warps": 1}

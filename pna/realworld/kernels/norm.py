@@ -1,80 +1,78 @@
 """Batch normalisation over the real nodes of padded batches, each replica by itself, in two kernels each way.
 
-The real nodes are the first of a batch. Every program sums up some of them, and every program of the second kernel puts
-these sums together for itself; each takes WIDTH of the features. The plain-torch twin is in layers.py; what it gives a
-node of the padding, here is zero. In evaluation one kernel does it all.
+The real nodes come first in a batch. Every program of the first kernel sums up some of them; every program of the
+second puts these sums together for itself. Each has WIDTH of the features. In evaluation one kernel does it all. The
+plain-torch twin is in layers.py; it differs on padding, which is zero here.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
+from pna.kernels.functions import Copied, KernelFunction, Strided, contiguous
+from pna.kernels.moments import block_moments, merge, merge_parts
 from pna.realworld.kernels.norm_tile import (
     BLOCK,
     EPS,
     activated,
     block_of,
+    dropout,
     factors,
     features,
-    kept,
-    known,
     move_on,
     of_features,
     of_programs,
     programs,
     sizes,
+    static,
 )
 
 __all__ = ["Then", "evaluate", "normalise", "sums", "supports"]
 
 
 def supports(*_: Tensor) -> bool:
-    """Whether the kernels serve: for any."""
+    """Always: there is no restriction."""
     return True
 
 
 class Then(NamedTuple):
-    """What is done with the normalised numbers, in this order."""
+    """Operations on the normalised numbers, in this order."""
 
     activation: str | None = None  # relu or elu
-    residual: Tensor | None = None  # [V, F], which is added
-    noise: Tensor | None = None  # [V, F or more], uniform in [0, 1): where it is below p the number is dropped
+    residual: Tensor | None = None  # [V, F], added
+    noise: Tensor | None = None  # [V, F or more], uniform in [0, 1): a number whose noise is below p is dropped
     p: float = 0.0
 
 
-@on_its_device
 def normalise(
     x: Tensor, factor: Tensor, count: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], then: Then
 ) -> Tensor:
-    """Normalises factor · x over its first rows: x [V, F], factor [V, 1], count [], weight and bias [F] -> [V, F].
+    """Normalise factor · x over its first `count` rows: x [V, F], factor [V, 1], count [], weight and bias [F].
 
-    The running mean and variance, [F] each, are moved on in place.
+    The running mean and variance, [F] each, are updated in place. Returns [V, F].
     """
     activation, residual, noise, p = then
     noise = None if noise is None or p == 0 else noise[:, : x.shape[1]]
-    given = (x, factor, count, weight, bias, residual, noise, *running)
-    return _Normalise.apply(activation, p, *(None if t is None else t.unsqueeze(0) for t in given))[0].squeeze(0)
+    return _Normalise.call(activation, p, x, factor, count, weight, bias, residual, noise, *running)[0]
 
 
-@on_its_device
 def evaluate(
     x: Tensor, factor: Tensor, weight: Tensor, bias: Tensor, running: tuple[Tensor, Tensor], then: Then
 ) -> Tensor:
-    """The same by the running mean and variance, without dropout; there is no gradient."""
-    given = (x, factor, weight, bias, *running, then.residual)
-    return _Evaluate.apply(then.activation, *(None if t is None else t.unsqueeze(0) for t in given)).squeeze(0)
+    """Normalise factor · x by the running mean and variance, without dropout and without a gradient.
+
+    x [V, F], factor [V, 1], weight, bias and the running statistics [F] -> [V, F].
+    """
+    return _Evaluate.call(then.activation, x, factor, weight, bias, *running, then.residual)
 
 
 @triton.jit
 def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """The number of rows of each program, their mean and their squared distance to it, merged block by block."""
+    """Number, mean and squared distance to it of this program's rows, merged block by block."""
     r = tl.program_id(1).to(tl.int64)
     me = r * tl.num_programs(0) + tl.program_id(0)
     live = tl.load(count + r).to(tl.int32)
@@ -85,11 +83,9 @@ def norm_statistics(x, factor, count, rows, mean, spread, V, F, WIDTH: tl.conste
         place, real = block_of(block, live, F, WIDTH, BLOCK)
         values = tl.load(x + r * V * F + place, mask=real, other=0.0) * factors(factor, r, block, live, V, BLOCK)
         m = tl.minimum(live - block * BLOCK, BLOCK).to(tl.float32)
-        centre = tl.sum(values, 0) / m
-        away = tl.where(real, values - centre[None, :], 0.0)
-        step = centre - mu
-        squares += tl.sum(away * away, 0) + step * step * (n * m / (n + m))
-        mu += step * (m / (n + m))
+        centre, within = block_moments(values, real, m, 0)
+        mu, between = merge(n, mu, m, centre)
+        squares += within + between
         n += m
     c = features(WIDTH)
     tl.store(rows + me, n)
@@ -104,16 +100,15 @@ def norm_apply(
     ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """weight · (factor · x - mean) / √(var + ε) + bias, and what comes then."""
+    """Compute weight · (factor · x - mean) / √(var + ε) + bias and what follows, and update the running statistics."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
     k = tl.arange(0, PROGRAMS)[:, None]
-    each = tl.load(rows + r * P + k, mask=k < P, other=0.0)
-    centres = of_programs(means, r, P, F, WIDTH, PROGRAMS)
-    mu = tl.sum(each * centres, 0)[None, :] / n
-    away = centres - mu
-    squares = tl.sum(of_programs(spreads, r, P, F, WIDTH, PROGRAMS) + each * away * away, 0)[None, :]
+    mu, squares = merge_parts(
+        tl.load(rows + r * P + k, mask=k < P, other=0.0),
+        of_programs(means, r, P, F, WIDTH, PROGRAMS), of_programs(spreads, r, P, F, WIDTH, PROGRAMS), n)  # fmt: skip
+    mu, squares = mu[None, :], squares[None, :]
     slope = tl.rsqrt(squares / n + EPS) * of_features(weight, r, F, WIDTH)
     shift = of_features(bias, r, F, WIDTH)
     c = features(WIDTH)[None, :]
@@ -126,7 +121,7 @@ def norm_apply(
         if RESIDUAL:
             value += tl.load(residual + r * V * F + place, mask=inside, other=0.0)
         if DROP:
-            value = kept(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
+            value = dropout(value, noise + r * noise_r, noise_v, row, inside, F, p, WIDTH)
         tl.store(y + r * V * F + place, value, mask=inside)
     if tl.program_id(0) == 0:
         there = c < F
@@ -141,7 +136,7 @@ def norm_evaluate(
     x, factor, weight, bias, mean, var, residual, y, V, F,
     ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The same with a mean and a variance that are known."""
+    """Compute weight · (factor · x - mean) / √(var + ε) + bias and what follows, by known statistics."""
     r = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0)
     place, inside = block_of(block, V, F, WIDTH, BLOCK)
@@ -159,19 +154,19 @@ def _incoming(
     grad, values, mu, slope, bias, noise, noise_v, r, place, row, real, V, F, p,
     ACTIVATION: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the normalised numbers of a block of rows, and that of the residual."""
+    """Gradients of a block of normalised numbers and of its residual, [BLOCK, WIDTH] each."""
     inside = (row < V) & (features(WIDTH)[None, :] < F)
     g = tl.load(grad + r * V * F + place, mask=inside, other=0.0)
     if DROP:
-        g = kept(g, noise, noise_v, row, inside, F, p, WIDTH)
-    own = tl.where(real, g, 0.0)
+        g = dropout(g, noise, noise_v, row, inside, F, p, WIDTH)
+    inner = tl.where(real, g, 0.0)
     if ACTIVATION is not None:
         y = slope * (values - mu) + of_features(bias, r, F, WIDTH)
         if ACTIVATION == "relu":
-            own = tl.where(y <= 0, 0.0, own)
+            inner = tl.where(y <= 0, 0.0, inner)
         else:
-            own = tl.where(y > 0, own, own * tl.exp(tl.minimum(y, 0.0)))
-    return own, g
+            inner = tl.where(y > 0, inner, inner * tl.exp(tl.minimum(y, 0.0)))
+    return inner, g
 
 
 @triton.jit
@@ -179,7 +174,7 @@ def norm_sums(
     x, factor, count, grad, weight, bias, noise, mean, var, total, product, V, F, noise_r, noise_v, p,
     ACTIVATION: tl.constexpr, DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The sums of the gradient, and of the gradient times the distance to the mean, of each program."""
+    """Sums over this program's rows of the gradient, and of the gradient times the distance to the mean."""
     r = tl.program_id(1).to(tl.int64)
     me = r * tl.num_programs(0) + tl.program_id(0)
     live = tl.load(count + r).to(tl.int32)
@@ -207,7 +202,7 @@ def norm_back(
     ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """The gradients of x, of the weight and of the bias, and of the residual."""
+    """Gradients of x, weight, bias and residual."""
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
@@ -234,27 +229,34 @@ def norm_back(
         tl.store(grad_bias + r * F + c, total, mask=c < F)
 
 
-class _Normalise(Function):
-    """x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F], residual and noise [R, V, F] or None, running
-    mean and variance [R, F] -> y [R, V, F], mean and variance [R, F]."""
+class _Normalise(KernelFunction):
+    """activation, p, x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F], residual and noise [R, V, F] or
+    None, running mean and variance [R, F] -> y [R, V, F], mean and variance [R, F]."""
 
     @staticmethod
-    def forward(activation: str | None, p: float, *inputs: Tensor | None) -> tuple[Tensor, ...]:
-        *given, noise, running_mean, running_var = inputs
-        x, factor, count, weight, bias, residual = (None if t is None else t.contiguous() for t in given)
+    def forward(
+        activation: str | None,
+        p: float,
+        x: Copied,
+        factor: Copied,
+        count: Copied,
+        weight: Copied,
+        bias: Copied,
+        residual: Copied | None,
+        noise: Strided | None,
+        running_mean: Strided,
+        running_var: Strided,
+    ) -> tuple[Tensor, ...]:
         R, V, F = x.shape
-        (P, spread, most), columns, shared = programs(V, F), *sizes(F)
+        (P, spread, most), columns, constants = programs(V, F), *sizes(F)
         rows, (means, spreads) = x.new_empty(R, P), x.new_empty(2, R, P, F).unbind()
-        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, known(F, F), **shared)
-        y, (mean, var) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        (drop, numbers), constants = (
-            _noise(noise, F),
-            {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared},
-        )
+        norm_statistics[(P, R, columns)](x, factor, count, rows, means, spreads, V, static(F, F), **constants)
+        y, (mean, var), (drop, strides) = torch.empty_like(x), x.new_empty(2, R, F).unbind(), _noise(noise, F)
         norm_apply[(spread, R, columns)](
             x, factor, count, weight, bias, x if residual is None else residual, x if noise is None else noise,
-            running_mean, running_var, rows, means, spreads, y, mean, var, V, known(F, F), P, *numbers,
-            running_mean.stride(0), running_var.stride(0), p, DROP=drop, PROGRAMS=most, **constants,
+            running_mean, running_var, rows, means, spreads, y, mean, var, V, static(F, F), P, *strides,
+            running_mean.stride(0), running_var.stride(0), p,
+            ACTIVATION=activation, RESIDUAL=residual is not None, DROP=drop, PROGRAMS=most, **constants,
         )  # fmt: skip
         return y, mean, var
 
@@ -268,74 +270,61 @@ class _Normalise(Function):
         ctx.save_for_backward(x, factor, count, weight, bias, mean, var, noise)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: None) -> tuple[Tensor | None, ...]:
-        *saved, noise = ctx.saved_tensors
-        x, factor, count, weight, bias, mean, var = (t.contiguous() for t in saved)
-        grad = grad.contiguous()
+        *tensors, noise = ctx.saved_tensors
+        x, factor, count, weight, bias, mean, var = contiguous(*tensors)
         R, V, F = x.shape
-        (P, spread, most), columns, shared = programs(V, F), *sizes(F)
-        drop, numbers = _noise(noise, F)
+        (P, spread, most), columns, constants = programs(V, F), *sizes(F)
+        drop, strides = _noise(noise, F)
         totals, products = x.new_empty(2, R, P, F).unbind()
-        given = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
-        constants = {"ACTIVATION": ctx.activation, "DROP": drop, **shared}
-        norm_sums[(P, R, columns)](*given, V, known(F, F), *numbers, ctx.p, **constants)
+        inputs = (x, factor, count, grad, weight, bias, x if noise is None else noise, mean, var, totals, products)
+        constants = {"ACTIVATION": ctx.activation, "DROP": drop, **constants}
+        norm_sums[(P, R, columns)](*inputs, V, static(F, F), *strides, ctx.p, **constants)
         grad_x, (grad_weight, grad_bias) = torch.empty_like(x), x.new_empty(2, R, F).unbind()
-        apart = ctx.residual and drop  # without dropout it is the incoming gradient itself
+        apart = ctx.residual and drop  # without dropout the residual's gradient is the incoming one
         grad_residual = torch.empty_like(x) if apart else grad
-        made = (grad_x, grad_residual, grad_weight, grad_bias)
         norm_back[(spread, R, columns)](
-            *given, *made, V, known(F, F), P, *numbers, ctx.p, RESIDUAL=apart, PROGRAMS=most, **constants
-        )
+            *inputs, grad_x, grad_residual, grad_weight, grad_bias, V, static(F, F), P, *strides, ctx.p,
+            RESIDUAL=apart, PROGRAMS=most, **constants,
+        )  # fmt: skip
         others = (grad_residual if ctx.residual else None, None, None, None)
         return None, None, grad_x, None, None, grad_weight, grad_bias, *others
 
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple, activation: str | None, p: float, *inputs: Tensor | None
-    ) -> tuple[tuple, tuple]:
-        R, ways = info.batch_size, (replicated,) * 6 + (rows_of_replicas,) * 3
-        lifted = (None if t is None else way(t, dim, R) for way, t, dim in zip(ways, inputs, in_dims[2:], strict=True))
-        return tuple(t.unflatten(0, (R, -1)) for t in _Normalise.apply(activation, p, *lifted)), (0, 0, 0)
 
-
-class _Evaluate(Function):
-    """x [R, V, F], factor [R, V, 1], weight, bias, mean, variance [R, F], residual [R, V, F] or None -> [R, V, F]."""
+class _Evaluate(KernelFunction):
+    """activation, x [R, V, F], factor [R, V, 1], weight, bias, mean and variance [R, F], residual [R, V, F] or None ->
+    [R, V, F]."""
 
     @staticmethod
-    def forward(activation: str | None, *inputs: Tensor | None) -> Tensor:
-        *given, residual = (None if t is None else t.contiguous() for t in inputs)
-        x, y, (R, V, F) = given[0], torch.empty_like(given[0]), given[0].shape
-        columns, shared = sizes(F)
-        constants = {"ACTIVATION": activation, "RESIDUAL": residual is not None, **shared}
-        added = x if residual is None else residual
-        norm_evaluate[(-(-V // BLOCK), R, columns)](*given, added, y, V, known(F, F), **constants)
+    def forward(activation: str | None, x: Tensor, *tensors: Tensor | None) -> Tensor:
+        *tensors, residual = tensors
+        y, (R, V, F) = torch.empty_like(x), x.shape
+        columns, constants = sizes(F)
+        norm_evaluate[(-(-V // BLOCK), R, columns)](
+            x, *tensors, x if residual is None else residual, y, V, static(F, F),
+            ACTIVATION=activation, RESIDUAL=residual is not None, **constants,
+        )  # fmt: skip
         return y
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
         ctx.mark_non_differentiable(output)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, activation: str | None, *inputs: Tensor | None) -> tuple[Tensor, int]:
-        R = info.batch_size
-        lifted = (
-            None if t is None else rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[1:], strict=True)
-        )
-        return _Evaluate.apply(activation, *lifted).unsqueeze(1), 0
-
 
 def sums(x: Tensor, factor: Tensor, count: Tensor, grad: Tensor, *norm: Tensor) -> tuple[Tensor, ...]:
-    """Of the gradient before a ReLU the sum, and that with the distance to the mean, [R, F]; norm: as the kernel's."""
+    """Sum of the gradient before a ReLU, and of it times the distance to the mean, over all real rows, [R, F] each.
+
+    x and grad [R, V, F], factor [R, V, 1], count [R]; norm: weight, bias, mean and variance, [R, F] each.
+    """
     (R, V, F), (weight, bias, mean, var) = x.shape, norm
     (P, *_), (columns, constants) = programs(V, F), sizes(F)
-    made, given = x.new_empty(2, R, P, F), (x, factor, count, grad, weight, bias, x, mean, var)
-    norm_sums[(P, R, columns)](*given, *made, V, known(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **constants)
-    return made.sum(2).unbind()
+    parts, inputs = x.new_empty(2, R, P, F), (x, factor, count, grad, weight, bias, x, mean, var)
+    norm_sums[(P, R, columns)](*inputs, *parts, V, static(F, F), 0, 0, 0.0, ACTIVATION="relu", DROP=False, **constants)
+    return parts.sum(2).unbind()
 
 
 def _noise(noise: Tensor | None, F: int) -> tuple[bool, tuple[int, int | tl.constexpr]]:
-    """Whether there is dropout, and how far the noise of replicas and of rows is apart."""
+    """Whether there is dropout, and the strides of the noise from replica to replica and from row to row."""
     if noise is None:
         return False, (0, 0)
-    return True, (noise.stride(0), known(noise.stride(1), F))
+    return True, (noise.stride(0), static(noise.stride(1), F))

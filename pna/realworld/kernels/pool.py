@@ -4,20 +4,16 @@ A program is a graph. The plain-torch twin is in diffpool.py: it writes the oute
 times as large as what is multiplied here.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna import segments
-from pna.kernels.selection import first_derivative, on_its_device
+from pna.kernels.functions import KernelFunction, saved
+from pna.kernels.tiles import load_rows, multiply, store_rows
 from pna.neighbourhoods import Joined
-from pna.networks.kernels.replicas import rows_of_replicas
-from pna.realworld.kernels.assignment_tile import rows_of, times
+from pna.realworld.kernels.graphs import Graphs
 
 __all__ = ["pooled", "supports"]
 
@@ -26,28 +22,22 @@ WIDEST, MOST = 64, 64  # features, and clusters of a graph, that a program has r
 
 
 def supports(S: Tensor, Z: Tensor, graphs: Joined | None) -> bool:
-    """Whether the kernels serve: where the graphs of all replicas are joined, and rows are short."""
+    """Whether the graphs of all replicas are joined, with few enough features and clusters."""
     return graphs is not None and Z.shape[-1] <= WIDEST and S.shape[-1] <= MOST
 
 
-@on_its_device
 def pooled(S: Tensor, Z: Tensor, received: Tensor, ptr: Tensor, B: int) -> tuple[Tensor, Tensor]:
-    """S and received, A S, [V, k], Z [V, H], ptr of the graphs of all replicas -> [B, k, H] and [B, k, k]."""
-    features, adjacency = _Pooled.apply(B, ptr, *(t.unsqueeze(0) for t in (S, Z, received)))
-    return features.squeeze(0), adjacency.squeeze(0)
+    """Features Sᵀ Z, [B, k, H], and adjacency Sᵀ (A S), [B, k, k], of the clusters of B graphs.
 
-
-@triton.jit
-def _put(at, tile, row, inside, F: tl.constexpr, WIDTH: tl.constexpr):
-    """Writes rows of a matrix."""
-    c = tl.arange(0, WIDTH)[None, :]
-    tl.store(at + row[:, None] * F + c, tile, mask=inside[:, None] & (c < F))
+    S and received, which is A S, are [V, k], Z is [V, H]; ptr: the pointers of the graphs of all replicas.
+    """
+    return _Pooled.call(S, Z, received, Graphs(ptr, B))
 
 
 @triton.jit
 def pool_forward(S, Z, received, ptr, features, adjacency, B, K: tl.constexpr, H: tl.constexpr, CLUSTERS: tl.constexpr,
                  WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """Of a graph."""
+    """SᵀZ and Sᵀ(AS) of one graph."""
     r = tl.program_id(1).to(tl.int64)
     graph = ptr + r * (B + 1) + tl.program_id(0)
     end = tl.load(graph + 1)
@@ -55,71 +45,59 @@ def pool_forward(S, Z, received, ptr, features, adjacency, B, K: tl.constexpr, H
     of_clusters = tl.zeros([CLUSTERS, CLUSTERS], tl.float32)
     for start in range(tl.load(graph), end, BLOCK):
         row = start + tl.arange(0, BLOCK)
-        share = tl.trans(rows_of(S, row, row < end, K, CLUSTERS))
-        of_features = tl.dot(share, rows_of(Z, row, row < end, H, WIDTH), of_features, input_precision="tf32x3")
-        sent = rows_of(received, row, row < end, K, CLUSTERS)
-        of_clusters = tl.dot(share, sent, of_clusters, input_precision="tf32x3")
+        assignment = tl.trans(load_rows(S, row, row < end, K, K, CLUSTERS))
+        of_features = multiply(assignment, load_rows(Z, row, row < end, H, H, WIDTH), of_features)
+        of_clusters = multiply(assignment, load_rows(received, row, row < end, K, K, CLUSTERS), of_clusters)
     k = tl.arange(0, CLUSTERS)
     cluster = (r * B + tl.program_id(0)) * K + k
-    _put(features, of_features, cluster, k < K, H, WIDTH)
-    _put(adjacency, of_clusters, cluster, k < K, K, CLUSTERS)
+    store_rows(features, of_features, cluster, k < K, H, WIDTH)
+    store_rows(adjacency, of_clusters, cluster, k < K, K, CLUSTERS)
 
 
 @triton.jit
 def pool_backward(S, Z, received, ptr, features, adjacency, grad_S, grad_Z, grad_received, B, K: tl.constexpr,
                   H: tl.constexpr, CLUSTERS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    """The gradients of the nodes of a graph, from those of its features and adjacency."""
+    """The gradients of one graph's nodes, from those of its features and adjacency."""
     r = tl.program_id(1).to(tl.int64)
     graph = ptr + r * (B + 1) + tl.program_id(0)
     end = tl.load(graph + 1)
     k = tl.arange(0, CLUSTERS)
     cluster = (r * B + tl.program_id(0)) * K + k
-    of_features = rows_of(features, cluster, k < K, H, WIDTH)
-    of_clusters = rows_of(adjacency, cluster, k < K, K, CLUSTERS)
+    of_features = load_rows(features, cluster, k < K, H, H, WIDTH)
+    of_clusters = load_rows(adjacency, cluster, k < K, K, K, CLUSTERS)
     for start in range(tl.load(graph), end, BLOCK):
         row = start + tl.arange(0, BLOCK)
         real = row < end
-        value = times(rows_of(Z, row, real, H, WIDTH), of_features)
-        value += times(rows_of(received, row, real, K, CLUSTERS), of_clusters)
-        _put(grad_S, value, row, real, K, CLUSTERS)
-        share = rows_of(S, row, real, K, CLUSTERS)
-        _put(grad_Z, tl.dot(share, of_features, input_precision="tf32x3"), row, real, H, WIDTH)
-        _put(grad_received, tl.dot(share, of_clusters, input_precision="tf32x3"), row, real, K, CLUSTERS)
+        value = multiply(load_rows(Z, row, real, H, H, WIDTH), tl.trans(of_features))
+        value += multiply(load_rows(received, row, real, K, K, CLUSTERS), tl.trans(of_clusters))
+        store_rows(grad_S, value, row, real, K, CLUSTERS)
+        assignment = load_rows(S, row, real, K, K, CLUSTERS)
+        store_rows(grad_Z, multiply(assignment, of_features), row, real, H, WIDTH)
+        store_rows(grad_received, multiply(assignment, of_clusters), row, real, K, CLUSTERS)
 
 
-class _Pooled(Function):
-    """B, ptr [R·(B + 1) + 1], S [R, V, k], Z [R, V, H], received [R, V, k] -> [R, B, k, H] and [R, B, k, k]."""
+class _Pooled(KernelFunction):
+    """S [R, V, k], Z [R, V, H], received [R, V, k], the graphs of all replicas -> [R, B, k, H] and [R, B, k, k]."""
 
     @staticmethod
-    def forward(B: int, ptr: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        S, Z, received = (t.contiguous() for t in inputs)
-        R, K, H = len(S), S.shape[2], Z.shape[2]
+    def forward(S: Tensor, Z: Tensor, received: Tensor, graphs: Graphs) -> tuple[Tensor, Tensor]:
+        R, K, H, (ptr, B) = len(S), S.shape[2], Z.shape[2], graphs
         features, adjacency = S.new_empty(R, B, K, H), S.new_empty(R, B, K, K)
         pool_forward[(B, R)](S, Z, received, ptr, features, adjacency, B, **_sizes(K, H))
         return features, adjacency
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
-        ctx.B, *tensors = inputs
-        ctx.save_for_backward(*tensors)
+        *tensors, (ptr, ctx.B) = inputs
+        ctx.save_for_backward(*tensors, ptr)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        ptr, *given = (t.contiguous() for t in ctx.saved_tensors)
-        made = [torch.zeros_like(t) for t in given]  # for the padding
-        S, Z, received = given
+        S, Z, received, ptr = saved(ctx)
+        gradients = [torch.zeros_like(t) for t in (S, Z, received)]  # zeros for the padding
         sizes = _sizes(S.shape[2], Z.shape[2])
-        pool_backward[(ctx.B, len(S))](S, Z, received, ptr, *(g.contiguous() for g in grads), *made, ctx.B, **sizes)
-        return None, None, *made
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, B: int, ptr: Tensor, *inputs: Tensor) -> tuple[tuple, tuple]:
-        R = info.batch_size
-        lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(inputs, in_dims[2:], strict=True)]
-        if len(ptr) - 1 != R * (B + 1):  # one batch for all replicas, made outside of vmap
-            ptr = segments.joined_ptr(ptr.expand(R, -1), lifted[0].shape[1])
-        return tuple(t.unsqueeze(1) for t in _Pooled.apply(B, ptr, *lifted)), (0, 0)
+        pool_backward[(ctx.B, len(S))](S, Z, received, ptr, *grads, *gradients, ctx.B, **sizes)
+        return *gradients, None
 
 
 def _sizes(K: int, H: int) -> dict[str, int]:

@@ -1,21 +1,17 @@
-"""The sum or the mean over the nodes of each graph, one kernel each way; a program takes a graph and WIDTH features.
+"""The sum or the mean over the nodes of each graph, in one kernel each way; a program takes a graph and WIDTH features.
 
-What the padding has is not read, and its gradient is zero: as one more graph, it would be by far the largest. The
+The padding's nodes are not read, and their gradients are zero: as one more graph, it would be by far the largest. The
 plain-torch twin is in networks.py.
 """
-
-from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from pna import segments
-from pna.kernels.selection import first_derivative, on_its_device
+from pna.kernels.functions import KernelFunction
 from pna.neighbourhoods import Joined
-from pna.networks.kernels.replicas import rows_of_replicas
+from pna.realworld.kernels.graphs import Graphs
 
 __all__ = ["readout", "supports"]
 
@@ -24,19 +20,18 @@ WIDTH = 64
 
 
 def supports(x: Tensor, graphs: Joined | None) -> bool:
-    """Whether the kernels serve: where the graphs of all replicas are joined."""
+    """Whether the graphs of all replicas are joined."""
     return graphs is not None
 
 
-@on_its_device
 def readout(x: Tensor, graphs: Joined, B: int, mean: bool) -> Tensor:
-    """x [V, F] of B graphs, and padding -> [B, F], their sums or means; zeros for a graph without nodes."""
-    return _Readout.apply(B, mean, graphs.ptr, x.unsqueeze(0)).squeeze(0)
+    """Sum or average the nodes of each of B graphs: x [V, F] -> [B, F], zeros for a graph without nodes."""
+    return _Readout.call(mean, x, Graphs(graphs.ptr, B))
 
 
 @triton.jit
 def _graph(ptr, B, F: tl.constexpr, WIDTH: tl.constexpr, MEAN: tl.constexpr):
-    """The first node of this program's graph and the one behind its last, what to divide by, and the features."""
+    """The first node of this program's graph and the one behind its last, the divisor, the features and their mask."""
     at = ptr + tl.program_id(1).to(tl.int64) * (B + 1) + tl.program_id(0)
     start = tl.load(at)
     end = tl.load(at + 1)
@@ -47,7 +42,7 @@ def _graph(ptr, B, F: tl.constexpr, WIDTH: tl.constexpr, MEAN: tl.constexpr):
 
 @triton.jit
 def readout_forward(x, ptr, y, B, F: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, MEAN: tl.constexpr):
-    """Of a graph."""
+    """Sum or mean of one graph's nodes."""
     start, end, n, c, inside = _graph(ptr, B, F, WIDTH, MEAN)
     total = tl.zeros([BLOCK, WIDTH], tl.float32)
     for first in range(start, end, BLOCK):
@@ -61,47 +56,39 @@ def readout_forward(x, ptr, y, B, F: tl.constexpr, WIDTH: tl.constexpr, BLOCK: t
 def readout_backward(
     grad, ptr, grad_x, B, F: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, MEAN: tl.constexpr
 ):
-    """Of the nodes of a graph, or of the padding, which is the last."""
+    """Gradients of one graph's nodes, or of the padding's, which is the last graph."""
     start, end, n, c, inside = _graph(ptr, B, F, WIDTH, MEAN)
     r = tl.program_id(1).to(tl.int64)
-    own = inside & (tl.program_id(0) < B)
-    g = tl.load(grad + (r * B + tl.program_id(0)) * F + c, mask=own, other=0.0) / n
+    real = inside & (tl.program_id(0) < B)
+    g = tl.load(grad + (r * B + tl.program_id(0)) * F + c, mask=real, other=0.0) / n
     for first in range(start, end, BLOCK):
         row = (first + tl.arange(0, BLOCK))[:, None]
         value = tl.broadcast_to(g[None, :], [BLOCK, WIDTH])
         tl.store(grad_x + row * F + c[None, :], value, mask=(row < end) & inside[None, :])
 
 
-class _Readout(Function):
-    """B, whether the mean, ptr [R·(B + 1) + 1], x [R, V, F] -> [R, B, F]."""
+class _Readout(KernelFunction):
+    """mean or sum, x [R, V, F], the graphs of all replicas -> [R, B, F]."""
 
     @staticmethod
-    def forward(B: int, mean: bool, ptr: Tensor, x: Tensor) -> Tensor:
-        R, _, F = x.shape
+    def forward(mean: bool, x: Tensor, graphs: Graphs) -> Tensor:
+        (R, _, F), (ptr, B) = x.shape, graphs
         y = x.new_empty(R, B, F)
-        readout_forward[(B, R, -(-F // WIDTH))](x.contiguous(), ptr, y, B, **_sizes(F, mean))
+        readout_forward[(B, R, -(-F // WIDTH))](x, ptr, y, B, **_sizes(F, mean))
         return y
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: Tensor) -> None:
-        _, ctx.mean, ptr, x = inputs
+        ctx.mean, x, graphs = inputs
         ctx.V = x.shape[1]
-        ctx.save_for_backward(ptr)
+        ctx.save_for_backward(graphs.ptr)
 
     @staticmethod
-    @first_derivative
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, None, None, Tensor]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor, None]:
         (ptr,), (R, B, F) = ctx.saved_tensors, grad.shape
         grad_x = grad.new_empty(R, ctx.V, F)
-        readout_backward[(B + 1, R, -(-F // WIDTH))](grad.contiguous(), ptr, grad_x, B, **_sizes(F, ctx.mean))
-        return None, None, None, grad_x
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, B: int, mean: bool, ptr: Tensor, x: Tensor) -> tuple[Tensor, int]:
-        R, x = info.batch_size, rows_of_replicas(x, in_dims[3], info.batch_size)
-        if len(ptr) - 1 != R * (B + 1):  # one batch for all replicas, made outside of vmap
-            ptr = segments.joined_ptr(ptr.expand(R, -1), x.shape[1])
-        return _Readout.apply(B, mean, ptr, x).unsqueeze(1), 0
+        readout_backward[(B + 1, R, -(-F // WIDTH))](grad, ptr, grad_x, B, **_sizes(F, ctx.mean))
+        return None, grad_x, None
 
 
 def _sizes(F: int, mean: bool) -> dict[str, int]:

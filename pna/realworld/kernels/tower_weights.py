@@ -1,16 +1,16 @@
-"""The weights of M and U as the products of towers.py take them, in one kernel, and their gradients, in another.
+"""The weights of M and U as the matrix products of towers.py take them, packed by one kernel, unpacked by another.
 
-The first product gives three parts of x: U's own, and M's for the receiver and for the sender, P = Hp + 2Fp rows;
-biases are a column more, to which x has ones, so that their gradients come with those of the weights. The second one is
-of U's rows for the aggregates, scaler by scaler. The gradients come as products over parts of the nodes, summed here.
-All sizes are padded, with weights that are zero: Hp, Fp and Kp are H, F and F + 1 filled up to a multiple of 4.
+The first product maps x to three parts: U's for the node itself, and M's for the receiver and for the sender, P = Hp +
+2Fp rows. Biases are one more column, for which x has ones, so that their gradients come with those of the weights. The
+second product takes U's weights for the aggregates, scaler by scaler. The gradients come as products over parts of the
+nodes, which are summed here. Hp, Fp and Kp are H, F and F + 1 padded to a multiple of 4, with weights that are zero.
 """
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["pack", "padded", "unpack"]
+__all__ = ["pack", "padded", "unpack", "with_dense_rows"]
 
 BLOCK = 128
 
@@ -20,10 +20,18 @@ def padded(size: int) -> int:
     return -(-size // 4) * 4
 
 
+def with_dense_rows(weight: Tensor) -> Tensor:
+    """The weight itself, [..., columns], or a copy if its columns are not neighbours in memory."""
+    return weight if weight.stride(-1) == 1 else weight.contiguous()
+
+
 @triton.jit
 def _first(at, H: tl.constexpr, F: tl.constexpr, HP: tl.constexpr, FP: tl.constexpr, KP: tl.constexpr):
-    """Of the first product's weights, [P, Kp]: if they are U's, else M's; row and column there; which are weights, and
-    which are biases, the rest being padding."""
+    """Decode places in the first product's weights, [P, Kp].
+
+    Returns whether they are U's (else M's), row and column there, and the masks of weights and of biases; the rest is
+    padding.
+    """
     p = at // KP
     k = at % KP
     ours = p < HP
@@ -35,7 +43,7 @@ def _first(at, H: tl.constexpr, F: tl.constexpr, HP: tl.constexpr, FP: tl.conste
 
 @triton.jit
 def _second(at, H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, S: tl.constexpr, HP: tl.constexpr, FP: tl.constexpr):
-    """Of the second one's, [S·Hp, A·Fp]: row and column in U, and which are no padding."""
+    """Decode places in the second product's weights, [S·Hp, A·Fp]: row and column in U, and the mask of weights."""
     p = at // (A * FP)
     k = at % (A * FP)
     there = (p < S * HP) & (p % HP < H) & (k % FP < F)
@@ -48,7 +56,7 @@ def tower_pack(
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, T: tl.constexpr, S: tl.constexpr, HP: tl.constexpr,
     FP: tl.constexpr, KP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """U [R, T, H, F + S·A·F], M [R, T, F, 2F], biases -> first [T, R, P, Kp], second [T, R, S·Hp, A·Fp]."""
+    """Pack U [R, T, H, F + S·A·F], M [R, T, F, 2F], biases into first [T, R, P, Kp], second [T, R, S·Hp, A·Fp]."""
     L: tl.constexpr = F + S * A * F
     t = tl.program_id(1) // R
     r = tl.program_id(1) % R
@@ -70,7 +78,7 @@ def tower_pack(
 
 @triton.jit
 def _total(parts, at, inside, size, COUNT: tl.constexpr, PARTS: tl.constexpr):
-    """The sum over COUNT products of `size` numbers each, at the places `at`."""
+    """Sum COUNT products of `size` numbers each, at the places `at`."""
     p = tl.arange(0, PARTS)[:, None]
     return tl.sum(tl.load(parts + p * size + at[None, :], mask=(p < COUNT) & inside[None, :], other=0.0), 0)
 
@@ -82,7 +90,7 @@ def tower_unpack(
     FP: tl.constexpr, KP: tl.constexpr, BLOCK: tl.constexpr,
     COUNT: tl.constexpr, PARTS: tl.constexpr, COUNT_2: tl.constexpr, PARTS_2: tl.constexpr,
 ):  # fmt: skip
-    """The way back: first [T, R, COUNT, P, Kp] and second [T, R, COUNT_2, S·Hp, A·Fp] -> what was packed, [R, T, …]."""
+    """Sum and unpack gradients: first [T, R, COUNT, P, Kp] and second [T, R, COUNT_2, S·Hp, A·Fp] -> [R, T, …]."""
     L: tl.constexpr = F + S * A * F
     t = tl.program_id(1) // R
     r = tl.program_id(1) % R
@@ -103,20 +111,20 @@ def tower_unpack(
 
 
 def pack(U: Tensor, U_bias: Tensor, M: Tensor, M_bias: Tensor, S: int) -> tuple[Tensor, Tensor]:
-    """U [R, T, H, F + S·A·F], M [R, T, F, 2F] and biases -> [T·R, Hp + 2Fp, Kp] and [T·R, S·Hp, A·Fp]."""
+    """Pack U [R, T, H, F + S·A·F], M [R, T, F, 2F] and biases into [T·R, Hp + 2Fp, Kp] and [T·R, S·Hp, A·Fp]."""
     (R, T, H, L), F = U.shape, M.shape[2]
     sizes = _sizes((T, H, F), S, (L - F) // (S * F))
     first = U.new_empty(T * R, sizes["HP"] + 2 * sizes["FP"], sizes["KP"])
     second = U.new_empty(T * R, S * sizes["HP"], sizes["A"] * sizes["FP"])
-    given = (U.contiguous(), U_bias.contiguous(), M if M.stride(3) == 1 else M.contiguous(), M_bias.contiguous())
-    tower_pack[_grid(first, second)](*given, first, second, R, *given[2].stride()[:3], **sizes)
+    M = with_dense_rows(M)
+    tower_pack[_grid(first, second)](U, U_bias, M, M_bias, first, second, R, *M.stride()[:3], **sizes)
     return first, second
 
 
 def unpack(first: Tensor, second: Tensor, towers: tuple[int, int, int], S: int) -> tuple[Tensor, ...]:
-    """The gradients of M and its bias, of U and its bias, from products [T·R, parts, …] of those that were packed.
+    """The gradients of M, its bias, U and its bias, from the packed gradients [T·R, parts, …] of parts of the nodes.
 
-    towers: how many, and their sizes H and F.
+    towers: T, H and F.
     """
     (T, H, F), R = towers, len(first) // towers[0]
     sizes, count, count_2 = _sizes(towers, S, second.shape[3] // padded(F)), first.shape[1], second.shape[1]
@@ -131,8 +139,8 @@ def unpack(first: Tensor, second: Tensor, towers: tuple[int, int, int], S: int) 
 
 def _sizes(towers: tuple[int, int, int], S: int, A: int) -> dict[str, int]:
     T, H, F = towers
-    own = {"H": H, "F": F, "A": A, "T": T, "S": S}
-    return own | {"HP": padded(H), "FP": padded(F), "KP": padded(F + 1), "BLOCK": BLOCK}
+    sizes = {"H": H, "F": F, "A": A, "T": T, "S": S}
+    return sizes | {"HP": padded(H), "FP": padded(F), "KP": padded(F + 1), "BLOCK": BLOCK}
 
 
 def _grid(first: Tensor, second: Tensor) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Σ_j w_ij z_j over the neighbours, with a weight for each of H parts of z_j, in one kernel each way.
 
-GAT's heads are such parts, and MoNet's Gaussians, which are also added up. A program is a node: it goes through the
-messages that it receives, on the way back through those that it has sent.
+GAT's heads are such parts, and so are MoNet's Gaussians, which are also added up. A program is a node: forward, it goes
+through the messages that it receives, backward through those that it sent.
 """
 
 import torch
@@ -9,12 +9,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from pna.realworld.kernels.graphs import Messages
+
 __all__ = ["weighted_gradients", "weighted_sum"]
 
 
 @triton.jit
 def _tile(H: tl.constexpr, F: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr):
-    """The parts [HEADS, 1] and their features [1, WIDTH], and which of them there are."""
+    """The parts [HEADS, 1], their features [1, WIDTH], and the mask of those that exist."""
     h = tl.arange(0, HEADS)[:, None]
     c = tl.arange(0, WIDTH)[None, :]
     return h, c, (h < H) & (c < F)
@@ -23,7 +25,7 @@ def _tile(H: tl.constexpr, F: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.const
 @triton.jit
 def weighted_forward(z, weight, ptr, source, y, STRIDE: tl.constexpr, H: tl.constexpr, F: tl.constexpr,
                      SUM: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr):  # fmt: skip
-    """The sum over the messages of a node."""
+    """The weighted sum of one node's messages."""
     node = tl.program_id(0).to(tl.int64)
     h, c, inside = _tile(H, F, HEADS, WIDTH)
     total = tl.zeros([HEADS, WIDTH], tl.float32)
@@ -41,7 +43,7 @@ def weighted_forward(z, weight, ptr, source, y, STRIDE: tl.constexpr, H: tl.cons
 def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad_weight, STRIDE: tl.constexpr,
                       H: tl.constexpr, F: tl.constexpr, SUM: tl.constexpr, HEADS: tl.constexpr,
                       WIDTH: tl.constexpr):  # fmt: skip
-    """The gradients of z of a node, and of the weights of the messages that it has sent."""
+    """The gradients of one node's z, and of the weights of the messages that it sent."""
     node = tl.program_id(0).to(tl.int64)
     h, c, inside = _tile(H, F, HEADS, WIDTH)
     own = tl.load(z + node * STRIDE + h * F + c, mask=inside, other=0.0)
@@ -59,22 +61,26 @@ def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad
     tl.store(grad_z + node * STRIDE + h * F + c, total, mask=inside)
 
 
-def weighted_sum(z: Tensor, weight: Tensor, ptr: Tensor, source: Tensor, F: int, added: bool) -> Tensor:
-    """z [R, V, H·F or more], weight [R, E, H] -> [R, V, H·F], or [R, V, F] where the parts are added up."""
+def weighted_sum(z: Tensor, weight: Tensor, messages: Messages, F: int, added: bool) -> Tensor:
+    """Sum the weighted messages: z [R, V, H·F or more], weight [R, E, H] -> [R, V, H·F], or [R, V, F].
+
+    added: whether the H parts are added up.
+    """
     R, V, H = *z.shape[:2], weight.shape[2]
     y = z.new_empty(R, V, F if added else H * F)
-    weighted_forward[(R * V,)](z, weight, ptr, source, y, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
+    tensors = (z, weight, messages.ptr, messages.source, y)
+    weighted_forward[(R * V,)](*tensors, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
     return y
 
 
 def weighted_gradients(
-    z: Tensor, weight: Tensor, transpose: tuple[Tensor, ...], grad: Tensor, into: Tensor, F: int, added: bool
+    z: Tensor, weight: Tensor, messages: Messages, grad: Tensor, grad_z: Tensor, F: int, added: bool
 ) -> Tensor:
-    """Of the weights; that of z is written into the first H·F columns of `into`, which is like z."""
+    """The gradient of the weights, [R, E, H]; that of z is written into the first H·F columns of grad_z."""
     (R, V, _), H = z.shape, weight.shape[2]
     grad_weight = torch.empty_like(weight)
-    given = (z, weight, *transpose, grad, into, grad_weight)
-    weighted_backward[(R * V,)](*given, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
+    tensors = (z, weight, messages.sender_ptr, messages.receiver, messages.place, grad, grad_z, grad_weight)
+    weighted_backward[(R * V,)](*tensors, STRIDE=z.shape[2], SUM=added, **_sizes(H, F))
     return grad_weight
 
 

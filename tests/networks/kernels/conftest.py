@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pna.kernels import selection
-from pna.networks.kernels import head, layout, recurrence, set2set
+from pna.networks.kernels import head, packing, recurrence, set2set
 from tests.networks.kernels import emulation
 
 H200 = (232_448, 233_472)  # bytes of shared memory of a block and of a multiprocessor
@@ -24,12 +24,12 @@ def cuda(monkeypatch):
         monkeypatch.setattr(module, "shared_memory", lambda device: H200)
     for module in (recurrence, set2set):
         monkeypatch.setattr(module, "compiled", emulation.compiled)
-    monkeypatch.setattr(layout, "BLOCK", 1024)  # the interpreter is quicker with few programs
-    monkeypatch.setattr(layout, "PARTS", 8)
+    monkeypatch.setattr(packing, "BLOCK", 1024)  # the interpreter is quicker with few programs
+    monkeypatch.setattr(packing, "PARTS", 8)
 
 
 @pytest.fixture
 def kernels(cuda, monkeypatch):
     """All the network's kernels, wherever the tensors are, unless the plain-torch twins are asked for."""
     if not torch.cuda.is_available():
-        monkeypatch.setattr(selection, "usable", lambda t: not selection._plain)
+        monkeypatch.setattr(selection, "usable", lambda t: not selection.is_plain())

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pna import DegreeStatistics
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.networks import RELEASED, build
-from pna.networks.kernels import layout, recurrence, set2set
+from pna.networks.kernels import packing, recurrence, set2set
 from pna.training.replicas import Replicas
 from pna.training.trainer import Settings
 
@@ -36,7 +36,7 @@ def test_launches_of_a_step(model, most, graphs, kernels, monkeypatch):
     counter = Counter()
     for module in (recurrence, set2set):
         monkeypatch.setattr(module, "compiled", lambda *_: counter.launch)
-    monkeypatch.setattr(type(layout.gather), "__getitem__", lambda kernel, grid: counter.launch)
+    monkeypatch.setattr(type(packing.gather), "__getitem__", lambda kernel, grid: counter.launch)
     batch = graphs.batch(graphs.adjacency(0, 4, 6), dtype=torch.float)
     network = build(model, 16, RELEASED, DegreeStatistics(1.3, 3.0))
     trainer = MultiTaskTrainer(network, [batch], [batch], Settings(0.003, 1e-6, epochs=1))

@@ -12,7 +12,7 @@ from torch.nn import functional
 from pna.networks import layers
 from pna.networks.kernels.batchnorm import normalise
 from pna.networks.kernels.linear import ACTIVATIONS, linear
-from pna.networks.specification import DESCRIBED
+from pna.networks.norm import BatchNorm
 from pna.training import adam as plain_adam
 from pna.training.adam_kernel import adam
 
@@ -81,7 +81,7 @@ def test_linear_of_one_input_for_all_replicas_and_without_bias(device):
 
 @pytest.mark.parametrize(("rows", "features"), [(300, 16), (9, 5), (1029, 20)])
 def test_batch_normalisation(rows, features, device):
-    module = layers.BatchNorm(features, DESCRIBED).train()
+    module = BatchNorm(features).train()
     assert_agrees(
         module,
         lambda m, x: functional.batch_norm(x, None, None, m.weight, m.bias, training=True),

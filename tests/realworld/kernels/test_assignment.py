@@ -11,7 +11,7 @@ from pna.neighbourhoods import Joined
 from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.diffpool import DiffPool
-from pna.realworld.kernels import assignment, assignment_tile
+from pna.realworld.kernels import assignment
 from pna.training.replicas import Lifted
 
 SIZES = ([3, 0, 5, 1], [4, 4, 4, 70], [0, 0, 9, 0])  # nodes of the graphs of each replica
@@ -42,7 +42,7 @@ def run(layer, both, g, sizes, dtype, device, training=True):
     leaves = {name: p.detach().repeat(R, *[1] * p.dim()).requires_grad_() for name, p in used.items()}
     state = {name: b.repeat(R, *[1] * b.dim()) for name, b in layer.named_buffers() if name.startswith("assignment")}
     x, g = both.to(device, dtype).requires_grad_(), g.to(device, dtype)
-    layer.forward = lambda x, batch: layer.shares(x, batch)
+    layer.forward = lambda x, batch: layer.assign(x, batch)
 
     def one(x, own, state, ptr, real):
         return functional_call(layer, (own, state), (x, batch_of(ptr, real, joined)))
@@ -80,7 +80,7 @@ def test_it_is_the_plain_one(nodes, k, places, V, training, device, kernels):
 
 
 def test_more_blocks_of_rows_than_parts(device, kernels, monkeypatch):
-    monkeypatch.setattr(assignment_tile, "PARTS", 2)
+    monkeypatch.setattr(assignment, "PARTS", 2)
     sizes = [[90, 30, 99, 5], [250, 1, 1, 1], [10, 200, 0, 89]]
     compare(kernels, device, pooling(4, 3, 4), *given(4, 3, 300), sizes=sizes)
 
@@ -122,7 +122,7 @@ def test_two_clusters_by_hand(device, kernels):
         layer.assignment.bias.zero_()
         ptr = torch.tensor([0, 2, 3], device=device)
         batch = batch_of(ptr, torch.tensor([[1.0], [1.0], [0.0]], device=device), Joined(ptr, ptr))
-        S = layer.shares(torch.tensor([[5.0, 7.0], [-2.0, 1.0], [1.0, 1.0]], device=device), batch)
+        S = layer.assign(torch.tensor([[5.0, 7.0], [-2.0, 1.0], [1.0, 1.0]], device=device), batch)
     first = 1 / (1 + torch.tensor(0.2 / (1 + 1e-5) ** 0.5).exp())
     torch.testing.assert_close(S.cpu(), torch.tensor([[first, 1 - first], [0.5, 0.5], [0, 0]]))
 

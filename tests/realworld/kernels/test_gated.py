@@ -7,7 +7,7 @@ from pna.neighbourhoods import Joined, Neighbourhoods
 from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.comparators import GatedGCNLayer
 from pna.realworld.data.datasets import DATASETS
-from pna.realworld.kernels import gated_step, gated_tile
+from pna.realworld.kernels import gated
 from pna.training.replicas import Lifted
 
 INDEX, SHAPE = torch.tensor([[3, 0, 7, -1], [1, 2, 5, 11], [-1, 4, -1, -1]]), Shape(4, 64, 192)
@@ -89,7 +89,7 @@ def test_layers_after_one_another_are_the_plain_ones(toys, last, device, kernels
 
 
 def test_more_blocks_of_messages_than_parts(toys, device, kernels, monkeypatch):
-    monkeypatch.setattr(gated_tile, "PARTS", 2)
+    monkeypatch.setattr(gated, "PARTS", 2)
     compare(toys, kernels, device, 6)
 
 
@@ -120,8 +120,9 @@ def test_what_the_kernels_have_no_room_for_is_left_to_others():
     ptr = torch.tensor([0, 1, 2])
     graph = Neighbourhoods(ptr, ptr[:2], None, joined=Joined(ptr, ptr))
     x, wide, few, many = (torch.zeros(2, width) for width in (80, 81, 15, 16))
-    assert gated_step.supports(x, x, graph, first=False)
-    assert gated_step.supports(x, few, graph, first=True)
-    assert not gated_step.supports(wide, wide, graph, first=False)
-    assert not gated_step.supports(x, many, graph, first=True)
-    assert not gated_step.supports(x, x, graph._replace(joined=None), first=False)
+    assert gated.supports(x, x, graph)
+    assert not gated.supports(x, x, graph._replace(joined=None))
+    assert gated.trains(x, x, first=False)
+    assert gated.trains(x, few, first=True)
+    assert not gated.trains(wide, wide, first=False)
+    assert not gated.trains(x, many, first=True)

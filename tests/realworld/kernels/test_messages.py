@@ -14,8 +14,7 @@ from pna.realworld.data.datasets import DATASETS
 from pna.realworld.kernels.activation import activated
 from pna.realworld.kernels.attention import attention
 from pna.realworld.kernels.edge import embedded
-from pna.realworld.kernels.gated import gated
-from pna.realworld.kernels.gated_step import layer
+from pna.realworld.kernels.gated import gated, layer
 from pna.realworld.kernels.message import NODES, WIDTH, received
 from pna.realworld.kernels.monet import gaussian_sum
 from pna.realworld.kernels.neighbours import neighbours

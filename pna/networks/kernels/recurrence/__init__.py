@@ -1,12 +1,11 @@
 """All layers of a network of PNA, GCN, GAT or GIN as one CUDA kernel each way, forward.cu and backward.cu.
 
-Recurrent (section 3): the first layer has a convolution of its own, the others share one, and all share the GRU,
-if there is one. Standard (appendix): every layer has a convolution of its own, and an output. The graphs are
-undirected. The matrices of PNA's towers are F × F blocks, [out, tower, in] for each: `_pna_weights` lays the weights of
-a convolution out so.
+Recurrent (section 3): the first layer has its own convolution, the others share one, and all share the GRU, if there is
+one. Standard (appendix): every layer has its own convolution, and an output. The graphs are undirected. The matrices of
+PNA's towers are F × F blocks, [out, tower, in] each (weights.py).
 
-GIN's batch normalisation wants sums over all nodes of the batch in every layer, also over those of graphs that have
-ended: in training its kernels are launched once for each layer and once more. Else a tile runs to its own depth.
+GIN's batch normalisation needs sums over all nodes of the batch in every layer, also over those of graphs that have
+ended: in training its kernels are launched once for each layer and once more. Otherwise a tile runs to its own depth.
 """
 
 import struct
@@ -15,35 +14,32 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
-from torch.nn import functional
 
 from pna.aggregators import EPSILON
+from pna.kernels.functions import Copied, KernelFunction, Shared, Strided
 from pna.kernels.priority import behind
-from pna.kernels.selection import first_derivative, on_its_device
-from pna.networks.kernels.gates import gate_tensors, gru_weights, padded
-from pna.networks.kernels.layout import laid_out, taken_back
+from pna.networks.kernels.gates import gate_tensors
 from pna.networks.kernels.nvrtc import available, compiled, shared_memory
-from pna.networks.kernels.replicas import replicated, rows_of_replicas
-from pna.networks.kernels.tiles import Each, Tiles, Until
+from pna.networks.kernels.packing import pack_weights, unpack_gradients
+from pna.networks.kernels.recurrence.weights import TENSORS, TOWERS, Weights
+from pna.networks.kernels.tiles import Tiles
 
 __all__ = ["all_layers", "supports"]
 
-TOWERS = 4
 AGGREGATORS = ("mean", "std", "max", "min", "sum", "softmax", "softmin", "moment3", "moment4", "moment5")
 SCALERS = (("identity",), ("identity", "amplification", "attenuation"))
 WARPS = (8, 4)  # of a block, the first that fits; each has 16 nodes
 
-Depth = int | Each | Until
+Depth = Any  # a number of layers for every graph, or Each or Until of pna.networks.depths
 
 
 def supports(
     x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gates: nn.Module | None, every: bool
 ) -> bool:
-    """Whether the kernels serve: linear PNA in four towers, GCN, GAT or GIN, of 8 to 32 features, to any depth.
+    """Whether the kernels can run these layers: linear PNA in four towers, GCN, GAT or GIN, of 8 to 32 features.
 
-    GIN's gradient is that of its training.
+    The depth may be any. GIN has a gradient in training only.
     """
     models = [_model(convolution) for convolution in convolutions]
     known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8
@@ -51,11 +47,11 @@ def supports(
 
 
 class Model(NamedTuple):
-    """A convolution as the kernels know it."""
+    """The description of a convolution for the kernels."""
 
     kind: str
     F: int  # features of a tower or head, a quarter of all
-    names: tuple[str, ...] = ("sum",)  # of PNA's aggregators
+    names: tuple[str, ...] = ("sum",)  # PNA's aggregators
     scalers: int = 1
     swapped: bool = False  # D5
     mispaired: bool = False  # D6
@@ -64,7 +60,7 @@ class Model(NamedTuple):
 
 
 def _model(convolution: nn.Module) -> Model | None:
-    """None if they do not know it."""
+    """Describe a convolution to the kernels; None if they do not support it."""
     if convolution.kind == "gcn":
         return Model("gcn", convolution.weight.shape[1] // TOWERS)
     if convolution.kind == "gat":
@@ -84,39 +80,39 @@ def _model(convolution: nn.Module) -> Model | None:
     return model if linear and known and fits else None
 
 
-@on_its_device
 def all_layers(
     x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gates: nn.Module | None, every: bool
 ) -> Tensor:
-    """x [V, H], padded to the hidden size -> the nodes after `depth` layers, [V, H]; or after each, [V, depth · H].
+    """Run all layers on x [V, H]: return the nodes after the last, [V, H], or after every layer, [V, depth · H].
 
-    gates are those of the GRU, if there is one. x is data: it has no gradient.
+    x: the input features, padded to the hidden size; they are data without a gradient. gates: those of the GRU, if
+    there is one. In training, GIN's running statistics are updated.
     """
     shape = Shape.of(x, batch, convolutions, depth, gates is not None, every)
     weights = [t for convolution in convolutions for t in TENSORS[shape.model.kind](convolution)]
     weights += [] if gates is None else gate_tensors(gates)
-    weights += [convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())]
+    delta = convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())
     norms = [convolution.U.norms[0] for convolution in convolutions] if shape.model.kind == "gin" else []
-    weights += [_stacked(x, norms, "bias", "weight")]
-    weights += [_stacked(x, [] if shape.split else norms, "running_mean", "running_var")]
-    lifted = (t.unsqueeze(0) for t in weights)  # one replica
+    norm = _stacked(x, norms, "bias", "weight")
+    known = _stacked(x, [] if shape.split else norms, "running_mean", "running_var")
     tiles = _tiles(batch, convolutions[-1], shape)
-    depths = batch.to_nodes(depth.layers).int() if isinstance(depth, Each) else x.new_empty(0, dtype=torch.int32)
-    out, _, found, *_ = _AllLayers.apply(x, *lifted, *tiles, depths, shape)
-    for norm, layers in zip(norms, found.squeeze(0).tensor_split(list(range(1, len(norms)))), strict=False):
+    layers = None if isinstance(depth, int) else depth.layers
+    depths = x.new_empty(0, dtype=torch.int32) if layers is None else batch.to_nodes(layers).int()
+    out, statistics, *_ = _AllLayers.call(shape, x, *tiles, depths, delta, norm, known, *weights)
+    for module, layers in zip(norms, statistics.tensor_split(list(range(1, len(norms)))), strict=False):
         if len(layers):
-            norm.remember(*norm.recent(layers), len(x), len(layers))
-    return out.squeeze(0).flatten(1)
+            module.remember(*module.recent(layers), len(x), len(layers))
+    return out.flatten(1)
 
 
 def _stacked(x: Tensor, norms: Sequence[nn.Module], *names: str) -> Tensor:
-    """Two tensors of each batch normalisation, [norms, 2, H]."""
+    """Stack two tensors of each batch normalisation, [norms, 2, H]; empty without any."""
     rows = [getattr(norm, name) for norm in norms for name in names]
     return torch.stack(rows).unflatten(0, (-1, 2)) if rows else x.new_empty(0)
 
 
 def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
-    """The batch's tiles, made once; the attention's are others, since its messages have routes."""
+    """The batch's tiles, cached; attention has its own, with the routes of its messages."""
     key = (shape.warps, shape.model.kind == "gat", shape.model.mispaired)
     if key not in batch.tiles:
         tiles = Tiles.of(*batch.neighbourhoods[:2], batch.N, shape.warps)
@@ -127,17 +123,17 @@ def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
 
 
 class Shape(NamedTuple):
-    """What the kernels are compiled for, and the number of layers."""
+    """The sizes and options that the kernels are compiled for, and the number of layers."""
 
     model: Model
     layers: int
-    convolutions: int  # with weights of their own
+    convolutions: int  # with their own weights
     gru: bool
-    every: bool  # layer has an output
-    depths: bool  # of graphs, instead of one for all
-    until: float | None  # the threshold, where depths are found by convergence
-    keep: bool  # what the backward pass needs
-    split: bool  # into launches, at sums over the whole batch
+    every: bool  # whether every layer has an output, or only the last
+    depths: bool  # whether graphs differ in depth
+    until: float | None  # the threshold, where convergence decides the depths
+    keep: bool  # whether to keep what the backward pass needs
+    split: bool  # whether there is a launch for every layer, because of sums over the whole batch
     N: int  # nodes of a graph
     warps: int = WARPS[0]
 
@@ -145,9 +141,12 @@ class Shape(NamedTuple):
     def of(
         cls, x: Tensor, batch, convolutions: Sequence[nn.Module], depth: Depth, gru: bool, every: bool
     ) -> Self | None:
-        """With as many warps as fit; None if a graph or what a block keeps in shared memory is too large, or by GIN."""
+        """The shape with as many warps as fit; None if a graph or a block's shared memory is too large.
+
+        None also for GIN with a gradient outside of training.
+        """
         layers = depth if isinstance(depth, int) else depth.most
-        of_graphs = (not isinstance(depth, int), getattr(depth, "threshold", None))
+        of_graphs = (False, None) if isinstance(depth, int) else (True, depth.threshold)
         model, counts, keep = _model(convolutions[-1]), (max(1, layers), len(convolutions)), torch.is_grad_enabled()
         split = model.kind == "gin" and convolutions[-1].training
         if model.kind == "gin" and keep and not split:
@@ -160,49 +159,49 @@ class Shape(NamedTuple):
 
     @property
     def H(self) -> int:
-        """All features."""
+        """Number of hidden features, those of all towers."""
         return TOWERS * self.model.F
 
     @property
     def blocks(self) -> int:
-        """The towers' matrices: W1 of the receiver, W2 of the sender, U's of x_i and of each scaler and aggregator."""
+        """Number of a tower's matrices: W1 of the receiver, W2 of the sender, U's of x_i and each scaled aggregate."""
         return 3 + self.model.scalers * len(self.model.names) if self.model.kind == "pna" else 0
 
     @property
     def threshold(self) -> int:
-        """Of convergence, the bits of its float32: those of positive numbers have their order."""
+        """The convergence threshold as the bit pattern of its float32, which orders positive floats as integers."""
         return struct.unpack("i", struct.pack("f", self.until or 0.0))[0]
 
     @property
-    def weights(self) -> "_Weights":
-        """Their layout."""
-        return _Weights(self.model.kind, self.model.F, self.gru)
+    def weights(self) -> Weights:
+        """The packing of the weights."""
+        return Weights(self.model.kind, self.model.F, self.gru)
 
     @property
     def launches(self) -> int:
-        """Of a kernel: one, or one for every layer and one more."""
+        """Number of launches of a kernel: one, or one for every layer and one more."""
         return self.layers + 1 if self.split else 1
 
     def parts(self, x: Tensor, replicas: int, node: Tensor) -> Tensor:
-        """Room for two sums of each column, tile and layer."""
+        """Allocate room for two sums of each column, tile and layer, [layers, R, tiles, 2, H]; none unless split."""
         return x.new_empty(self.layers * self.split, replicas, len(node) // (16 * self.warps), 2, self.H)
 
     @property
     def messages(self) -> int:
-        """Of a tile, at most, where the attention's backward pass keeps their gradients; in few steps."""
+        """Upper bound on a tile's messages, rounded up to 1,024; GAT's backward pass keeps a gradient for each."""
         nodes = 16 * self.warps // self.N * self.N
         return -(-nodes * (self.N - 1) // 1024) * 1024 if self.model.kind == "gat" else 0
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers of a convolution: its dense matrix, its biases, the towers' matrices."""
+        """Numbers of weights of a convolution: in its dense matrix, its biases and the towers' matrices."""
         biases = {"pna": 3, "gcn": 1, "gat": 2, "gin": 3}[self.model.kind]
         towers = self.H**2 if self.model.kind == "gin" else self.blocks * self.H * self.model.F
         return [self.H**2, biases * self.H, towers]
 
     @property
     def planes(self) -> int:
-        """Numbers for each node and feature in the backward pass, see sums.cuh: an odd number."""
+        """How many numbers the backward pass keeps for each node and feature (sums.cuh); made odd."""
         names = self.model.names
         order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
         others, extremes = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names), {"max", "min"} & set(names)
@@ -213,10 +212,11 @@ class Shape(NamedTuple):
         return max(8, count - late) + 3 | 1
 
     def bytes(self, name: str) -> int:
-        """Of shared memory: matrices of towers and mixing, biases; forward p and q twice, and a plane between.
+        """Bytes of shared memory that a block of the kernel `name` needs.
 
-        Backward the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
-        Of GIN what it knows of columns, and two numbers for each thread. Of convergence one for each graph.
+        These are the matrices of towers and mixing and the biases; forward, p and q twice and a plane between;
+        backward, the scalers' factors and the planes, the GRU's matrices twice, and a number for each message and head.
+        GIN adds its sums over columns and two numbers for each thread, convergence one for each graph.
         """
         H, rows, forward = self.H, 16 * self.warps, name == "forward"
         convolution = sum(self.sizes) + (not forward and self.model.kind == "gat") * H * H
@@ -227,7 +227,7 @@ class Shape(NamedTuple):
         return 4 * (convolution + tile + self.gru * gru + columns + more)
 
     def options(self, resident: int) -> tuple[str, ...]:
-        """The compiler's: every constant as a macro."""
+        """Options for the compiler: every constant as a macro."""
         kind, F, names, scalers, swapped, mispaired, rounded, positions = self.model
         values = {name.upper(): names.index(name) if name in names else -1 for name in AGGREGATORS}
         values |= {
@@ -253,75 +253,6 @@ class Shape(NamedTuple):
         return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
 
 
-class _Weights(NamedTuple):
-    """The layout of the weights: of the convolutions and of the GRU, if there is one."""
-
-    kind: str
-    F: int
-    gru: bool
-
-    def __call__(self, *tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Blocks, dense matrices and biases of all convolutions, the GRU's matrices and biases; and their gradients'
-        rows: of all convolutions, each as `Shape.sizes` has it, and of the GRU.
-        """
-        (of_one, count), own = WEIGHTS[self.kind], tensors[: len(tensors) - 4 * self.gru]
-        each = [of_one(self.F, *own[k : k + count]) for k in range(0, len(own), count)]
-        blocks, dense, biases = (torch.stack(parts) for parts in zip(*each, strict=True))
-        gru = gru_weights(*tensors[-4:], TOWERS * self.F) if self.gru else [dense.new_empty(0)] * 2
-        rows = [
-            torch.cat([t.flatten(1) for t in (dense, biases, blocks)], dim=1),
-            torch.cat([t.flatten() for t in gru]),
-        ]
-        return [t.unsqueeze(0) for t in (blocks, dense, biases, *gru)], [t.flatten().unsqueeze(0) for t in rows]
-
-
-def _pna_weights(
-    F: int, M: Tensor, of_M: Tensor, U: Tensor, of_U: Tensor, mix: Tensor, of_mix: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The towers' matrices [3 + S·A, F, 4, F] (out, tower, in), the mixing matrix, the biases of M, U and mixing."""
-    F_in = of_M.shape[1]
-    messages, update = (W.unflatten(-1, (-1, F_in)).permute(2, 1, 0, 3) for W in (M, U))
-    messages = functional.pad(messages, (0, F - F_in, 0, 0, 0, F - F_in))
-    biases = torch.cat([padded(of_M, F), of_U]).flatten()  # [2, 4, F]
-    return torch.cat([messages, padded(update, F)]), mix, torch.cat([biases, of_mix])
-
-
-def _gcn_weights(F: int, W: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """No towers' matrices, W [H, H] (out, in), padded, and the bias."""
-    return W.new_empty(0), padded(W.t(), TOWERS * F), bias
-
-
-def _gat_weights(F: int, W: Tensor, attention: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """No towers' matrices, W [H, H] (out, in), padded, and a₁ and a₂ of all heads, [2, H]."""
-    halves = attention.unflatten(1, (2, F)).transpose(0, 1).flatten(1)
-    return W.new_empty(0), padded(W.flatten(0, 1), TOWERS * F), halves
-
-
-def _gin_weights(
-    F: int, own: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """W₁, padded, W₂ [H, H] (out, in), and 1 + ε of every feature, b₁ and b₂, [3, H]."""
-    return padded(W_1, TOWERS * F), W_2, torch.stack([own, b_1, b_2])
-
-
-def _pna_tensors(convolution: nn.Module) -> list[Tensor]:
-    conv = convolution.conv
-    return [t for layer in (conv.M[0], conv.U[0], conv.mix) for t in (layer.weight, layer.bias)]
-
-
-def _gin_tensors(convolution: nn.Module) -> list[Tensor]:
-    first, second = convolution.U.layers
-    own = (1 + convolution.epsilon).expand_as(first.bias)
-    return [own, first.weight, first.bias, second.weight, second.bias]
-
-
-TENSORS = {
-    "pna": _pna_tensors,
-    "gcn": lambda convolution: [convolution.weight, convolution.bias],
-    "gat": lambda convolution: [convolution.weight, convolution.attention],
-    "gin": _gin_tensors,
-}
-WEIGHTS = {"pna": (_pna_weights, 6), "gcn": (_gcn_weights, 2), "gat": (_gat_weights, 2), "gin": (_gin_weights, 5)}
 COMMON = tuple(f"recurrence/{name}.cuh" for name in ("layer", "gather", "attention", "gin"))
 SOURCES = {
     "forward": (*COMMON, "recurrence/forward.cu"),
@@ -330,69 +261,71 @@ SOURCES = {
 
 
 def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
+    """Launch forward.cu or backward.cu with these arguments, at low priority if it would fill the GPU."""
     x, node, delta = arguments[0], arguments[3], arguments[6]
     needed, (_, room) = shape.bytes(name), shared_memory(x.device)
-    most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # so many have enough registers
-    resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor shall hold; 1 KB is its own
+    most = 3 if shape.split and name == "forward" and shape.model.F <= 4 else 2  # as registers allow
+    resident = max(1, min(most, room // (needed + 1024)))  # blocks that a multiprocessor holds; CUDA takes 1 KB of each
     kernel = compiled(SOURCES[name], f"recurrence_{name}", shape.options(resident), needed, x.device.index)
     tiles, replicas = len(node) // (16 * shape.warps), len(delta)
     with behind(0 if shape.split else tiles * replicas):  # a single layer is soon over
         kernel((tiles, replicas, 1), (32 * shape.warps, 1, 1), list(arguments))
 
 
-class _AllLayers(Function):
-    """x [V, H], weights [R, …] and delta [R] -> outputs [R, V, one or all layers, H], what backward needs, and GIN's
-    statistics [R, layers, mean and variance, H]; the depths of graphs [R, V]; and the weights as they were laid out.
+class _AllLayers(KernelFunction):
+    """shape, x [V, H], the tiles, depths [V, 1] or empty, delta [R], norm and known [R, …], weights [R, …] -> outputs
+    [R, V, one or all layers, H], GIN's statistics [R, layers, mean and variance, H], the states that backward needs,
+    the depths of graphs [R, V], and the packed weights.
     """
 
+    results = 2
+
     @staticmethod
-    def forward(x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-        *tensors, delta, norm, known, node, lists, rows, routes, depths, shape = arguments
+    def forward(
+        shape: Shape,
+        x: Shared,
+        node: Shared,
+        lists: Shared,
+        rows: Shared,
+        routes: Shared,
+        depths: Shared,
+        delta: Copied,
+        norm: Copied,
+        known: Copied,
+        *tensors: Strided,
+    ) -> tuple[Tensor, ...]:
         R, (V, H) = len(delta), x.shape
         out = x.new_empty(R, V, shape.layers if shape.every else 1, H)
         states = x.new_empty(shape.layers if shape.keep else 0, 3, R, len(node), H)  # x before a layer, its y and z
-        weights = laid_out(shape.weights, tensors)
-        found, parts = x.new_empty(R, shape.layers * shape.split, 2, H), shape.parts(x, R, node)
+        weights = pack_weights(shape.weights, tensors)
+        statistics, parts = x.new_empty(R, shape.layers * shape.split, 2, H), shape.parts(x, R, node)
         depths = depths.repeat(R, 1) if shape.until is None else depths.new_full((R, V), shape.layers)
-        given = (x, out, states, node, lists, rows, delta, *weights, routes, depths, norm.contiguous())
-        given += (found if shape.split else known.contiguous(), parts, V, shape.layers, len(rows), shape.N)
+        arguments = (x, out, states, node, lists, rows, delta, *weights, routes, depths, norm)
+        arguments += (statistics if shape.split else known, parts, V, shape.layers, len(rows), shape.N)
         for step in range(shape.launches):
-            _launch("forward", shape, *given, shape.threshold, step)
-        return out, states, found, depths, *weights
+            _launch("forward", shape, *arguments, shape.threshold, step)
+        return out, statistics, states, depths, *weights
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        x, *tensors, delta, norm, _, node, lists, rows, routes, _, ctx.shape = inputs
+        ctx.shape, x, node, lists, rows, routes, _, delta, norm, _, *tensors = inputs
         ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)  # which would be zeros as large as all that is kept
+        ctx.set_materialize_grads(False)  # which would be zeros as large as all states
         ctx.save_for_backward(x, delta, norm, node, lists, rows, routes, *output[1:], *tensors)
 
     @staticmethod
-    @first_derivative
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        x, delta, norm, node, lists, rows, routes, states, found, depths, *weights = ctx.saved_tensors
+        x, delta, norm, node, lists, rows, routes, statistics, states, depths, *weights = ctx.saved_tensors
         weights, tensors = weights[:5], weights[5:]
         shape, H, R, T = ctx.shape, ctx.shape.H, len(delta), len(node) // 64  # parts, of 64 rows each
         sizes = [R * T * shape.convolutions * sum(shape.sizes), R * T * shape.gru * (6 * H * H + 6 * H)]
         sizes += [R * shape.split * shape.convolutions * 2 * H]  # GIN's norms: bias and weight
         sums = (x.new_zeros if shape.split else x.new_empty)(sum(sizes))
         parts, between = shape.parts(x, R, node), x.new_empty(shape.split * 2, R, len(node), H)
-        given = (x, grad.contiguous(), states, node, lists, rows, delta, *weights)
-        given += (routes, depths, norm.contiguous(), found, parts, between, *sums.split(sizes))
+        arguments = (x, grad, states, node, lists, rows, delta, *weights)
+        arguments += (routes, depths, norm.contiguous(), statistics, parts, between, *sums.split(sizes))
         for step in reversed(range(shape.launches)):
-            _launch("backward", shape, *given, len(x), shape.layers, len(rows), shape.N, step)
-        of_norm = given[-1].view(R, shape.convolutions, 2, H) if shape.split else None
-        gradients = taken_back(shape.weights, tensors, sums, T)
-        return None, *gradients, None, of_norm, *(None,) * 7  # x, δ, the graph and the shape are data
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, x: Tensor, *rest: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
-        if in_dims[0] is not None:
-            raise ValueError("the input features are data, the same for every replica: they cannot be batched")
-        *batched, node, lists, rows, routes, given, shape = rest
-        R, dims = info.batch_size, in_dims[1 : len(batched) + 1]
-        lifted = [rows_of_replicas(t, dim, R) for t, dim in zip(batched[:-3], dims[:-3], strict=True)]
-        lifted += [replicated(t, dim, R) for t, dim in zip(batched[-3:], dims[-3:], strict=True)]
-        out, states, found, *kept = _AllLayers.apply(x, *lifted, node, lists, rows, routes, given, shape)
-        outputs = out.unflatten(0, (R, -1)), states, found.unflatten(0, (R, -1)), *kept
-        return outputs, (0, None, 0, *(None,) * len(kept))
+            _launch("backward", shape, *arguments, len(x), shape.layers, len(rows), shape.N, step)
+        grad_norm = arguments[-1].view(R, shape.convolutions, 2, H) if shape.split else None
+        data = (None,) * 8  # the shape, x, the graph, the depths and δ
+        return *data, grad_norm, None, *unpack_gradients(shape.weights, tensors, sums, T)

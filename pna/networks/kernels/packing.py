@@ -1,7 +1,7 @@
-"""The weights of many replicas as a kernel wants to have them, and its gradients as the weights are: a kernel each way.
+"""The weights of many replicas packed as a kernel reads them, and its gradients unpacked: one kernel each way.
 
-A layout is a function of a network's tensors, each of one replica, that only moves numbers: it stacks, permutes and
-pads. Applied to the numbers' places instead, it says once and for all where everything comes from and goes to.
+A packing is a function of a network's tensors, each of one replica, that only moves numbers: it stacks, permutes and
+pads. Applied to the numbers' places instead, it says once and for all where every number comes from and goes to.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["Packing", "laid_out", "taken_back"]
+__all__ = ["Packing", "pack_weights", "unpack_gradients"]
 
-# (tensors) -> the groups that a kernel reads, and the one or two rows that it writes as gradients of them. The first
-# axis of each is a sum over numbers that a kernel sees only added up.
+# (tensors) -> the groups that a kernel reads, and the one or two rows that it writes as their gradients. The first
+# axis of each is summed over: numbers that a kernel sees only added up.
 Packing = Callable[..., tuple[Sequence[Tensor], Sequence[Tensor]]]
 
 COPIED, BLOCK, PARTS = 256, 64, 64  # numbers of a program, and parts that it reads at once
@@ -25,6 +25,7 @@ COPIED, BLOCK, PARTS = 256, 64, 64  # numbers of a program, and parts that it re
 
 @triton.jit
 def gather(source, places, out, count, K: tl.constexpr, BLOCK: tl.constexpr):
+    """A block of `out` [count]: each number is the sum of the K in `source` whose places [K, count] are not -1."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.zeros([BLOCK], tl.float32)
     for k in tl.static_range(K):
@@ -35,7 +36,10 @@ def gather(source, places, out, count, K: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def scatter(parts, places, out, R, T, first, second, K: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr):
-    """Grid (blocks of the first row's numbers, then of the second's; replicas): sums over T parts, in their order."""
+    """Sum a block of gradients over T parts, in their order, and store each at its K places.
+
+    Grid: (blocks of the first row's numbers, then of the second's; replicas).
+    """
     r, block, blocks = tl.program_id(1), tl.program_id(0), tl.cdiv(first, BLOCK)
     size = tl.where(block < blocks, first, second)
     begin = tl.where(block < blocks, 0, R * first)
@@ -50,21 +54,24 @@ def scatter(parts, places, out, R, T, first, second, K: tl.constexpr, BLOCK: tl.
         tl.store(out + place, total, mask=place >= 0)
 
 
-def laid_out(layout: Packing, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The layout's groups, [R, …] each, one copied behind the other, from tensors [R, …]."""
+def pack_weights(packing: Packing, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Copy tensors [R, …] to the groups of a packing, [R, …] each, one after another in memory."""
     R, shapes = len(tensors[0]), _shapes(tensors)
     source, begins = _one_memory(tensors)
-    places, groups = _forward(layout, shapes, begins, R, source.device)
+    places, groups = _forward(packing, shapes, begins, R, source.device)
     out = source.new_empty(places.shape[1])
     gather[(-(-len(out) // COPIED),)](source, places, out, len(out), K=len(places), BLOCK=COPIED)
     sizes = [R * prod(shape) for shape in groups]
     return tuple(t.view(R, *shape) for t, shape in zip(out.split(sizes), groups, strict=True))
 
 
-def taken_back(layout: Packing, tensors: Sequence[Tensor], parts: Tensor, T: int) -> list[Tensor]:
-    """The tensors' gradients, [R, …] each, from those of the rows, [R, T, row] of the first and then of the second."""
+def unpack_gradients(packing: Packing, tensors: Sequence[Tensor], parts: Tensor, T: int) -> list[Tensor]:
+    """Sum the rows' gradients over T parts and return those of the tensors, [R, …] each.
+
+    parts: [R, T, row] of the first row, then of the second, flat; tensors: for their shapes alone.
+    """
     R, shapes = len(tensors[0]), _shapes(tensors)
-    places, (first, second) = _backward(layout, shapes, R, parts.device)
+    places, (first, second) = _backward(packing, shapes, R, parts.device)
     sizes = [R * prod(shape) for shape in shapes]
     out = parts.new_empty(sum(sizes))
     blocks = -(-first // BLOCK) + -(-second // BLOCK)
@@ -73,11 +80,12 @@ def taken_back(layout: Packing, tensors: Sequence[Tensor], parts: Tensor, T: int
 
 
 def _shapes(tensors: Sequence[Tensor]) -> tuple[torch.Size, ...]:
+    """Shapes of the tensors [R, …] without the axis of replicas."""
     return tuple(t.shape[1:] for t in tensors)
 
 
 def _one_memory(tensors: Sequence[Tensor]) -> tuple[Tensor, tuple[int, ...]]:
-    """A tensor, and how far behind its first number each of these begins: they are copied unless they share memory."""
+    """One tensor that holds them all, and where each begins in it; they are copied unless they share memory."""
     shared = len({t.untyped_storage().data_ptr() for t in tensors}) == 1 and all(t.is_contiguous() for t in tensors)
     if not shared:
         sizes = [t.numel() for t in tensors]
@@ -88,35 +96,34 @@ def _one_memory(tensors: Sequence[Tensor]) -> tuple[Tensor, tuple[int, ...]]:
 
 @cache
 def _forward(
-    layout: Packing, shapes: tuple[torch.Size, ...], begins: tuple[int, ...], R: int, device: torch.device
+    packing: Packing, shapes: tuple[torch.Size, ...], begins: tuple[int, ...], R: int, device: torch.device
 ) -> tuple[Tensor, list[torch.Size]]:
-    """Where each number of the groups comes from, [K, numbers], -1 for a zero; and the groups' shapes."""
-    places = _places(lambda *tensors: layout(*tensors)[0], shapes, begins, R)  # [K, R, …] each
+    """Where each number of the groups comes from, [K, numbers], -1 for a zero; and the shape of each group."""
+    places = _places(lambda *tensors: packing(*tensors)[0], shapes, begins, R)  # [K, R, …] each
     return torch.cat([p.flatten(1) for p in places], dim=1).to(device), [p.shape[2:] for p in places]
 
 
 @cache
 def _backward(
-    layout: Packing, shapes: tuple[torch.Size, ...], R: int, device: torch.device
+    packing: Packing, shapes: tuple[torch.Size, ...], R: int, device: torch.device
 ) -> tuple[Tensor, tuple[int, int]]:
     """Where each number of the rows goes to, [K, numbers], -1 for nowhere; and the rows' lengths."""
     begins = tuple(accumulate((R * prod(shape) for shape in shapes[:-1]), initial=0))
-    places = _places(lambda *tensors: layout(*tensors)[1], shapes, begins, R)  # [K, R, row] each
+    places = _places(lambda *tensors: packing(*tensors)[1], shapes, begins, R)  # [K, R, row] each
     lengths = [p.shape[2] for p in places]
     return torch.cat([p.flatten(1) for p in places], dim=1).to(device), (*lengths, 0)[:2]
 
 
 def _places(
-    layout: Callable[..., Sequence[Tensor]], shapes: Sequence[torch.Size], begins: Sequence[int], R: int
+    moves: Callable[..., Sequence[Tensor]], shapes: Sequence[torch.Size], begins: Sequence[int], R: int
 ) -> list[Tensor]:
-    """The places of what a layout gives for every replica, [K, R, …] each."""
-    firsts, steps = (
-        layout(*given)
-        for given in (
-            [torch.arange(prod(shape)).view(shape) + 1 + begin for shape, begin in zip(shapes, begins, strict=True)],
-            [torch.full(shape, prod(shape)) for shape in shapes],
-        )
-    )
+    """Places of the numbers that `moves` returns, for every replica, [K, R, …] each; -1 for padding.
+
+    A place is first + step · r: `moves` is applied to the places of the first replica, counted from 1 so that its zero
+    padding stands out, and to the steps from one replica to the next.
+    """
+    places = [torch.arange(prod(shape)).view(shape) + 1 + begin for shape, begin in zip(shapes, begins, strict=True)]
+    firsts, steps = moves(*places), moves(*(torch.full(shape, prod(shape)) for shape in shapes))
     r = torch.arange(R)
     return [
         (first.unsqueeze(1) + step.unsqueeze(1) * r.view(-1, *[1] * (first.dim() - 1)) - 1).int()

@@ -1,0 +1,255 @@
+"""One table that says which path computes equation 8, in which order the paths are asked, and why.
+
+All paths compute the same. Equation 8 as it stands makes a message of every edge, [E, T, F]; the paths before it do
+without that tensor, and those that come first call the fewest operations. The first path that supports a call is taken.
+
+LAYER chooses for a whole PNAConv, AGGREGATION for the aggregates alone, which the networks of the paper need as well.
+Two choices are made elsewhere, since they do not depend on the layer: how the matrices of many replicas are multiplied
+(pna.products), and whether a GPU sorts the edges by a kernel (pna.kernels.csr).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
+
+from pna import gather, together
+from pna.combined import CombinedAggregation
+from pna.kernels import operators
+from pna.neighbourhoods import Neighbourhoods
+from pna.towers import TowerLinear
+
+__all__ = ["AGGREGATION", "LAYER", "Path", "aggregate", "layer", "untouched"]
+
+
+# ---- what a call must be like: a whole layer ----
+
+
+def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
+    """Whether conv is linear and unobserved, in float32 or float64 on a GPU, and x and the edges are valid."""
+    return (
+        edge_attr is None
+        and isinstance(x, Tensor)
+        and not torch.compiler.is_compiling()
+        and operators.supports(conv._modules["combined"].aggregators, x)
+        and conv.linear
+        and not conv._explain
+        and untouched(conv)
+        and _has_plain_mix(conv)
+        and _matches_weights(conv, x)
+        and _is_graph(conv, x, edges)
+        and not _observed(x)
+        and not torch._C._is_tracing()
+    )
+
+
+def _whole_on_cpu(
+    conv: nn.Module, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None
+) -> bool:
+    """Whether conv is linear and unobserved, in float32 or float64 on a CPU, and its messages are one block."""
+    return (
+        not torch.compiler.is_compiling()
+        and conv.linear
+        and senders is receivers
+        and edge is None
+        and not conv._explain
+        and untouched(conv)
+        and receivers.is_cpu
+        and receivers.dtype in (torch.float32, torch.float64)
+        and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
+        and together.NAMES.issuperset(conv.combined.aggregators)
+        and not _observed(receivers)
+        and _has_plain_mix(conv)
+    )
+
+
+def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> bool:
+    """Whether M and U may be taken apart; D5 on two kinds of nodes swaps tensors of different lengths."""
+    return not conv._explain and untouched(conv) and (senders is receivers or not conv.swap_extremes)
+
+
+# ---- what a call must be like: the aggregates ----
+
+
+def _by_kernels(graph: Neighbourhoods, names: Sequence[str], messages: Tensor) -> bool:
+    """Whether there are kernels for all aggregators; they know one kind of nodes."""
+    return graph.senders is None and operators.supports(names, messages)
+
+
+def _by_blocks(_: Neighbourhoods, __: Sequence[str], messages: Tensor) -> bool:
+    """Whether the messages are on a CPU and nothing has to see an operator of torch."""
+    return messages.is_cpu and not torch.compiler.is_compiling() and not _observed(messages)
+
+
+def _always(*_: object) -> bool:
+    """Every call."""
+    return True
+
+
+# ---- the table ----
+
+
+@dataclass(frozen=True)
+class Path:
+    """One way to compute a layer or its aggregates.
+
+    A path of LAYER is asked with (conv, senders, receivers, graph, edge) or, if `unchecked`, with the arguments of the
+    call: (conv, x, edge_index, edge_attr). A path of AGGREGATION is asked with (graph, names, messages).
+    """
+
+    name: str
+    supports: Callable[..., bool]
+    compute: Callable[..., Tensor]
+    reason: str  # why it is asked before those below it
+    unchecked: bool = False
+
+
+def _method(name: str) -> Callable[..., Tensor]:
+    """The call of a layer's method."""
+    return lambda conv, *inputs: getattr(conv, name)(*inputs)
+
+
+LAYER: tuple[Path, ...] = (
+    Path(
+        "whole layer on a GPU",
+        _whole_on_gpu,
+        _method("_whole_on_gpu"),
+        "a small graph's time is that of the launches, and this has the fewest; it checks and sorts the edges itself, "
+        "while the kernels already run",
+        unchecked=True,
+    ),
+    Path(
+        "whole layer on a CPU",
+        _whole_on_cpu,
+        _method("_whole_on_cpu"),
+        "a small graph's time is that of calling and recording operations: here they are few, and none is recorded",
+    ),
+    Path(
+        "split",
+        _splits,
+        _method("_split"),
+        "a linear M is a sum of parts, and only the sender's part is gathered: no message exists without edge features",
+    ),
+    Path(
+        "messages",
+        _always,
+        _method("_with_messages"),
+        "equation 8 as it stands: hooks, parametrizations, other modules and explanations see M, U and every message",
+    ),
+)
+
+AGGREGATION: tuple[Path, ...] = (
+    Path("kernels", _by_kernels, gather.by_kernels, "one pass over the neighbours computes all aggregates on a GPU"),
+    Path("blocks", _by_blocks, gather.by_blocks, "an operator of torch costs a small graph as much as its sums"),
+    Path("operator", _always, gather.by_operator, "torch.compile, export, torch.func and autocast see through it"),
+)
+
+
+def layer(
+    conv: nn.Module,
+    x: Tensor | tuple[Tensor, Tensor],
+    edges: Tensor | Neighbourhoods,
+    edge_attr: Tensor | None = None,
+) -> Tensor:
+    """Compute a layer of pna.conv by the first path of LAYER that supports the call: x [N, in] -> [N, out]."""
+    inputs, checked = (x, edges, edge_attr), False
+    for path in LAYER:
+        if not (checked or path.unchecked):
+            inputs, checked = conv.prepare(x, edges, edge_attr), True
+        if path.supports(conv, *inputs):
+            break
+    return path.compute(conv, *inputs)
+
+
+def aggregate(
+    graph: Neighbourhoods,
+    names: Sequence[str],
+    source: Tensor | None = None,
+    edge: Tensor | None = None,
+    target: Tensor | None = None,
+) -> Tensor:
+    """Aggregate the messages m_ij = target_i + edge_ij + source_j by the first path of AGGREGATION that supports them.
+
+    Any of the three parts may be missing, but not both source and edge: source and target [N, ..., F], edge [E, ..., F]
+    in the order of the messages -> [N, ..., A, F] for A aggregators.
+    """
+    messages = source if source is not None else edge
+    if messages is None:
+        raise ValueError("aggregate needs messages: give source, edge or both")
+    for path in AGGREGATION:
+        if path.supports(graph, names, messages):
+            break
+    return path.compute(graph, names, source, edge, target)
+
+
+# ---- what the conditions ask ----
+
+
+def untouched(conv: nn.Module) -> bool:
+    """Whether M, U and what is between them are the layer's own modules, without hooks.
+
+    A hook, a parametrization or another module in its place works only if the module is called.
+    """
+    if _has_any_global_hook():
+        return False
+    modules = conv._modules
+    for name, kind in (("M", nn.Sequential), ("U", nn.Sequential), ("edge_encoder", nn.Linear)):
+        module = modules.get(name)
+        if module is None:
+            continue
+        if type(module) is not kind or _hooked(module):
+            return False
+        first = module._modules.get("0")
+        if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
+            return False
+    return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
+
+
+def _has_plain_mix(conv: nn.Module) -> bool:
+    """Whether the mixing layer is a linear map without hooks."""
+    mix = conv._modules.get("mix")
+    parameters = mix._parameters if type(mix) is nn.Linear else {}
+    return parameters.get("weight") is not None and parameters.get("bias") is not None and not _hooked(mix)
+
+
+def _hooked(module: nn.Module) -> bool:
+    before = module._forward_pre_hooks or module._backward_pre_hooks
+    return bool(before or module._forward_hooks or module._backward_hooks)
+
+
+def _matches_weights(conv: nn.Module, x: Tensor) -> bool:
+    """Whether x is [N, in_channels], N > 0, float32 or float64, with the dtype and device of the weights."""
+    weight = conv._modules["mix"]._parameters["weight"]
+    return (
+        x.dtype in (torch.float32, torch.float64)
+        and x.dtype == weight.dtype
+        and x.device == weight.device
+        and x.dim() == 2
+        and x.shape[0] > 0
+        and x.shape[1] == conv.in_channels
+    )
+
+
+def _is_graph(conv: nn.Module, x: Tensor, edges: object) -> bool:
+    """Whether `edges` are a graph of x's nodes with at least one edge: Neighbourhoods or a plain edge_index [2, E]."""
+    if isinstance(edges, Neighbourhoods):
+        ptr, N = edges.ptr, x.shape[0]
+        matches = ptr.shape[0] == N + 1 and edges.senders in (None, N) and edges.flow in (None, conv.flow)
+        return matches and ptr.device == x.device and edges.source.shape[0] > 0
+    plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
+    return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
+
+
+def _observed(x: Tensor) -> bool:
+    """Whether x is under torch.func, autocast or a dispatch mode, or is a tensor subclass.
+
+    These must see every operation, so no backward pass that is written by hand is used.
+    """
+    return (
+        type(x) not in (Tensor, nn.Parameter)
+        or torch.is_autocast_enabled(x.device.type)
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+    )

@@ -1,0 +1,116 @@
+"""How likely a planned comparison is to be significant, and how many seeds that takes.
+
+A comparison is Welch's test between the mean scores of two groups of seeds, normal with given standard deviations. Its
+power has a formula: divided by the variances, the groups' sums of squares add up to a χ² variable, and the first one's
+share in it is a beta variable, independent of the total. These two determine the estimated error and Welch's degrees of
+freedom, and the mean difference is normal and independent of both. The power is an integral over total and share.
+
+Holm's method never asks a comparison for more than Bonferroni's does: a p-value below 5 % over the number of
+comparisons. `power` and `equivalence_power` are the probability of that, a lower bound whatever the other comparisons
+are. `claim_power` follows Holm's method through all comparisons of a claim.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
+
+from pna.verdicts.statistics import LEVEL, binomial
+
+__all__ = ["claim_power", "equivalence_power", "fewest_seeds", "power"]
+
+Array = NDArray[np.float64]
+Deviation = float | tuple[float, float]  # the same in both groups, or one for each
+Seeds = int | tuple[int, int]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # on [0, 1], for integrals over a cumulative probability
+
+
+def power(difference: float, deviation: Deviation, seeds: Seeds, comparisons: int = 1) -> float:
+    """The probability that a true difference is significant after Holm's correction: that `less` holds.
+
+    Args:
+        difference: the true distance from the bound, in the direction of the claim
+        deviation: the standard deviation between seeds, or a pair of them, one for each group
+        seeds: the number of seeds in each group, or a pair
+        comparisons: how many comparisons the claim has
+    """
+    error, reach = _welch(deviation, seeds, _alpha(comparisons) / 2)
+    return _mean(ndtr(difference / error - reach))
+
+
+def equivalence_power(
+    margin: float, deviation: Deviation, seeds: Seeds, comparisons: int = 1, difference: float = 0.0
+) -> float:
+    """The probability that a difference is shown to be within a margin after Holm's correction: that `same` holds.
+
+    Args:
+        margin: the largest difference that counts as none
+        deviation: the standard deviation between seeds, or a pair of them, one for each group
+        seeds: the number of seeds in each group, or a pair
+        comparisons: how many comparisons the claim has
+        difference: the true difference
+    """
+    error, reach = _welch(deviation, seeds, _alpha(comparisons))
+    room, centre = margin / error - reach, difference / error
+    return _mean(np.maximum(ndtr(room - centre) - ndtr(-room - centre), 0.0))
+
+
+def claim_power(
+    difference: float, deviation: Deviation, seeds: Seeds, comparisons: int, need: int | None = None
+) -> float:
+    """The probability that all comparisons of a claim, or at least `need` of them, hold after Holm's correction.
+
+    The comparisons are taken as independent, all with the same true difference.
+    """
+    need, reached = comparisons if need is None else need, 0.0
+    counts = np.eye(comparisons + 1)[0]  # the probability of each number of p-values below the level of Holm's step
+    for step in range(need):
+        chance = power(difference, deviation, seeds, comparisons - step)
+        share = (chance - reached) / (1 - reached) if reached < 1 else 0.0  # of those that were above the last level
+        more = np.zeros_like(counts)
+        for count, probability in enumerate(counts):
+            more[count:] += probability * binomial(comparisons - count, share)
+        more[: step + 1] = 0.0  # fewer than step + 1 end the procedure
+        counts, reached = more, chance
+    return float(counts.sum())
+
+
+def fewest_seeds(power_with: Callable[[int], float], wanted: float = 0.9, most: int = 1000) -> int:
+    """The least number of seeds with the wanted power, as in `fewest_seeds(lambda n: power(0.3, 0.2, n, 6))`."""
+    if power_with(most) < wanted:
+        raise ValueError(f"{most:,} seeds are too few for a power of {wanted:.0%}")
+    return 2 + bisect_left(range(2, most), wanted, key=power_with)
+
+
+def _alpha(comparisons: int) -> float:
+    if comparisons < 1:
+        raise ValueError(f"comparisons must be at least 1, got {comparisons}")
+    return (1 - LEVEL) / comparisons
+
+
+def _welch(deviation: Deviation, seeds: Seeds, alpha: float) -> tuple[float, Array]:
+    """The standard error of a difference, and how far from a bound it is significant, in such errors, [totals, shares].
+
+    The distance is the critical t times the estimated error, over quantiles of what the latter depends on: the total
+    of the scaled sums of squares, and the share of the first group in it.
+    """
+    (one, other), (n, m) = np.broadcast_to(deviation, 2), np.broadcast_to(seeds, 2)
+    if min(n, m) < 2:
+        raise ValueError(f"seeds must be at least 2, got {min(n, m)}")
+    if not min(one, other) > 0:
+        raise ValueError(f"deviation must be positive, got {min(one, other)}")
+    error = math.hypot(one / math.sqrt(n), other / math.sqrt(m))
+    totals, share = 2 * gammaincinv((n + m - 2) / 2, _NODES), betaincinv((n - 1) / 2, (m - 1) / 2, _NODES)
+    first, second = one**2 / (n * (n - 1)) * share, other**2 / (m * (m - 1)) * (1 - share)
+    freedom = (first + second) ** 2 / (first**2 / (n - 1) + second**2 / (m - 1))
+    return error, np.outer(np.sqrt(totals), -stdtrit(freedom, alpha) * np.sqrt(first + second) / error)
+
+
+def _mean(values: Array) -> float:
+    """The mean over all quantiles of totals and shares."""
+    return min(1.0, float(_WEIGHTS @ values @ _WEIGHTS))

@@ -1,0 +1,70 @@
+"""The page's templates: text is escaped, numbers are set flush right; and report/ imports in no circle."""
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+from markupsafe import Markup
+
+import report
+from pna.verdicts.statistics import Estimate
+from report.markup import blocks, estimate, p_value, render, stacked, table
+
+NAMES = ("small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
+TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
+FOLDER = Path(report.__file__).parent
+
+
+@given(st.text(alphabet="<>&\"'ab é"))
+def test_text_is_escaped_wherever_it_stands(text):
+    for html in (stacked(text, text), blocks(text), table((text,), [(text,)], text)):
+        assert set(re.findall(r"<(/?\w*)", html)) <= TAGS
+
+
+def test_markup_stays_as_it_is_and_text_is_a_note():
+    assert blocks(Markup("<b>x</b>"), "a < b", "").split("\n") == ["<b>x</b>", '<p class="soft">a &lt; b</p>', ""]
+    assert blocks() == ""
+
+
+def test_columns_of_numbers_are_told_from_others():
+    html = table(("model", "score", "what"), [("PNA", "−3.1", "1 of x"), ("GIN", estimate(Estimate(1.0)), "2")], "t")
+    assert re.findall(r'<th scope="col"( class="number")?>(\w+)', html) == [
+        ("", "model"),
+        (' class="number"', "score"),
+        ("", "what"),
+    ]
+    assert html.count('<td class="number">') == 2
+
+
+def test_an_estimate_has_its_interval_or_says_why_not():
+    assert estimate(Estimate(-0.2, 0.1, 5.0), 1, "GIN") == "−0.2<br><small>−0.5 … +0.1</small><br><small>GIN</small>"
+    assert estimate(Estimate(0.5)) == "+0.50<br><small>too few seeds</small>"
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0004, "< 0.001"), (0.04, "0.040"), (float("nan"), "–")])
+def test_p_values(p, text):
+    assert p_value(p) == text
+
+
+def test_a_name_that_a_template_does_not_know_is_an_error():
+    with pytest.raises(UndefinedError):
+        render("points", title="Limits")
+
+
+def test_the_modules_of_the_report_import_in_no_circle():
+    graph = {path.stem: set(_imported(path)) for path in FOLDER.glob("*.py")}
+    assert "sections" in graph["page"]
+    assert "command" not in set().union(*graph.values())
+    list(TopologicalSorter(graph).static_order())  # raises CycleError on a circle
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "report":
+            inner = node.module.split(".")[1:]
+            yield from inner or (alias.name for alias in node.names)

@@ -1,0 +1,165 @@
+"""The texts stay readable: docstrings stand alone, names say what a thing is, the README's first screen is short."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = [path for folder in ("pna", "report") for path in sorted((ROOT / folder).rglob("*.py"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FIRST_SCREEN, _, REST = README.partition("<!-- the end of the first screen -->")
+
+# In place of a capital letter a docstring may start with a formula, or with a name that is written in small letters.
+FORMULA = re.compile(
+    r"[^\w\s]|\d|[αβγδεμσ]"  # a bracket, a number, a Greek letter
+    r"|(?!a [a-z]{2})[a-z](_\w+|\d|ᵀ)?(?![\w'])"  # a symbol: x, d_i, q0, gᵀ
+    r"|\w+(\(|\[\d|\s?[·^+*/=])"  # f(x), starts[0], weight · x
+    r"|(log10|max|min|mean|std|softmax|softmin)\b"  # the paper's functions
+    r"|\w+(\.\w+)+|(ogb|graph-tool|matplotlib|networkx|numpy|torch)\b"  # torch.nn.Linear, ogb's GCN
+)
+SIGNATURE = re.compile(r"[a-z][^.]*\[.*->", flags=re.DOTALL)  # nodes [V, 3], edges [E] -> [V]
+FRAGMENTS = ("Of", "Likewise", "Ditto", "The same", "The other way round", "That", "So many")
+TORCH_NAMES = {"forward", "backward", "setup_context", "vmap"}  # of an autograd Function, whose class is documented
+PREPOSITIONS = ("As (?!many|much)", "By", "For", "From", "In", "On", "Than", "To", "Until", "With", "Without")
+SHORTEST = 6  # words: a shorter sentence that begins with a preposition has no noun of its own
+UNCLEAR_MODULES = {"beside", "choice", "draw", "effects", "opening", "quoted", "utils", "helpers", "manager"}
+UNCLEAR_NAMES = {
+    *("told", "Told", "found", "given", "made", "own", "kept", "takes", "serves", "serving", "settle", "gated_settle"),
+    *("beside", "EachItsTask", "Resident"),
+}
+ONE_MEANING = ("Run", "Layout")  # classes of which there must not be two
+
+
+class Definition(NamedTuple):
+    """A module, class or function with its place and docstring."""
+
+    place: str  # path and line
+    name: str
+    kind: str
+    docstring: str | None
+
+
+def definitions(path: Path) -> Iterator[Definition]:
+    """Yield a module and its classes, functions and methods; nested functions belong to the one around them."""
+    name = path.relative_to(ROOT).as_posix()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield Definition(f"{name}:1", path.stem, "module", ast.get_docstring(tree))
+    for node in _definitions_in(tree):
+        kind = "class" if isinstance(node, ast.ClassDef) else "function"
+        yield Definition(f"{name}:{node.lineno}", node.name, kind, ast.get_docstring(node))
+
+
+def _definitions_in(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            yield child
+        elif isinstance(child, ast.ClassDef):
+            yield child
+            yield from _definitions_in(child)
+
+
+def complaint(docstring: str) -> str:
+    """Say what is wrong with the first sentence of a docstring; "" if nothing is."""
+    first = re.split(r"(?<=[.:;])\s", docstring.strip(), maxsplit=1)[0]
+    if not (first[:1].isupper() or FORMULA.match(first) or SIGNATURE.match(docstring)):
+        return "starts with neither a capital nor a formula"
+    for words in FRAGMENTS:
+        if re.match(rf"{words}\b", first):
+            return f"starts with {words!r}: a phrase without its noun"
+    if re.match(rf"({'|'.join(PREPOSITIONS)})\b", first) and len(first.split()) < SHORTEST:
+        return "is a prepositional phrase without a noun"
+    return ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_public_things_have_a_docstring_and_every_docstring_stands_alone(path):
+    wrong = []
+    for place, name, kind, docstring in definitions(path):
+        if docstring is None:
+            if not (name.startswith("_") or name in TORCH_NAMES):
+                wrong.append(f"{place} {kind} {name} has no docstring")
+        elif problem := complaint(docstring):
+            wrong.append(f"{place} {name}: {docstring.splitlines()[0]!r} {problem}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "words"),
+    [
+        ("Sum of the messages of each node.", ""),
+        ("log10 MSE of each task, [S, 6].", ""),
+        ("δ of equation 5.", ""),
+        ("d_i in the dtype of the messages.", ""),
+        ("a b + c as precise as float32.", ""),
+        ("1/√d of each node.", ""),
+        ("nodes [V, 3], labels [V, 3] or None -> errors [3].", ""),
+        ("As many layers as nodes.", ""),
+        ("a graph of n nodes", "neither a capital nor a formula"),
+        ("`count` streams of high priority.", ""),
+        ("With one graph in a batch, the loss is that of the graph.", ""),
+        ("Of a graph.", "without its noun"),
+        ("The same of torch.", "without its noun"),
+        ("Likewise.", "without its noun"),
+        ("the accumulator's dtype", "neither a capital nor a formula"),
+        ("With its unit.", "without a noun"),
+        ("As any cell; a result of other data is renamed.", "without a noun"),
+    ],
+)
+def test_what_stands_alone(docstring, words):
+    assert words in complaint(docstring)
+    assert bool(words) == bool(complaint(docstring))
+
+
+def test_names_say_what_a_thing_is():
+    wrong = [
+        f"{place} {kind} {name}"
+        for path in FILES
+        if path.relative_to(ROOT).as_posix() != "pna/kernels/choice.py"  # a former name, which warns
+        for place, name, kind, _ in definitions(path)
+        if name in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ONE_MEANING)
+def test_one_word_has_one_meaning(name):
+    places = [
+        place for path in FILES for place, other, kind, _ in definitions(path) if (other, kind) == (name, "class")
+    ]
+    assert len(places) <= 1
+
+
+# ---- the README ----
+
+
+def words_of(markdown: str) -> list[str]:
+    """Return the words that a reader sees, commands included; not pictures, addresses and comments."""
+    text = re.sub(r"!\[.*?\]\(.*?\)|<!--.*?-->", "", markdown, flags=re.DOTALL)
+    return re.findall(r"[\w'./-]*\w[\w'./-]*", re.sub(r"\]\(.*?\)", "]", text))
+
+
+def test_the_first_screen_has_at_most_250_words_one_picture_and_five_answers():
+    assert 100 < len(words_of(FIRST_SCREEN)) <= 250
+    assert len(re.findall(r"!\[", FIRST_SCREEN)) == 1
+    assert len(re.findall(r"^- \*\*", FIRST_SCREEN, flags=re.MULTILINE)) == 5
+    assert len(re.findall(r"^\./run_all\.sh", FIRST_SCREEN, flags=re.MULTILINE)) == 2
+
+
+def test_the_glossary_defines_the_seven_terms_right_after_the_first_screen():
+    glossary = REST.strip().split("\n## ")[0]
+    assert glossary.startswith("## Glossary")
+    terms = re.findall(r"^\| \*\*(\w+)\*\*", glossary, flags=re.MULTILINE)
+    assert set(terms) == {"cell", "specification", "described", "released", "departure", "replica", "budget"}
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{name}.md" for name in ("results", "speed", "commands", "depth"))]
+)
+def test_no_page_calls_two_numbers_equal_without_a_margin(page):
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    vague = r"numbers fit|fits as well|none differs|are the same numbers|false as printed|trained anew; of"
+    assert not re.findall(vague, text, flags=re.IGNORECASE)
