@@ -184,7 +184,7 @@ class MultiTaskRun(Run):
         """The splits of a collection, thinned to the profile; the training set comes first."""
         step, divisor = self.profile.size_step, self.profile.divisor
         splits = COLLECTIONS[collection](self.cell.data_spec)
-        return [replace(s, sizes=s.sizes[::step], per_size=max(2, s.per_size // divisor)) for s in splits]
+        return [split.thinned(step, divisor) for split in splits]
 
     @cached_property
     def training_data(self) -> MultiTask:

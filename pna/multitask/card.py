@@ -4,6 +4,7 @@ import numpy as np
 
 from pna.multitask.dataset import MultiTask
 from pna.multitask.families import FAMILIES
+from pna.multitask.graphset import REAL
 from pna.multitask.labels import GRAPH_TASKS, TASKS
 from pna.multitask.specification import RELEASED
 from pna.text import table
@@ -44,7 +45,8 @@ def _splits(data: MultiTask) -> str:
 
 
 def _families(data: MultiTask) -> str:
-    counts = [np.bincount(graphs.family, minlength=len(FAMILIES)) for graphs in data.sets.values()]
+    families = {name: graphs.family[graphs.family != REAL] for name, graphs in data.sets.items()}
+    counts = [np.bincount(family, minlength=len(FAMILIES)) for family in families.values()]
     rows = ((row.name, f"{row.share:.0%}", *(count[place] for count in counts)) for place, row in enumerate(FAMILIES))
     return table(("family", "share", *data.sets), rows)
 

@@ -11,6 +11,7 @@ from pna.multitask.card import card
 from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
 from pna.multitask.gallery import draw_gallery
 from pna.multitask.labels import TASKS
+from pna.multitask.real import FILE, make_file
 from pna.multitask.specification import RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached, path_of
@@ -31,6 +32,10 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _make(options: argparse.Namespace) -> None:
+    if options.what == "real":
+        about = make_file(options.packages, options.out)
+        print(f"{options.out}: graphs of {', '.join(source['name'] for source in about['sources'])}")
+        return
     data = cached(options.collection, options.spec, options.seed, options.data, progress=True)
     path = path_of(options.collection, options.spec, options.seed, options.data)
     print(f"{path}: {sum(map(len, data.sets.values()))} graphs in {len(data.sets)} splits")
@@ -65,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     make = _command(commands, "make", _make, "draw and label the graphs of a data set, and write them to a file")
     show = _command(commands, "show", _show, "print what a data set holds, made first if need be")
+    make.add_argument(
+        "what",
+        nargs="?",
+        choices=("real",),
+        help="real: sample the real networks anew from their packages",
+    )
+    make.add_argument("--packages", type=Path, help="with real: a folder of downloaded packages (.whl, .deb)")
+    make.add_argument("--out", type=Path, default=FILE, help="with real: the file to write (default: that of pna)")
     for command in (make, show):
         command.add_argument(
             "--collection", choices=COLLECTIONS, default="multitask", help="which data set (default: multitask)"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pna.multitask.generate import generate
 from pna.multitask.graphset import GraphSet
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS, label
+from pna.multitask.real import RealSplit, graph_set
 from pna.multitask.specification import Spec
 from pna.multitask.splits import Split
 from pna.scalers import DegreeStatistics
@@ -32,7 +33,7 @@ class MultiTask:
 
     spec: Spec
     seed: int
-    splits: tuple[Split, ...]
+    splits: tuple[Split | RealSplit, ...]
     sets: dict[str, GraphSet]
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ class MultiTask:
         return row | {"average": float(log_mse.mean())}
 
 
-def make(spec: Spec, splits: Sequence[Split], seed: int = SEED, *, progress: bool = False) -> MultiTask:
+def make(spec: Spec, splits: Sequence[Split | RealSplit], seed: int = SEED, *, progress: bool = False) -> MultiTask:
     """Draw and label the graphs of all splits, one of which must be called "train"."""
     names = [split.name for split in splits]
     if len(set(names)) < len(names) or "train" not in names:
@@ -122,11 +123,19 @@ def make(spec: Spec, splits: Sequence[Split], seed: int = SEED, *, progress: boo
     return MultiTask(spec, seed, tuple(splits), sets)
 
 
-def make_split(spec: Spec, split: Split, seed: int = SEED, report: Callable[[int], object] | None = None) -> GraphSet:
+def make_split(
+    spec: Spec, split: Split | RealSplit, seed: int = SEED, report: Callable[[int], object] | None = None
+) -> GraphSet:
     """Draw and label the graphs of one split, with maxima of 1; `report` is called with how many more are done."""
+    if isinstance(split, RealSplit):
+        graphs = graph_set(spec, split, seed)
+        if report:
+            report(len(graphs))
+        return graphs
     parts = []
     for N in split.sizes:
-        for graph in np.array_split(np.arange(split.per_size), -(-split.per_size * N * N // _CELLS)):
+        numbers = split.first + np.arange(split.per_size)
+        for graph in np.array_split(numbers, -(-split.per_size * N * N // _CELLS)):
             parts.append(_make(spec, split, seed, N, graph))
             if report:
                 report(len(graph))

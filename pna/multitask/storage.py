@@ -10,6 +10,7 @@ from pna.files import read_arrays, write_arrays
 from pna.locks import locked, remove_left_over
 from pna.multitask.dataset import SEED, MultiTask, make
 from pna.multitask.graphset import GraphSet
+from pna.multitask.real import RealSplit
 from pna.multitask.specification import Spec
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.places import data_folder
@@ -56,7 +57,7 @@ def save(data: MultiTask, path: Path | str) -> None:
 def load(path: Path | str) -> MultiTask:
     """Read a data set; a file that is cut off, altered or not a data set raises a ValueError that names it."""
     arrays, facts = read_arrays(Path(path), _FORMAT)
-    splits = tuple(Split(**split) for split in facts["splits"])
+    splits = tuple((RealSplit if "group" in split else Split)(**split) for split in facts["splits"])
     sets = {
         split.name: GraphSet(**{field: arrays[f"{split.name}/{field}"] for field in _ARRAYS}, maxima=np.ones(6))
         for split in splits
