@@ -17,7 +17,7 @@ from pna.training.store import load, save
 from pna.verdicts.rules import rule
 from pna.verdicts.statistics import LEVEL, holm, mean_of
 from report.realworld_claims import MOST, ZINC, ZINC_SCALERS
-from report.tables import beside
+from report.tables import tables_of
 from tests.figures.conftest import write_real, write_score
 
 PNA = "PNA", "ZINC_edge_MAE"  # published: 0.188 ± 0.004
@@ -111,7 +111,7 @@ def test_page_and_command_have_the_same_numbers(results, capsys):
     assert all(text in line for text in ("0.205±0.006", "+0.017", found.interval, f"{found.p:.3f}", "worse"))
     assert out.count("not run") == len(EXPERIMENTS["figure6"].cells("released")) - 2
     assert "over the 2 rows" in out
-    page = beside("figure6", [runs_of("figure4", "released")], RECORDED)
+    page = tables_of("figure6", [runs_of("figure4", "released")], RECORDED)
     assert f"+0.017<br><small>{found.interval}</small>" in page
     assert "over the 2 rows" in page
 
@@ -146,7 +146,7 @@ def test_what_is_not_run_says_what_it_would_take(results, tmp_path, monkeypatch,
     assert line.split()[-4:] == ["not", "run", "0.500", "0.56"]
     assert "on one toy" in out
     assert "These 2 cells together: 0.8 hours" in out
-    assert "These 2 cells together: 0.8 hours" in beside("figure6", [], RECORDED)
+    assert "These 2 cells together: 0.8 hours" in tables_of("figure6", [], RECORDED)
 
 
 def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
@@ -155,10 +155,10 @@ def test_where_all_is_run_nothing_is_said_of_what_is_left(results, capsys):
         write_real(str(cell), "paper", (0.20, 0.21, 0.20, 0.21))
     assert main(["figure6"]) == 0
     assert "hours to the end" in capsys.readouterr().out
-    assert "hours to the end" in beside("figure6", [], RECORDED)
+    assert "hours to the end" in tables_of("figure6", [], RECORDED)
     write_real(str(last), "paper", (0.20, 0.21, 0.20, 0.21))
     assert main(["figure6"]) == 0
-    out, page = capsys.readouterr().out, beside("figure6", [], RECORDED)
+    out, page = capsys.readouterr().out, tables_of("figure6", [], RECORDED)
     assert "paper&#39;s budget" in page
     for said in (out, page):
         assert "57 rows" in said

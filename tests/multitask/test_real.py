@@ -136,7 +136,9 @@ def fake(tmp_path, name, data):
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("internet", graph_tool([[1], []])), ("phenotypes", b"ncbi_gene_id\thpo_id\n1\t2\n")]
+    ("name", "data"),
+    [("internet", graph_tool([[1], []])), ("phenotypes", b"ncbi_gene_id\thpo_id\n1\t2\n")],
+    ids=["deb", "wheel"],
 )
 def test_a_file_is_read_from_an_archive(tmp_path, name, data):
     source = fake(tmp_path, name, data)

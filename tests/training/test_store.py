@@ -38,7 +38,7 @@ COVERED = {
         __init__.py backward.cu forward.cu readout.cuh""",
     "multitask": """
         __init__.py dataset.py distances.py families.py generate.py graphset.py labels.py powerlaw.py
-        random_numbers.py specification.py splits.py storage.py toggling.py""",
+        random_numbers.py real.py sampling.py sources.py specification.py splits.py storage.py toggling.py""",
     "realworld": """
         __init__.py batches.py comparators.py diffpool.py hyperparameters.py layers.py metrics.py networks.py""",
     "realworld/data": """
