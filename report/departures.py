@@ -70,6 +70,8 @@ def _name(cell: Cell) -> str:
 
 def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
     """The effect on each model with its interval, a line each; or why there is none."""
+    if departure.part == "protocol":
+        return "not measured yet: the search for the settings is recorded, the runs that use them are not"
     if departure.part == "none":
         return "changes no network of the paper"
     if departure.part == "baseline":

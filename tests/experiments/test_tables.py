@@ -161,8 +161,9 @@ def test_a_switch_for_every_departure_and_a_departure_for_every_switch():
     fields = {d.field for d in DEPARTURES if d.part in ("data", "network")}
     assert fields == {*asdict(Spec()), *asdict(NetworkSpec())}
     assert RELEASED_NETWORK == NetworkSpec(**dict.fromkeys(asdict(NetworkSpec()), True))
-    assert [d.id for d in DEPARTURES] == [*(f"D{k}" for k in range(1, 15)), "init", "outputs"]
-    assert [d.id for d in DEPARTURES if d.part == "none"] == ["D8", "D9", "D10"]
+    assert [d.id for d in DEPARTURES] == [*(f"D{k}" for k in range(1, 17)), "init", "outputs"]
+    assert [d.id for d in DEPARTURES if d.part == "none"] == ["D8", "D9", "D10", "D16"]
+    assert [d.id for d in DEPARTURES if d.part == "protocol"] == ["D15"]
 
 
 @pytest.mark.parametrize("model", MODELS)
