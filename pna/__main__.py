@@ -25,18 +25,27 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("multitask", "pna.multitask.command", "main", "the multi-task graph benchmark: make, show, baseline"),
-    Command("realworld", "pna.realworld.command", "main", "the data sets of figure 6: prepare, show, models"),
-    Command("figure6", "pna.figures.figure6", "main", "the table of figure 6: published, ours, difference, verdict"),
-    Command("models", "pna.networks.command", "main", "the models of the paper with their numbers of parameters"),
+    Command(
+        "multitask",
+        "pna.multitask.command",
+        "main",
+        "make or show the multi-task graph benchmark, or print its baseline",
+    ),
+    Command(
+        "realworld", "pna.realworld.command", "main", "prepare or show the data sets of figure 6, or list its models"
+    ),
+    Command("figure6", "pna.figures.figure6", "main", "print figure 6: published, ours, difference and verdict"),
+    Command("models", "pna.networks.command", "main", "list the paper's multi-task models with their parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
-    Command("predict", "pna.pretrained.command", "predict", "what a trained network predicts for a graph in a file"),
+    Command("predict", "pna.pretrained.command", "predict", "predict the properties of a graph in a file"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
-    Command("results", "pna.experiments.command", "results", "what is recorded, partial and missing for each figure"),
-    Command("claims", "report.command", "claims", "every claim of the paper with its test and its verdict"),
-    Command("coverage", "report.command", "coverage", "simulates how often the report's intervals hold the truth"),
-    Command("cards", "report.command", "cards", "a model card for each experiment, from what is recorded"),
-    Command("report", "report.command", "report", "all figures beside the published ones, as one HTML page"),
+    Command(
+        "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"
+    ),
+    Command("claims", "report.command", "claims", "print every claim of the paper with its test and its verdict"),
+    Command("coverage", "report.command", "coverage", "simulate how often the report's intervals contain the truth"),
+    Command("cards", "report.command", "cards", "print a model card for each experiment"),
+    Command("report", "report.command", "report", "write every figure and claim as one HTML page"),
 )
 
 

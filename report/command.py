@@ -56,7 +56,7 @@ def coverage(arguments: Sequence[str]) -> int:
     """Simulate on the recorded seeds how often the report's 95 % intervals contain the truth, beside other methods."""
     parser = argparse.ArgumentParser(prog="pna coverage", description=coverage.__doc__)
     parser.add_argument(
-        "--trials", type=positive, default=2_000, help="for each cell and population (default: %(default)s)"
+        "--trials", type=positive, default=2_000, help="trials for each cell and population (default: %(default)s)"
     )
     parser.add_argument("--write", action="store_true", help="write the table to the file that the report reads")
     options = parser.parse_args(arguments)
