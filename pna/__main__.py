@@ -29,11 +29,9 @@ COMMANDS: tuple[Command, ...] = (
         "multitask",
         "pna.multitask.command",
         "main",
-        "make or show the multi-task graph benchmark, or print its baseline",
+        "make, show or score the multi-task benchmark",
     ),
-    Command(
-        "realworld", "pna.realworld.command", "main", "prepare or show the data sets of figure 6, or list its models"
-    ),
+    Command("realworld", "pna.realworld.command", "main", "prepare or show the data sets of figure 6"),
     Command("figure6", "pna.figures.figure6", "main", "print figure 6: published, ours, difference and verdict"),
     Command("models", "pna.networks.command", "main", "list the paper's multi-task models with their parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
@@ -42,8 +40,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"
     ),
-    Command("claims", "report.command", "claims", "print every claim of the paper with its test and its verdict"),
-    Command("coverage", "report.command", "coverage", "simulate how often the report's intervals contain the truth"),
+    Command("claims", "report.command", "claims", "print every claim with its test and its verdict"),
+    Command("coverage", "report.command", "coverage", "simulate how often intervals contain the truth"),
     Command("cards", "report.command", "cards", "print a model card for each experiment"),
     Command("report", "report.command", "report", "write every figure and claim as one HTML page"),
 )
