@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import pna
+from pna.multitask.sources import SOURCES, TOPOHUB
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,7 +30,8 @@ def pins(lines):
 
 LOCK = pins(line.strip() for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DIRECT = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
+EXTRAS = {name: extra for name, extra in PROJECT["optional-dependencies"].items() if name != "real"}
+DIRECT = [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]
 
 
 def test_environment_yml_has_the_pins_of_the_lock():
@@ -39,6 +41,13 @@ def test_environment_yml_has_the_pins_of_the_lock():
     conda = pins(pip)
     assert conda == {name: LOCK[name] for name in conda}
     assert set(conda) == {normal(re.match(r"[\w.-]+", requirement)[0]) for requirement in DIRECT}
+
+
+def test_the_packages_of_real_networks_are_pinned_as_their_sources_say():
+    """They are data, of which no test or figure needs a file: the lock does not hold them."""
+    versions = {source.package: source.version for source in (*SOURCES, TOPOHUB)}
+    for name, version in pins(PROJECT["optional-dependencies"]["real"]).items():
+        assert versions[name] == version
 
 
 @pytest.mark.parametrize("requirement", DIRECT)
