@@ -149,7 +149,7 @@ DEPARTURES: tuple[Departure, ...] = (
         "none",
         "",
         "nothing is said of the loss that the first epochs are compared with",
-        "it is 10,001: a run whose validation loss stays above it for 1,000 epochs ends without weights, and none does",
+        "it is 10,001: a run whose validation loss stays above it for 1,000 epochs ends without weights",
     ),
     Departure(
         "init",
