@@ -37,18 +37,21 @@ class Training:
     depth: str = "N/2"
     varied: bool = False
     deepest: int = DEEPEST  # the largest depth in training
-    search: bool = False  # whether it is a search for hyper-parameters, which no test set sees
+    rates: str = "common"  # learning rates: one for all, those of a "search", or near a search's best: "tuned"
 
+
+_FIGURE4 = ("multitask", "multitask-15-24", "redrawn", "families", "real", "real@cap")
+_OTHERS = ("multitask", "multitask-15-24", "redrawn")
 
 _deep = partial(Training, "extrapolation", "recurrent", False, ("extrapolation",))
 
 TRAININGS: dict[str, Training] = {
-    "multitask": Training("multitask", "recurrent", False, ("multitask", "multitask-15-24", "families")),
+    "multitask": Training("multitask", "recurrent", False, _FIGURE4),
     "extrapolation": Training("extrapolation", "recurrent", False, ("extrapolation",)),
-    "standard": Training("multitask", "standard", False, ("multitask", "multitask-15-24")),
-    "single-task": Training("multitask", "recurrent", True, ("multitask", "multitask-15-24")),
-    "no-gru": Training("multitask", "no-gru", False, ("multitask", "multitask-15-24")),
-    "mean-readout": Training("multitask", "mean-readout", False, ("multitask", "multitask-15-24")),
+    "standard": Training("multitask", "standard", False, _OTHERS),
+    "single-task": Training("multitask", "recurrent", True, _OTHERS),
+    "no-gru": Training("multitask", "no-gru", False, _OTHERS),
+    "mean-readout": Training("multitask", "mean-readout", False, _OTHERS),
     "depth-diameter": _deep(depth="diameter", deepest=23),  # a path of 24 nodes has this diameter
     # An untrained network converges, by this threshold, after three to five layers, and learns to go further. The
     # decision to stop has no gradient, only the features have. Every batch runs N layers and a graph that has stopped
@@ -56,7 +59,9 @@ TRAININGS: dict[str, Training] = {
     # normalisation still counts the nodes of graphs that have stopped, here and with the diameter.
     "depth-convergence": _deep(depth="convergence:0.1", deepest=24),
     "depth-varied": _deep(varied=True, deepest=18),
-    "tuning": Training("multitask", "recurrent", False, (), search=True),
+    "tuning": Training("multitask", "recurrent", False, (), rates="search"),  # no test set sees a search
+    "tuned": Training("multitask", "recurrent", False, (*_FIGURE4, "extrapolation"), rates="tuned"),
+    "real": Training("real-subgraphs", "recurrent", False, (*_OTHERS, "real", "real@cap")),
 }
 
 MOST_SEEDS = 10_000
@@ -74,10 +79,13 @@ class Profile:
     graphs: tuple[int, int, int] | None = None  # real-world: the number of graphs in each split
     patience: int = 1_000
     learning_rate: float = 0.003
+    planned: bool = False  # whether the plan gives the seeds of each cell
 
     def changed(self, seeds: int | None = None, epochs: int | None = None) -> Self:
         """The profile with other seeds or epochs, and a name that says so, which keeps its results apart."""
         profile = self
+        if self.planned and seeds is not None:
+            raise ValueError(f"seeds are those of the plan under the profile {self.name}, got {seeds}")
         if seeds is not None and seeds > MOST_SEEDS:
             raise ValueError(
                 f"seeds must be at most {MOST_SEEDS:,}, got {seeds:,}: all are trained together, in memory"
@@ -90,9 +98,15 @@ class Profile:
 
     @property
     def thinness(self) -> tuple[float, ...]:
-        """The sort key that puts the fullest budget first: by share of the data, then epochs, then seeds."""
+        """The sort key that puts the fullest budget first: by share of the data, then epochs, then seeds, then plan."""
         graphs = sum(self.graphs) if self.graphs else math.inf
-        return self.divisor * self.size_step, -graphs, -(self.epochs or math.inf), -(self.seeds or math.inf)
+        epochs, seeds = self.epochs or math.inf, self.seeds or math.inf
+        return self.divisor * self.size_step, -graphs, -epochs, -seeds, not self.planned
+
+    @property
+    def full(self) -> bool:
+        """Whether it has the paper's epochs and data, and the paper's seeds or those of the plan."""
+        return self.name in ("paper", "planned")
 
 
 @dataclass(frozen=True)
@@ -167,7 +181,7 @@ class Cell:
         """Everything in which this cell's training would differ under another training's name."""
         training = TRAININGS[name]
         splits = COLLECTIONS[training.collection](self.data_spec)
-        how = (training.architecture, training.single_task, training.depth, training.varied, training.search)
+        how = (training.architecture, training.single_task, training.depth, training.varied, training.rates)
         return how, [split for split in splits if split.role != "test"]
 
     @property

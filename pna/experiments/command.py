@@ -1,4 +1,4 @@
-"""The commands `python -m pna train`, `results` and `evaluate`, for the cells of both benchmarks."""
+"""The commands `python -m pna train`, `results`, `evaluate` and `replay`, for the cells of both benchmarks."""
 
 import argparse
 import contextlib
@@ -11,18 +11,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, seconds
 from pna.departures import SPECS
 from pna.errors import GPUFull, MissingData, OutOfTime
-from pna.experiments.cells import Cell
+from pna.experiments.cells import Cell, Profile
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
+from pna.experiments.plan import planned_cells
 from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
+from pna.experiments.replay import Replayed, replayed
 from pna.experiments.side_by_side import longest_first, train_side_by_side
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
-from pna.experiments.tuning import TuningRun, ranked
+from pna.experiments.tuning import TunedRun, TuningRun, ranked
 from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
@@ -31,11 +34,12 @@ from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
 from pna.training.run import Run
-from pna.training.store import Result, load
+from pna.training.store import Result, load, provenance
 
-__all__ = ["evaluate", "results", "train"]
+__all__ = ["evaluate", "replay", "results", "train"]
 
 ROUNDING = 1e-3  # the relative difference of an error that two machines may show
+REPLAYED = 1e-2  # the relative difference of a loss that ten epochs on another machine or version may show
 ON_A_GPU = 12  # cells side by side: from seven on, throughput is 1.6 times that of one; seventeen give no more
 
 
@@ -109,7 +113,10 @@ def _run(options: argparse.Namespace) -> Run:
 
 
 def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
-    return run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
+    run = run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
+    if not run.seeds:
+        raise ValueError(f"{cell} is not in the plan ({results_folder() / 'plan.json'}); other profiles train any cell")
+    return run
 
 
 def _train_several(options: argparse.Namespace) -> int:
@@ -118,10 +125,11 @@ def _train_several(options: argparse.Namespace) -> int:
     if not cells:
         print("nothing to train: all else is recorded")
         return 0
+    in_order = list(cells) if options.profile == "planned" else longest_first(cells)  # the plan has its own order
     on_gpu, cores = options.device != "cpu", os.cpu_count() or 1
     settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
     return train_side_by_side(
-        longest_first(cells),
+        in_order,
         [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))],
         at_once=options.side_by_side or (min(ON_A_GPU, cores) if on_gpu else cores),
         on_gpu=on_gpu,
@@ -132,12 +140,15 @@ def _train_several(options: argparse.Namespace) -> int:
 
 def _missing(options: argparse.Namespace) -> list[Cell]:
     """The cells that are not recorded and whose data are here; prints how many are left out for want of data."""
-    chosen = (
+    chosen = dict.fromkeys(
         cell
         for experiment in (EXPERIMENTS[name] for name in options.experiment or EXPERIMENTS)
         for spec in ((options.spec,) if options.spec else experiment.specs)
         for cell in experiment.cells(spec, options.profile)
     )
+    if options.profile == "planned":
+        everything = not (options.experiment or options.spec)
+        chosen = [cell for cell in planned_cells() if everything or cell in chosen]
     runs = {cell: _run_of(cell, options) for cell in chosen}
     missing = [cell for cell, run in runs.items() if not run.recorded]
     ready = [cell for cell in missing if runs[cell].ready]
@@ -172,7 +183,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
         _check_writable(run.result)
-        if options.device == "cpu" and run.profile.name == "paper":
+        if options.device == "cpu" and run.profile.full:
             print("The paper's budget can take days on a CPU; --profile quick takes minutes.", flush=True)
         with Report(every=10.0 if options.parent is None else 1.0) as report:
             finished = run.train(deadline, report, lambda: interrupts() or report.error is not None or orphaned())
@@ -336,6 +347,61 @@ def _evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
+def replay(arguments: Sequence[str]) -> int:
+    """Train the first epochs of a recorded cell again, and compare the losses with the recorded learning curves.
+
+    On the same kind of device, with the same versions and the same code, all digits agree.
+    """
+    about, *_ = replay.__doc__.partition("\n")
+    parser = argparse.ArgumentParser(prog="pna replay", description=about)
+    parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, help="the recorded budget (default: the fullest)")
+    parser.add_argument("--epochs", type=positive, default=10, help="number of epochs to train (default: 10)")
+    parser.add_argument(
+        "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
+    )
+    options = parser.parse_args(arguments)
+    return run_command("replay", lambda: _replay(options))
+
+
+def _replay(options: argparse.Namespace) -> int:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as in `_train`
+    cell = Cell.parse(options.cell).trained
+    run = run_of(cell, _recorded_profile(cell, options.profile), options.device)
+    result = load(run.result)
+    if result.hash != run.hash:
+        raise ValueError(f"{run.result} was recorded with another configuration than the present one")
+    here = provenance(options.device != "cpu")
+    others = [name for name in ("device", "versions", "code") if here[name] != getattr(result, name)]
+    made = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
+    print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {made}", flush=True)
+    epochs = tqdm(replayed(run, result, options.epochs), total=options.epochs, unit="epoch", disable=None)
+    return _print_replay([point for epoch in epochs for point in epoch], tolerance=REPLAYED if others else 0.0)
+
+
+def _recorded_profile(cell: Cell, name: str | None) -> Profile:
+    """The profile of this name, or by default the fullest, under which a cell is recorded."""
+    recorded = fullest(cell) if name is None else None
+    profile = profile_of(cell, name) if name else recorded and recorded[0].profile
+    if profile is None or not run_of(cell, profile).result.exists():
+        under = f" under the profile {name}" if name else ""
+        raise MissingData(f"{cell} is not recorded{under}: train it first, python -m pna train {cell}")
+    return profile
+
+
+def _print_replay(points: Sequence[Replayed], tolerance: float) -> int:
+    """Print how many recorded losses the replay repeats, and how far off the others are; return the exit code."""
+    if not points:
+        print("none of these epochs is in the recorded curves: ask for more --epochs")
+        return FAILED
+    same = sum(point.distance == 0 for point in points)
+    worst = max(points, key=lambda point: point.distance)
+    print(f"{same} of {len(points)} recorded points repeated in every digit, to epoch {points[-1].epoch}")
+    if worst.distance:
+        print(f"largest difference {worst.distance:.1e} of a loss, at epoch {worst.epoch} of seed {worst.seed}")
+    return 0 if worst.distance <= tolerance else FAILED
+
+
 def _print_distances(distances: dict[str, float]) -> None:
     """Print how far errors are from the recorded ones; name every test set where more than rounding differs."""
     near = [distance for distance in distances.values() if distance < ROUNDING]
@@ -410,4 +476,9 @@ def _print_search(result: Result) -> None:
     print(table(header, draws))
 
 
-_SHOW = {MultiTaskRun: _print_errors, TuningRun: _print_search, Figure6Run: _print_metric}
+_SHOW = {
+    MultiTaskRun: _print_errors,
+    TunedRun: _print_errors,
+    TuningRun: _print_search,
+    Figure6Run: _print_metric,
+}

@@ -10,6 +10,7 @@ from torch import Tensor
 from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.depth import RULES, at_depth, threshold
+from pna.experiments.plan import planned_seeds
 from pna.kernels.selection import kernels_for
 from pna.multitask import TASKS, MultiTask, make
 from pna.multitask.splits import COLLECTIONS, Split
@@ -36,6 +37,7 @@ PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", seeds=2, epochs=2, size_step=5, divisor=256),  # seconds
     "quick": Profile("quick", seeds=2, epochs=450, size_step=10, divisor=2, learning_rate=0.01),  # minutes on a CPU
     "paper": Profile("paper", seeds=10, epochs=10_000),  # section 4, "Model training"
+    "planned": Profile("planned", epochs=10_000, planned=True),  # the paper's, with the seeds of results/plan.json
 }
 
 
@@ -140,7 +142,7 @@ class MultiTaskRun(Run):
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
         self.training = TRAININGS[cell.training]
-        self.seeds = list(range(profile.seeds))
+        self.seeds = planned_seeds(cell) if profile.planned else list(range(profile.seeds))
         self.tasks = range(len(TASKS)) if self.training.single_task else [None]  # a replica per seed and task
         self.settings = Settings(
             profile.learning_rate,
@@ -254,7 +256,9 @@ class MultiTaskRun(Run):
     def collections(self) -> tuple[str, ...]:
         """The collections that the cell is tested on, for every training that it stands for."""
         names = dict.fromkeys(test for name in self.cell.trainings for test in TRAININGS[name].tests)
-        if "extrapolation" in names and self.profile.divisor == 1:
+        if self.profile.divisor > 1:  # real graphs are too few to be thinned
+            names = dict.fromkeys(name for name in names if not name.startswith("real"))
+        elif "extrapolation" in names:
             names |= dict.fromkeys(f"extrapolation@{rule}" for rule in (("N/2",) * self._other_depth + RULES))
         # without D3, multitask-15-24 has the test set of multitask
         return tuple(n for n in names if n != "multitask-15-24" or self.cell.data_spec.evaluation_sizes == "released")
@@ -279,6 +283,11 @@ class MultiTaskRun(Run):
         best = self.replicas.best_theta, self.replicas.best_state
         with at_depth(self.trainer.lifted.network, depth):
             return self.trainer.set_errors(*best, self.batches(data, split)).cpu()
+
+    def errors_of(self, row: int, tests: dict[str, Tensor]) -> dict[str, list[float | None]]:
+        """The errors of a replica by test set, to the seven digits that float32 has: they fill most of a result."""
+        errors = super().errors_of(row, tests)
+        return {name: [None if e is None else float(f"{e:.7g}") for e in row] for name, row in errors.items()}
 
     def depth(self, rule: str) -> Depth:
         """The depth rule of this name, with the cell's own threshold of convergence and its own cap."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from pna.combined import CombinedAggregation
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
+from pna.experiments.plan import planned_seeds
 from pna.networks import count_parameters
 from pna.realworld.batches import NO_GRAPH, DeviceSplit, Shape, shape_of
 from pna.realworld.data import storage
@@ -42,6 +43,7 @@ PROFILES: dict[str, Profile] = {
     "smoke": Profile("smoke", seeds=2, epochs=2, graphs=(64, 32, 32)),  # seconds
     "quick": Profile("quick", seeds=2, epochs=10, graphs=(512, 256, 256)),  # minutes on a CPU
     "paper": Profile("paper"),
+    "planned": Profile("planned", planned=True),  # the paper's, with the seeds of results/plan.json
 }
 
 
@@ -238,7 +240,7 @@ class Figure6Run(Run):
         self.dataset: Dataset = DATASETS[cell.training]
         self.model: Hyperparameters = HYPERPARAMETERS[cell.training, cell.model, cell.variant]
         self.epochs = profile.epochs or self.model.epochs
-        self.seeds = list(range(profile.seeds or self.model.seeds))
+        self.seeds = planned_seeds(cell) if profile.planned else list(range(profile.seeds or self.model.seeds))
 
     @property
     def configuration(self) -> dict:

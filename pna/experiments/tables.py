@@ -9,7 +9,7 @@ from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
-from pna.experiments.tuning import TuningRun
+from pna.experiments.tuning import TunedRun, TuningRun
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.hyperparameters import HYPERPARAMETERS
@@ -30,10 +30,11 @@ __all__ = [
     "run_of",
 ]
 
-PROFILE_NAMES = ("smoke", "quick", "paper")
+PROFILE_NAMES = ("smoke", "quick", "paper", "planned")
 
+_BY_RATES = {"common": MultiTaskRun, "search": TuningRun, "tuned": TunedRun}
 _RUNS: dict[str, type[Run]] = {
-    **{name: TuningRun if training.search else MultiTaskRun for name, training in TRAININGS.items()},
+    **{name: _BY_RATES[training.rates] for name, training in TRAININGS.items()},
     **dict.fromkeys(DATASETS, Figure6Run),
 }
 
@@ -110,14 +111,19 @@ class Experiment:
         """The cells that the experiment needs under one specification and profile."""
         if spec not in self.specs:
             return ()
-        alone = tuple(cell for cell in self.alone if cell.spec == spec and profile.startswith("paper"))
+        alone = tuple(cell for cell in self.alone if cell.spec == spec and _in_full(profile))
         return alone + tuple(
             Cell(training, spec, model, variant).trained
             for training, models, variants in self.parts
-            if training not in self.beyond or (spec == "described" and profile.startswith("paper"))
+            if training not in self.beyond or (spec == "described" and _in_full(profile))
             for model in models
             for variant in variants
         )
+
+
+def _in_full(profile: str) -> bool:
+    """Whether a profile has the paper's epochs and data, by its name."""
+    return profile.startswith(("paper", "planned"))
 
 
 _SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")

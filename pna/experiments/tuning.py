@@ -3,28 +3,35 @@
 The paper says that hyper-parameters were tuned on the validation set, and gives neither ranges nor a budget. Here each
 model gets the same 64 draws, trained together: at each rung only the better half, by validation loss, goes on. No test
 set is ever looked at. The cell is tuning/SPEC/MODEL/16, and its result records every draw.
+
+The runs that the paper reports have different seeds, and hyper-parameters close to the tuned values. The cell
+tuned/SPEC/MODEL/16 has them: each seed draws both anew, at most a factor of 1.5 away from the best of the search.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
-from pna.experiments.multitask import MultiTaskRun, MultiTaskTrainer
+from pna.experiments.multitask import PROFILES, MultiTaskRun, MultiTaskTrainer
 from pna.training.replicas import Replicas
-from pna.training.store import Result
+from pna.training.store import Result, load
 
-__all__ = ["LEARNING_RATES", "RUNGS", "WEIGHT_DECAYS", "Draw", "TuningRun", "TuningTrainer", "draws", "ranked"]
+__all__ = ["LEARNING_RATES", "NEAR", "RUNGS", "WEIGHT_DECAYS", "Draw", "TunedRun", "TuningRun", "TuningTrainer"]
+__all__ += ["draws", "near", "ranked"]
 
 DRAWS = 64
 LEARNING_RATES = (1e-4, 3e-2)  # log-uniform
 WEIGHT_DECAYS = (1e-8, 1e-3)  # log-uniform
 RUNGS = ((0.05, 2), (0.1, 4), (0.2, 8), (0.4, 16))  # after this share of the epochs, one draw in so many goes on
 FIRST_SEED = 1_000  # initialisations that no other cell uses
+NEAR = 1.5  # how far from the best of the search the reported runs may be, as a factor
 
 
 def draws(count: int) -> tuple[list[float], list[float]]:
@@ -125,3 +132,41 @@ class TuningRun(MultiTaskRun):
         ended_by = super()._ended_by(row)
         halted = ended_by == "epochs" and int(self.replicas.epoch[row]) < self.settings.epochs
         return "search" if halted else ended_by
+
+
+def near(best: float, seeds: Sequence[int], stream: int) -> list[float]:
+    """A number for each seed, log-uniform within a factor of NEAR of `best`; a stream for each hyper-parameter."""
+    return [best * NEAR ** np.random.default_rng((2021, stream, seed)).uniform(-1, 1) for seed in seeds]
+
+
+class TunedRun(MultiTaskRun):
+    """Runs of one model with hyper-parameters close to the best of its search, which must be recorded."""
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        self.search = TuningRun(replace(cell, training="tuning"), self._searched(profile), device, dtype)
+        if self.search.result.exists():
+            best = ranked(load(self.search.result))[0]
+            self.learning_rates = near(best.learning_rate, self.seeds, 0)
+            self.weight_decays = near(best.weight_decay, self.seeds, 1)
+
+    @staticmethod
+    def _searched(profile: Profile) -> Profile:
+        """The profile of the search: that of the runs, but for planned ones, whose search has the paper's."""
+        return PROFILES["paper"] if profile.planned else profile
+
+    @property
+    def ready(self) -> bool:
+        """Whether the search is recorded."""
+        return self.search.result.exists()
+
+    @property
+    def configuration(self) -> dict:
+        """Everything that decides the result, as JSON: that of a multi-task cell, with each seed's hyper-parameters."""
+        return super().configuration | {"learning_rates": self.learning_rates, "weight_decays": self.weight_decays}
+
+    def fresh(self) -> Replicas:
+        """The replicas before the first epoch; a search that is not recorded raises MissingData."""
+        if not self.ready:
+            raise MissingData(f"{self.search.result} is missing: run the search first, pna train {self.search.cell}")
+        return super().fresh()

@@ -83,8 +83,8 @@ class RecordedRun:
 
     @property
     def full(self) -> bool:
-        """Whether it has the paper's budget and the present configuration."""
-        return self.profile.name == "paper" and not self.outdated
+        """Whether it has at least the paper's budget and the present configuration."""
+        return self.profile.full and not self.outdated
 
     @property
     def data(self) -> tuple[str, str]:
@@ -159,8 +159,8 @@ class Runs:
 
     @property
     def full(self) -> bool:
-        """Whether every cell is recorded at the paper's budget."""
-        return self.profile == PROFILES["paper"] and not self.missing
+        """Whether every cell is recorded at the paper's budget, or with more seeds, as planned."""
+        return self.profile.full and not self.missing
 
     @property
     def diverged(self) -> str:

@@ -86,7 +86,9 @@ def ink_on(colour: tuple[float, float, float]) -> str:
 def budget_text(runs: Runs) -> str:
     """The budget of a figure's runs in words."""
     profile, paper = runs.profile, PROFILES["paper"]
-    text = f"{runs.spec}; {profile.name}: {profile.seeds} seeds, at most {profile.epochs:,} epochs"
+    counts = sorted({len(run.result.configuration["seeds"]) for run in runs.found.values()}) or [profile.seeds or 0]
+    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else counts[0]
+    text = f"{runs.spec}; {profile.name}: {seeds} seeds, at most {profile.epochs:,} epochs"
     if (profile.size_step, profile.divisor) != (paper.size_step, paper.divisor):
         text += f", every {profile.size_step}th size, 1/{profile.divisor} of the graphs"
     return text
@@ -95,7 +97,7 @@ def budget_text(runs: Runs) -> str:
 def stamp(figure: Figure, runs: Runs) -> None:
     """Write the budget under a figure, in colour if it is not the paper's in full."""
     lines = [budget_text(runs)]
-    if runs.profile != PROFILES["paper"]:
+    if not runs.profile.full:
         lines[0] = f"NOT THE PAPER'S BUDGET ({lines[0]})"
     if runs.missing:
         names = [f"{MODELS[c.model].title} ({c.training}, {c.hidden})" for c in runs.missing]

@@ -13,7 +13,8 @@ from pna.multitask.generate import ROLES, check_size
 from pna.multitask.real import GROUPS, RealSplit
 from pna.multitask.specification import Spec
 
-__all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask", "multitask_all_sizes", "real", "redrawn"]
+__all__ = ["COLLECTIONS", "Split", "extrapolation", "families", "multitask", "multitask_all_sizes", "real"]
+__all__ += ["real_subgraphs", "redrawn"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,12 @@ def real(spec: Spec) -> tuple[Split | RealSplit, ...]:
     return _TRAIN, *(RealSplit(group, "test", group) for group in GROUPS if group not in ROLES)
 
 
+@cache
+def real_subgraphs(spec: Spec) -> tuple[RealSplit, ...]:
+    """Beyond the paper: subgraphs of real networks to train and to validate on, of 15 to 24 nodes."""
+    return RealSplit("train", "train", "train"), RealSplit("validation", "validation", "validation")
+
+
 COLLECTIONS: dict[str, Callable[[Spec], tuple[Split | RealSplit, ...]]] = {
     "multitask": multitask,
     "multitask-15-24": multitask_all_sizes,
@@ -127,4 +134,5 @@ COLLECTIONS: dict[str, Callable[[Spec], tuple[Split | RealSplit, ...]]] = {
     "families": families,
     "redrawn": redrawn,
     "real": real,
+    "real-subgraphs": real_subgraphs,
 }

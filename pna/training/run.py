@@ -1,9 +1,10 @@
 """The run of a cell: training with checkpoints to the end or to a deadline, tests, and the recorded result."""
 
+import itertools
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -191,6 +192,12 @@ class Run(ABC):
 
     def _progress(self, running: int) -> Progress:
         return Progress(len(self.curves), self.trainer.settings.epochs, running, len(self.replicas), self.best())
+
+    def replay(self, epochs: int) -> Iterator[Tensor]:
+        """Train from the start, without a checkpoint, and yield the losses of each epoch, [R, columns]."""
+        self.replicas = self.fresh()
+        steps = (trained for trained in self.trainer.steps(self.replicas) if trained is not None)
+        yield from map(self._curve_point, itertools.islice(steps, epochs))
 
     def save(self) -> None:
         """Write the checkpoint."""

@@ -18,10 +18,11 @@ import pna
 from pna.files import hash_of, read_json, write_json
 
 __all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
-__all__ += ["finite", "load", "provenance", "save", "thinned"]
+__all__ += ["finite", "load", "provenance", "rounded", "save", "thinned"]
 
 FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
 CURVE_POINTS = 500
+FIRST_EPOCHS = 10  # always in a learning curve, for a replay to be compared with
 RESULT_POINTS = 5_000  # over all curves: the sixty replicas of a single-task result would otherwise take a megabyte
 
 # What a training depends on: the modules of the package's root and of these folders, except those that only choose
@@ -32,7 +33,7 @@ _LEFT_OUT = {
     *("multitask/card.py", "multitask/command.py", "multitask/gallery.py", "networks/command.py"),
     *("realworld/command.py", "realworld/data/card.py"),
     *("experiments/__init__.py", "experiments/command.py", "experiments/figure6.py", "experiments/mps.py"),
-    *("experiments/progress.py", "experiments/side_by_side.py", "experiments/tables.py"),
+    *("experiments/progress.py", "experiments/replay.py", "experiments/side_by_side.py", "experiments/tables.py"),
 }
 
 
@@ -153,13 +154,19 @@ def code_hash(package: Path) -> str:
 
 
 def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
-    """Thin a learning curve to rows [epoch, training loss, validation loss, …], the first and the last epoch included.
+    """Thin a learning curve to rows [epoch, training loss, validation loss, …]; the first epochs and the last remain.
 
     `curves` is the number of curves in the result, which share RESULT_POINTS.
     """
     most = min(CURVE_POINTS, max(2, RESULT_POINTS // curves), len(curve))
-    points = torch.linspace(0, len(curve) - 1, most).round().long().unique().tolist()
-    return [[epoch + 1, *(finite(float(f"{loss:.6g}")) for loss in curve[epoch].tolist())] for epoch in points]
+    spread = torch.linspace(0, len(curve) - 1, most).round().long()
+    points = torch.cat([torch.arange(min(FIRST_EPOCHS, len(curve))), spread]).unique().tolist()
+    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in points]
+
+
+def rounded(loss: float) -> float | None:
+    """A loss to the six digits of a learning curve; None if it is not finite."""
+    return finite(float(f"{loss:.6g}"))
 
 
 def finite(value: float) -> float | None:

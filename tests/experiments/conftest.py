@@ -22,6 +22,7 @@ VALIDATION = Split("validation", "validation", (5, 8), 4)
 SMALL = {
     "multitask": (TRAIN, VALIDATION, Split("test", "test", (5, 8), 4)),
     "multitask-15-24": (TRAIN, Split("test", "test", (5, 6, 8), 4)),
+    "redrawn": (TRAIN, *(Split(f"test_{k}", "test", (5, 8), 4, first=16 * k) for k in (1, 2))),
     "families": (TRAIN, VALIDATION, *(Split(name, "test", (5, 8), 4, name) for name in ("tree", "star"))),
     "extrapolation": (TRAIN, VALIDATION, *(Split(f"test_{N}_{N + 1}", "test", (N,), 4) for N in (10, 11))),
 }

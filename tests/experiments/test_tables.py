@@ -143,10 +143,10 @@ def test_the_name_of_a_cell():
 def test_trainings_name_what_there_is():
     for training in TRAININGS.values():
         assert training.architecture in ARCHITECTURES
-        assert {training.collection, *training.tests} <= set(COLLECTIONS)
+        assert {training.collection, *(test.partition("@")[0] for test in training.tests)} <= set(COLLECTIONS)
     assert {name for name, t in TRAININGS.items() if t.single_task} == {"single-task"}
     assert {name for name, t in TRAININGS.items() if t.architecture == "standard"} == {"standard"}
-    assert TRAININGS["multitask"].tests == ("multitask", "multitask-15-24", "families")
+    assert TRAININGS["multitask"].tests[:4] == ("multitask", "multitask-15-24", "redrawn", "families")
 
 
 def test_described_departs_in_nothing_and_released_in_all():
@@ -222,13 +222,15 @@ def test_what_is_trained_alike_is_trained_once_and_tested_everywhere():
     assert cell.trained == Cell.parse("multitask/released/gin/16")
     run = run_of(cell.trained, PROFILES["paper"])
     deeper = tuple(f"extrapolation@{rule}" for rule in ("12", "cap", "diameter", "N", "convergence"))
-    assert run.collections == ("multitask", "multitask-15-24", "families", "extrapolation", *deeper)
-    assert run.collections_needed == ("multitask", "multitask-15-24", "families", "extrapolation")
-    assert run_of(cell.trained, PROFILES["quick"]).collections == run.collections[:4]
+    at_once = ("multitask", "multitask-15-24", "redrawn", "families")
+    assert run.collections == (*at_once, "real", "real@cap", "extrapolation", *deeper)
+    assert run.collections_needed == (*at_once, "real", "extrapolation")
+    assert run_of(cell.trained, PROFILES["quick"]).collections == (*at_once, "extrapolation")
     described = Cell.parse("extrapolation/described/gin/16")
     assert described.trained == described
     assert run_of(described, PROFILES["paper"]).collections == ("extrapolation", *deeper)
-    assert run_of(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).collections == ("multitask", "families")
+    tests = ("multitask", "redrawn", "families", "real", "real@cap")
+    assert run_of(Cell.parse("multitask/described/gin/16"), PROFILES["paper"]).collections == tests
 
 
 @pytest.mark.parametrize("training", DEPTHS)

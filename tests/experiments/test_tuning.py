@@ -2,20 +2,25 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from pna.errors import MissingData
 from pna.experiments import Cell, run_of
 from pna.experiments.multitask import PROFILES, MultiTaskRun
 from pna.experiments.tuning import (
     DRAWS,
     FIRST_SEED,
     LEARNING_RATES,
+    NEAR,
     WEIGHT_DECAYS,
+    TunedRun,
     TuningRun,
     TuningTrainer,
     draws,
+    near,
     ranked,
 )
 from pna.places import repository
@@ -112,6 +117,33 @@ def test_the_recorded_searches_have_one_budget(model):
         diverged = sum(trial.ended_by == "divergence" for trial in trials)
         assert sum(trial.epochs > epochs for trial in trials) <= survivors + diverged
     assert trials[0].loss < math.inf
+
+
+def test_tuned_runs_are_close_to_the_best_of_the_search():
+    planned = TunedRun(Cell.parse("tuned/described/gat/16"), PROFILES["paper"])
+    best = ranked(load(planned.search.result))[0]
+    for values, middle in ((planned.learning_rates, best.learning_rate), (planned.weight_decays, best.weight_decay)):
+        assert len(set(values)) == len(planned.seeds)
+        assert all(middle / NEAR <= value <= middle * NEAR for value in values)
+    assert planned.configuration["learning_rates"] == planned.learning_rates
+    assert near(1.0, [100, 101], 0) == near(1.0, [100, 101, 102], 0)[:2]  # a seed's draw does not depend on the others
+
+
+def test_tuned_runs_are_trained_with_their_own_rates(tmp_path, monkeypatch):
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    tuned = TunedRun(replace(CELL, training="tuned"), PROFILES["smoke"])
+    with pytest.raises(MissingData, match="run the search first, pna train tuning/described/gin/16"):
+        tuned.train()
+    search = TuningRun(CELL, PROFILES["smoke"])
+    assert search.train()
+    search.record()
+    tuned = TunedRun(tuned.cell, tuned.profile)
+    assert tuned.fresh().learning_rate.flatten().tolist() == pytest.approx(tuned.learning_rates)
+    assert tuned.train()
+    result = load(tuned.record())
+    assert result.configuration["weight_decays"] == tuned.weight_decays
+    assert set(result.replicas[0].test) >= {"multitask/test", "redrawn/test_1"}
 
 
 def test_the_search_is_printed(capsys):

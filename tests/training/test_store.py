@@ -52,7 +52,7 @@ COVERED = {
         __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py
         trainer.py""",
     "experiments": """
-        cells.py depth.py multitask.py realworld.py tuning.py""",
+        cells.py depth.py multitask.py plan.py realworld.py tuning.py""",
 }
 
 

@@ -1,0 +1,41 @@
+"""The plan of the runs that decide, results/plan.json: which cells are trained, in which order, with which seeds.
+
+It was written before the first of these runs; docs/plan.md explains it. Their seeds begin at 100, so that they share
+none with the runs that the plan was made from.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+from pna.errors import MissingData
+from pna.experiments.cells import Cell
+from pna.files import read_json
+from pna.places import results_folder
+
+__all__ = ["planned_cells", "planned_seeds"]
+
+
+def planned_cells() -> list[Cell]:
+    """The cells of the plan, the most important first."""
+    return [Cell.parse(name) for name in _cells()]
+
+
+def planned_seeds(cell: Cell) -> list[int]:
+    """The seeds that the plan gives a cell; none if the cell is not in the plan."""
+    return list(_cells().get(str(cell), ()))
+
+
+def _cells() -> dict[str, range]:
+    """The seeds of each cell, by its name."""
+    path = results_folder() / "plan.json"
+    if not path.exists():
+        raise MissingData(f"{path} is missing: it says which seeds are planned for a cell")
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> dict[str, range]:
+    """The seeds of each cell, as they were when the file last changed."""
+    plan = read_json(path, path.read_bytes())
+    first = plan["about"]["first_seed"]
+    return {row["cell"]: range(first, first + row["seeds"]) for row in plan["cells"]}
