@@ -42,6 +42,7 @@ COMMANDS: tuple[Command, ...] = (
         "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"
     ),
     Command("claims", "report.command", "claims", "print every claim with its test and its verdict"),
+    Command("plan", "report.command", "plan", "print every claim's planned test and the seeds that it needs"),
     Command("coverage", "report.command", "coverage", "simulate how often intervals contain the truth"),
     Command("cards", "report.command", "cards", "print a model card for each experiment"),
     Command("report", "report.command", "report", "write every figure and claim as one HTML page"),

@@ -1,4 +1,4 @@
-"""`python -m pna claims`, `report`, `coverage` and `cards`."""
+"""`python -m pna claims`, `plan`, `report`, `coverage` and `cards`."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ from pna.places import figures_folder, results_folder
 from pna.verdicts.claims import Finding, claims_text
 from report.claims import judge
 
-__all__ = ["cards", "claims", "coverage", "report"]
+__all__ = ["cards", "claims", "coverage", "plan", "report"]
 
 
 def claims(arguments: Sequence[str]) -> int:
@@ -29,6 +29,35 @@ def _claims(options: argparse.Namespace) -> int:
     print(claims_text(findings))
     if options.json:
         _write_json(options.json, _facts(findings))
+    return 0
+
+
+def plan(arguments: Sequence[str]) -> int:
+    """Print the plan: every claim's test, and the seeds that it needs for 90 % power given what is recorded."""
+    parser = argparse.ArgumentParser(prog="pna plan", description=plan.__doc__)
+    parser.add_argument(
+        "--write", action="store_true", help="write it to results/plan.json, if none of its runs exists"
+    )
+    options = parser.parse_args(arguments)
+    return _run("plan", lambda: _plan(options))
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from report import plan as planning
+
+    if runs := planning.fixed():
+        facts = planning.read_plan()
+        print(f"the plan is fixed: {len(runs)} of its runs are recorded, the first in {runs[0]}\n")
+        if facts is None:
+            raise ValueError(f"{planning.plan_path()} is missing, though runs of the plan are recorded")
+        print(planning.plan_text(facts))
+        return FAILED if options.write else 0
+    facts = planning.plan()
+    print(planning.plan_text(facts))
+    if options.write:
+        _write_json(planning.plan_path(), facts)
+        page = planning.page_path()
+        _write(page, planning.page_with_tables(page.read_text(encoding="utf-8"), facts).rstrip("\n"))
     return 0
 
 

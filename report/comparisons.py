@@ -1,38 +1,44 @@
-"""The tests behind the claims about trainings: comparisons within one budget, each an estimate with its error.
+"""The tests behind the claims about trainings: comparisons within one budget, each a contrast with its error.
 
-Every function takes the recorded runs of an experiment and returns its comparisons, from which pna/verdicts/rules.py
-makes a verdict. "One model against another" holds if its error is the smaller one.
+Every function takes the recorded runs of an experiment and returns the parts of a claim, from which its aggregate test
+and, by pna/verdicts/rules.py, its verdict are made. "One model against another" holds if its error is the smaller one.
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pna.figures import published
 from pna.figures.runs import RecordedRun, Runs
 from pna.figures.scores import (
     EXPLODED,
+    KEPT,
     SHOWN,
-    change,
-    overall,
-    ratio,
+    SPLIT,
+    by_seed,
     ratios_by_seed,
     score,
     sizes_of,
     wider_split,
 )
+from pna.figures.scores import ratio as ratio_score
 from pna.multitask import FAMILIES, TASKS
 from pna.networks import MODELS
-from pna.verdicts.rules import AGAINST, HOLDS, Comparison, inside, less, majority
-from pna.verdicts.statistics import Estimate
+from pna.verdicts.contrasts import Contrast, mean_contrast
+from pna.verdicts.rules import AGAINST, Comparison, inside, less, majority
+from pna.verdicts.statistics import FEWEST, Estimate, sample_mean
+from report.parts import Part, average, by_task, known, overall, ratio
 
 __all__ = ["MARGIN", "TOLERANCE", "against_published", "extrapolation_against_published"]
 
 MARGIN = 0.1  # log10 MSE: a smaller difference counts as none (a factor of 1.26)
 TOLERANCE = 0.3  # log10 MSE: how far a published number may be from ours (a factor of 2)
 
-Rows = list[Comparison]
+Rows = list[Part]
 Models = dict[str, RecordedRun]
 
 
@@ -43,7 +49,7 @@ def _title(model: str) -> str:
 def _against(models: Models, model: str, others: Iterable[str] | None = None) -> Rows:
     """One model's average against those of others, by default of all others."""
     return [
-        less(_title(name), score(models[model]) - score(run))
+        Part(_title(name), average(models[model]) - average(run), {"model": _title(name)})
         for name, run in _others(models, model)
         if others is None or name in others
     ]
@@ -60,7 +66,10 @@ def _others(models: Models, model: str) -> Iterator[tuple[str, RecordedRun]]:
 def pna_best(runs: Runs) -> Rows:
     """PNA against each other model, by log10 of the mean MSE over tasks."""
     models = runs.of("multitask")
-    return [less(_title(name), overall(models["pna"]) - overall(run)) for name, run in _others(models, "pna")]
+    return [
+        Part(_title(name), overall(models["pna"]) - overall(run), {"model": _title(name)})
+        for name, run in _others(models, "pna")
+    ]
 
 
 def pna_best_on_average(runs: Runs) -> Rows:
@@ -72,7 +81,11 @@ def pna_best_on_tasks(runs: Runs) -> Rows:
     """PNA against each other model on each task."""
     models = runs.of("multitask")
     return [
-        less(f"{task.title}, {_title(name)}", score(models["pna"], task=column) - score(run, task=column))
+        Part(
+            f"{task.title}, {_title(name)}",
+            average(models["pna"], task=column) - average(run, task=column),
+            {"task": task.title, "model": _title(name)},
+        )
         for column, task in enumerate(TASKS)
         for name, run in _others(models, "pna")
     ]
@@ -93,6 +106,47 @@ def softmax_worse(runs: Runs) -> Rows:
     return _against(runs.of("multitask"), "pna", ("pna-soft",))
 
 
+# ---- published numbers of figures 4 and 5 ----
+
+
+def _published_box(model: str) -> Estimate:
+    """Figure 4a's mean of five runs, with the error that the spread of the box's five runs gives it."""
+    box = published.boxes()[model]
+    five = [box[name] for name in ("best whisker", "Q1", "median", "Q3", "worst whisker")]  # quartiles of five are runs
+    spread = sample_mean(five)
+    return Estimate(box["mean"], spread.error, KEPT - 1.0)
+
+
+def like_published_boxes(runs: Runs) -> Rows:
+    """Every mean of figure 4a, with the authors' own spread between runs."""
+    return [
+        _same(
+            f"{run.title}, log10 of the mean", overall(run, wider_split(run)), known(_box(name), _published_box(name))
+        )
+        for name, run in runs.of("multitask").items()
+    ]
+
+
+def like_published_averages(runs: Runs) -> Rows:
+    """Every average of figure 4b. Its error is that of figure 4a's mean: the same five runs, measured otherwise."""
+    return [
+        _same(
+            f"{run.title}, average",
+            average(run, wider_split(run)),
+            known(_box(name), Estimate(published.multitask()[name]["average"], _published_box(name).error, KEPT - 1.0)),
+        )
+        for name, run in runs.of("multitask").items()
+    ]
+
+
+def _box(model: str) -> str:
+    return f"published: {_title(model)}, figure 4"
+
+
+def _same(name: str, ours: Contrast, theirs: Contrast, **keys: str) -> Part:
+    return Part(name, ours - theirs, {"model": name.split(",")[0], **keys}, margin=TOLERANCE)
+
+
 def against_published(run: RecordedRun, task: int | None = None) -> Comparison:
     """Whether the published number of a task, or of the average, is what ten more of our runs would give."""
     key = "average" if task is None else TASKS[task].name
@@ -100,36 +154,22 @@ def against_published(run: RecordedRun, task: int | None = None) -> Comparison:
     return inside(name, score(run, wider_split(run), task), published.multitask()[run.cell.model][key], TOLERANCE)
 
 
-def like_published_averages(runs: Runs) -> Rows:
-    """Every published average of figure 4b, on test graphs of 15 to 24 nodes where they are recorded."""
-    return [against_published(run) for run in runs.of("multitask").values()]
-
-
 def like_published_tasks(runs: Runs) -> Rows:
-    """Every published error of figure 4b, task by task, on test graphs of 15 to 24 nodes where they are recorded."""
-    return [against_published(run, task) for run in runs.of("multitask").values() for task in range(len(TASKS))]
+    """Every error of figure 4b, task by task. A published one is taken to be as uncertain as one of ours."""
+    rows = []
+    for name, run in runs.of("multitask").items():
+        for place, task in enumerate(TASKS):
+            theirs = published.multitask()[name][task.name]
+            ours, one = average(run, wider_split(run), place), score(run, wider_split(run), place)
+            shown = f"{run.title}, {task.title}"
+            rows.append(_same(shown, ours, _as_uncertain(shown, theirs, one), task=task.title))
+    return rows
 
 
-# ---- figure 5 ----
-
-
-def pna_extrapolates(runs: Runs) -> Rows:
-    """PNA against each other model on each size of graphs."""
-    return _extrapolation(runs.of("extrapolation"), "pna")
-
-
-def max_extrapolates(runs: Runs) -> Rows:
-    """MPNN (max) against the other models with a single aggregator, on graphs larger than those of training."""
-    models = {name: run for name, run in runs.of("extrapolation").items() if name != "pna"}
-    return _extrapolation(models, "mpnn-max", first=1)
-
-
-def _extrapolation(models: Models, model: str, first: int = 0) -> Rows:
-    return [
-        less(f"{size} nodes, {_title(name)}", ratio(models[model], split) - ratio(run, split))
-        for name, run in _others(models, model)
-        for size, split in list(sizes_of(run).items())[first:SHOWN]
-    ]
+def _as_uncertain(name: str, value: float, ours: Estimate) -> Contrast:
+    """A published number of one experiment: its error is not published, and taken to be that of one of ours."""
+    error = ours.error if math.isnan(ours.once) else ours.once
+    return known(f"published: {name}", Estimate(value, error, ours.freedom))
 
 
 def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison | None:
@@ -138,14 +178,50 @@ def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison 
     size, split = list(sizes_of(run).items())[place]
     if not np.isfinite(theirs):
         return None
-    return inside(f"{_title(run.cell.model)}, {size} nodes", ratio(run, split), theirs, TOLERANCE)
+    return inside(f"{_title(run.cell.model)}, {size} nodes", ratio_score(run, split), theirs, TOLERANCE)
 
 
 def like_published_sizes(runs: Runs) -> Rows:
-    """Every published point of figure 5."""
-    models = runs.of("extrapolation").values()
-    rows = [extrapolation_against_published(run, place) for run in models for place in range(SHOWN)]
-    return [row for row in rows if row is not None]
+    """Every published point of figure 5. It is taken to be as uncertain as one of ours."""
+    rows = []
+    for name, run in runs.of("extrapolation").items():
+        for (size, split), theirs in zip(sizes_of(run).items(), published.extrapolation()[name], strict=False):
+            if np.isfinite(theirs):
+                shown = f"{run.title}, {size} nodes"
+                uncertain = _as_uncertain(shown, theirs, ratio_score(run, split))
+                rows.append(_same(shown, ratio(run, split), uncertain, size=size))
+    return rows
+
+
+# ---- figure 5 ----
+
+
+def pna_extrapolates(runs: Runs) -> Rows:
+    """PNA against each other model on each size of graphs."""
+    return _extrapolation(runs.of("extrapolation"), "pna", slice(SHOWN))
+
+
+def max_extrapolates(runs: Runs) -> Rows:
+    """MPNN (max) against the other models with a single aggregator, on graphs larger than those of training."""
+    models = {name: run for name, run in runs.of("extrapolation").items() if name != "pna"}
+    return _extrapolation(models, "mpnn-max", slice(1, SHOWN))
+
+
+def pna_beyond(runs: Runs) -> Rows:
+    """PNA against each other model on the three sizes beyond those that the paper shows."""
+    return _extrapolation(runs.of("extrapolation"), "pna", slice(SHOWN, None))
+
+
+def _extrapolation(models: Models, model: str, places: slice) -> Rows:
+    return [
+        Part(
+            f"{size} nodes, {_title(name)}",
+            ratio(models[model], split) - ratio(run, split),
+            {"model": _title(name), "size": size},
+        )
+        for name, run in _others(models, model)
+        for size, split in list(sizes_of(run).items())[places]
+    ]
 
 
 def worsens(runs: Runs) -> Rows:
@@ -153,7 +229,7 @@ def worsens(runs: Runs) -> Rows:
     rows = []
     for name, run in runs.of("extrapolation").items():
         first, *_, last = list(sizes_of(run).values())[:SHOWN]
-        rows.append(less(_title(name), ratio(run, first, last)))
+        rows.append(Part(_title(name), ratio(run, first) - ratio(run, last), {"model": _title(name)}))
     return rows
 
 
@@ -162,7 +238,11 @@ def explodes(runs: Runs) -> Rows:
 
     A mean would not do: errors of exploded runs are capped, and have no spread.
     """
-    return [_explodes(_title(name), run) for name, run in runs.of("extrapolation").items()]
+    rows = []
+    for name, run in runs.of("extrapolation").items():
+        test = _explodes(_title(name), run)
+        rows.append(Part(test.name, None, {"model": _title(name)}, test=test))
+    return rows
 
 
 def _explodes(title: str, run: RecordedRun) -> Comparison:
@@ -182,22 +262,81 @@ def more_moments(runs: Runs) -> Rows:
 
 
 def too_many_moments(runs: Runs) -> Rows:
+    """Three moments against four and five."""
+    return _against(runs.of("multitask"), "moments-3", _MORE)
+
+
+def no_gain_from_moments(runs: Runs) -> Rows:
     """Three moments against four and five, which may be better by no more than the margin."""
-    models = runs.of("multitask")
-    more = [name for name in ("moments-4", "moments-5") if {name, "moments-3"} <= models.keys()]
-    return [less(_title(name), score(models["moments-3"]) - score(models[name]), MARGIN) for name in more]
+    return [_bounded(part) for part in too_many_moments(runs)]
+
+
+def _bounded(part: Part) -> Part:
+    """A part that holds if the other side is better by no more than the margin."""
+    return Part(part.name, part.contrast, part.keys, MARGIN)
+
+
+_MORE = ("moments-4", "moments-5")
+_HIGHER = ("moments-3", *_MORE)
 
 
 def pna_moments(runs: Runs) -> Rows:
-    """PNA against each number of moments."""
-    return _against(runs.of("multitask"), "pna", [f"moments-{n}" for n in range(1, 6)])
+    """PNA against three, four and five moments."""
+    return _against(runs.of("multitask"), "pna", _HIGHER)
+
+
+def pna_consistent(runs: Runs) -> Rows:
+    """The spread between seeds: PNA's against that of three, four and five moments, as log10 of the deviation."""
+    models = runs.of("multitask")
+    return [
+        Part(_title(name), _spread(models["pna"]) - _spread(run), {"model": _title(name)})
+        for name, run in _others(models, "pna")
+        if name in _HIGHER
+    ]
+
+
+def _spread(run: RecordedRun) -> Contrast:
+    """log10 of the standard deviation over all seeds of the average, with the jackknife's error."""
+    scores = by_seed(run, SPLIT).mean(axis=1)
+    seeds = len(scores)
+    if seeds < FEWEST:
+        return known(str(run.cell), Estimate(math.nan))
+    without = np.array([np.delete(scores, k).std(ddof=1) for k in range(seeds)])
+    logs = np.log10(np.maximum(without, 1e-12))
+    error = math.sqrt((seeds - 1) / seeds * float(((logs - logs.mean()) ** 2).sum()))
+    return known(str(run.cell), Estimate(math.log10(max(scores.std(ddof=1), 1e-12)), error, seeds - 1.0), seeds)
+
+
+def moments_and_degrees(runs: Runs) -> Rows:
+    """The gain from five moments over two: on families of high average degree against those of low."""
+    models = runs.of("multitask")
+    if not {"moments-2", "moments-5"} <= models.keys():
+        return []
+    gains = {
+        family.name: average(models["moments-5"], split) - average(models["moments-2"], split)
+        for family in FAMILIES
+        for split in (f"families/{family.name}",)
+    }
+    low = mean_contrast(gain for name, gain in gains.items() if name not in _DENSE)
+    return [
+        Part(f"{family.title} against the sparse families", gains[family.name] - low, {"family": family.title})
+        for family in FAMILIES
+        if family.name in _DENSE
+    ]
+
+
+_DENSE = ("erdos_renyi", "barabasi_albert", "caveman")  # average degrees above 4; all others have less
 
 
 def all_types(runs: Runs) -> Rows:
     """PNA against each other model on each family of graphs."""
     models = runs.of("multitask")
     return [
-        less(f"{family.title}, {_title(name)}", score(models["pna"], split) - score(run, split))
+        Part(
+            f"{family.title}, {_title(name)}",
+            average(models["pna"], split) - average(run, split),
+            {"family": family.title, "model": _title(name)},
+        )
         for family in FAMILIES
         for split in (f"families/{family.name}",)
         for name, run in _others(models, "pna")
@@ -208,7 +347,14 @@ def lines_hardest(runs: Runs) -> Rows:
     """PNA on each other family of graphs against PNA on lines."""
     run = runs.of("multitask").get("pna")
     others = [family for family in FAMILIES if family.name != "line"] if run else []
-    return [less(family.title, change(run, f"families/{family.name}", "families/line")) for family in others]
+    return [
+        Part(
+            family.title,
+            average(run, f"families/{family.name}") - average(run, "families/line"),
+            {"family": family.title},
+        )
+        for family in others
+    ]
 
 
 def best_in_standard(runs: Runs) -> Rows:
@@ -222,39 +368,94 @@ def best_in_single(runs: Runs) -> Rows:
 
 
 def same_rank(runs: Runs) -> Rows:
-    """Each pair of models: the one ahead in the recurrent architecture is not behind by the margin in the standard one.
+    """Each pair of models in the standard architecture: the one ahead in the recurrent one against the other."""
+    return _in_order(runs.of("multitask"), runs.of("standard"))
+
+
+def trend_follows(runs: Runs) -> Rows:
+    """Each pair of models trained on all tasks: the one ahead when trained on single tasks against the other."""
+    return _in_order(runs.of("single-task"), runs.of("multitask"))
+
+
+def _in_order(first: Models, second: Models) -> Rows:
+    """Each pair of models in the second training, by their order in the first, whose seeds are other ones.
 
     Against it is only a pair whose order is significant in both.
     """
-    recurrent, standard = runs.of("multitask"), runs.of("standard")
     rows = []
-    for pair in itertools.combinations([name for name in recurrent if name in standard], 2):
-        better, worse = sorted(pair, key=lambda name: score(recurrent[name]).value)
-        lead, change = (score(models[better]) - score(models[worse]) for models in (recurrent, standard))
-        p = change.below(MARGIN)
-        turned = max(1 - p, lead.below())
-        side = HOLDS if p < turned else AGAINST
+    for pair in itertools.combinations([name for name in first if name in second], 2):
+        better, worse = sorted(pair, key=lambda name: score(first[name]).value)
         name = f"{_title(better)} before {_title(worse)}"
-        rows.append(Comparison(name, 2 * min(p, turned), side, estimate=change, bound=MARGIN))
+        gap, test = average(second[better]) - average(second[worse]), None
+        order = less(name, gap.estimate)
+        if order.side == AGAINST:
+            lead = (average(first[better]) - average(first[worse])).estimate
+            test = replace(order, p=max(order.p, 2 * lead.below()))
+        rows.append(Part(name, gap, {"pair": name}, test=test))
     return rows
 
 
 def recurrent_better(runs: Runs) -> Rows:
     """Each model's recurrent network against its standard one."""
-    one, other = runs.of("multitask"), runs.of("standard")
-    return [less(_title(name), score(one[name]) - score(other[name])) for name in one if name in other]
+    return _gains(runs, "multitask", "standard")
+
+
+def gru_effective(runs: Runs) -> Rows:
+    """Each model with the GRU against itself without."""
+    return _gains(runs, "multitask", "no-gru")
+
+
+def _gains(runs: Runs, first: str, second: str) -> Rows:
+    one, other = runs.of(first), runs.of(second)
+    both = [name for name in one if name in other]
+    return [Part(_title(name), _gain(one, other, name), {"model": _title(name)}) for name in both]
 
 
 def amplifies(runs: Runs) -> Rows:
     """PNA's lead over each other model with multi-task training against that with single tasks."""
     one, other = runs.of("multitask"), runs.of("single-task")
     both = {name: run for name, run in one.items() if name in other}
-    return [less(_title(name), _gain(one, other, "pna") - _gain(one, other, name)) for name, _ in _others(both, "pna")]
+    return [
+        Part(_title(name), _gain(one, other, "pna") - _gain(one, other, name), {"model": _title(name)})
+        for name, _ in _others(both, "pna")
+    ]
 
 
 def no_scalers_benefit(runs: Runs) -> Rows:
     """The gain from multi-task training: each model without scaler or sum against each with one."""
     return _gain_more(runs, "single-task", _NOT_COUNTING)
+
+
+def overfits(runs: Runs) -> Rows:
+    """How far the validation loss is above the training loss: each smaller model against each larger one."""
+    models = runs.of("single-task")
+    smaller = [name for name in models if name in _SMALLER]
+    larger = [name for name in models if name not in _SMALLER]
+    return [
+        Part(
+            f"{_title(a)} against {_title(b)}",
+            by_task(models[a], _gaps(models[a])) - by_task(models[b], _gaps(models[b])),
+            {"model": _title(a), "other": _title(b)},
+        )
+        for a, b in itertools.product(smaller, larger)
+    ]
+
+
+_SMALLER = ("gat", "gcn", "gin")  # by parameters; PNA, its variant and the MPNNs have more
+
+
+def _gaps(run: RecordedRun) -> NDArray[np.float64]:
+    """log10 of validation over training loss where the validation loss is least, [S, 6], for networks of one task.
+
+    The training loss is that of the nearest epoch of the recorded curve, which is thinned.
+    """
+    seeds, gaps = run.result.configuration["seeds"], np.full((len(run.validation), len(TASKS)), np.nan)
+    names = [task.name for task in TASKS]
+    for replica in run.result.replicas:
+        epoch, loss, *_ = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        if loss and replica.validation:
+            gaps[seeds.index(replica.seed), names.index(replica.task)] = math.log10(replica.validation / loss)
+    return gaps
 
 
 def gru_helps(runs: Runs) -> Rows:
@@ -275,21 +476,36 @@ def _gain_more(runs: Runs, without: str, models: tuple[str, ...]) -> Rows:
     one, other = runs.of("multitask"), runs.of(without)
     both = [name for name in one if name in other]
     pairs = itertools.product([m for m in both if m in models], [m for m in both if m not in models])
-    return [less(f"{_title(a)} against {_title(b)}", _gain(one, other, a) - _gain(one, other, b)) for a, b in pairs]
+    return [
+        Part(
+            f"{_title(a)} against {_title(b)}",
+            _gain(one, other, a) - _gain(one, other, b),
+            {"model": _title(a), "other": _title(b)},
+        )
+        for a, b in pairs
+    ]
 
 
-def _gain(one: Models, other: Models, name: str) -> Estimate:
+def _gain(one: Models, other: Models, name: str) -> Contrast:
     """A model's error in one training minus its error in the other."""
-    return score(one[name]) - score(other[name])
+    return average(one[name]) - average(other[name])
 
 
 def not_parameters(runs: Runs) -> Rows:
     """PNA with 16 features against each other model with 20."""
     pna, others = runs.of("multitask").get("pna"), runs.of("multitask", 20)
-    return [less(f"{_title(name)} (20)", score(pna) - score(run)) for name, run in others.items() if pna]
+    return [
+        Part(f"{_title(name)} (20)", average(pna) - average(run), {"model": _title(name)})
+        for name, run in others.items()
+        if pna
+    ]
 
 
 def no_boost(runs: Runs) -> Rows:
     """Each model with 16 features against itself with 20, which may be better by no more than the margin."""
     small, large = runs.of("multitask"), runs.of("multitask", 20)
-    return [less(_title(name), score(small[name]) - score(large[name]), MARGIN) for name in large if name in small]
+    return [
+        Part(_title(name), average(small[name]) - average(large[name]), {"model": _title(name)}, MARGIN)
+        for name in large
+        if name in small
+    ]

@@ -1,5 +1,7 @@
 """A model's scores as the paper reports them: the mean over the five best of ten seeds, with its error.
 
+From more than ten seeds, it is the expected mean of the five best of ten of them.
+
 In comparisons, an error above ten times the baseline's counts as ten times. Such a run has exploded; how far, up to
 10^38, says nothing more, and it would outweigh the nine other seeds. Figure 4 shows errors as they are, the other
 figures as they are compared.
@@ -21,6 +23,7 @@ __all__ = [
     "KEPT",
     "SHOWN",
     "SPLIT",
+    "TRAINED",
     "WIDER",
     "best",
     "by_seed",
@@ -32,6 +35,7 @@ __all__ += [
     "five_best",
     "mean_score",
     "overall",
+    "overall_by_seed",
     "ratio",
     "ratios_by_seed",
     "score",
@@ -44,6 +48,7 @@ SPLIT = "multitask/test"
 WIDER = "multitask-15-24/test"  # sizes that match the published numbers; the released code tests on 15-19 (D3)
 SHOWN = 6  # the paper shows sizes up to 50; the released code tests on three more
 EXPLODED = 10.0  # times the baseline's error
+TRAINED = 10  # seeds of the paper's experiment
 FREEDOM = 5.0  # of that mean's error: simulated, 4.5 to 5.4 whatever the correlation of validation and test
 
 Array = NDArray[np.float64]
@@ -105,8 +110,8 @@ def by_seed(run: RecordedRun, split: str) -> Array:
 
 
 def five_best(validation: Array, scores: Array) -> Estimate:
-    """The paper's number: the mean score of the five seeds with the least validation error."""
-    return best_mean(validation, scores, KEPT, FREEDOM)
+    """The paper's number: the mean score of the five of ten seeds with the least validation error."""
+    return best_mean(validation, scores, KEPT, FREEDOM, TRAINED)
 
 
 def score(run: RecordedRun, split: str = SPLIT, task: int | None = None) -> Estimate:
@@ -121,7 +126,12 @@ def change(run: RecordedRun, split: str, other: str) -> Estimate:
 
 def overall(run: RecordedRun, split: str = SPLIT) -> Estimate:
     """Figure 4a's number: log10 of the mean MSE over tasks."""
-    return five_best(run.validation[:, 0], np.log10(_tamed(run, split).mean(axis=1)))
+    return five_best(run.validation[:, 0], overall_by_seed(run, split))
+
+
+def overall_by_seed(run: RecordedRun, split: str = SPLIT) -> Array:
+    """log10 of the mean MSE over tasks, as it is compared, [S]."""
+    return np.log10(_tamed(run, split).mean(axis=1))
 
 
 def ratio(run: RecordedRun, split: str, other: str | None = None) -> Estimate:

@@ -10,11 +10,12 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(words, name="scipy") from error
 
 from pna.verdicts.claims import Claim, Finding, claims_markdown, claims_text
-from pna.verdicts.planning import claim_power, equivalence_power, fewest_seeds, power
+from pna.verdicts.contrasts import Contrast, Sample, mean_contrast
+from pna.verdicts.planning import claim_power, equivalence_power, fewest_seeds, planned, power, t_power
 from pna.verdicts.rules import WORDS, Comparison, Decision, Ruling, fact, inside, less, majority, rule, same
-from pna.verdicts.statistics import Estimate, best_mean, combined, fisher, holm, mean_of, sample_mean
+from pna.verdicts.statistics import Estimate, best_mean, combined, conjunction, fisher, holm, mean_of, sample_mean
 
-__all__ = ["WORDS", "Claim", "Comparison", "Decision", "Estimate", "Finding", "Ruling"]
-__all__ += ["best_mean", "claim_power", "claims_markdown", "claims_text", "combined", "equivalence_power", "fact"]
-__all__ += ["fewest_seeds", "fisher", "holm", "inside", "less", "majority", "mean_of", "power", "rule", "same"]
-__all__ += ["sample_mean"]
+__all__ = ["WORDS", "Claim", "Comparison", "Contrast", "Decision", "Estimate", "Finding", "Ruling", "Sample"]
+__all__ += ["best_mean", "claim_power", "claims_markdown", "claims_text", "combined", "conjunction"]
+__all__ += ["equivalence_power", "fact", "fewest_seeds", "fisher", "holm", "inside", "less", "majority"]
+__all__ += ["mean_contrast", "mean_of", "planned", "power", "rule", "same", "sample_mean", "t_power"]

@@ -27,7 +27,9 @@ class Claim:
         where: the section, figure or table that it stands in, and the measure that decides where there are several
         figure: the figure that a page shows it under
         test: makes the claim's comparisons from the evidence; None if it is not tested here
-        need: how many of the comparisons must hold; all of them if None
+        aggregate: makes, from the same evidence, the parts of the one test that decides the claim; without it the
+            comparisons themselves decide
+        need: how many of the parts, or of the comparisons, must hold; all of them if None
         reason: why it is not tested
     """
 
@@ -36,6 +38,7 @@ class Claim:
     where: str
     figure: str = ""
     test: Callable[..., Iterable[Comparison]] | None = None
+    aggregate: Callable[..., Iterable[Comparison]] | None = None
     need: int | None = None
     reason: str = ""
 
@@ -49,7 +52,8 @@ class Claim:
         """
         if self.test is None:
             return Finding(self, NOT_TESTED, NOT_TESTED, NOT_TESTED, self.reason, **details)
-        return Finding.of(self, rule(self.test(*evidence), self.need), complete, **details)
+        parts = self.aggregate(*evidence) if self.aggregate else ()
+        return Finding.of(self, rule(self.test(*evidence), self.need, parts), complete, **details)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Finding:
         outcome: the word that the comparisons give, whether or not the evidence is complete
         evidence: the reasons, in words
         rows: every comparison, decided
+        tests: the parts of the aggregate test, decided
+        p: the p-value of the aggregate test, that the claim holds and that it does not
         spec: the specification that was run, as the paper's or the released code's; empty if there is but one
         budget: what was run, in words
         cells: the files of the recorded trainings
@@ -74,6 +80,8 @@ class Finding:
     outcome: str
     evidence: str
     rows: tuple[Decision, ...] = ()
+    tests: tuple[Decision, ...] = ()
+    p: tuple[float, float] = (math.nan, math.nan)
     spec: str = ""
     budget: str = ""
     cells: tuple[str, ...] = ()
@@ -82,7 +90,8 @@ class Finding:
     def of(cls, claim: Claim, ruling: Ruling, complete: bool = True, **details: str | tuple[str, ...]) -> "Finding":
         """The finding that a ruling makes of a claim; from incomplete evidence it is "not yet run at full budget"."""
         kind, word = (ruling.kind, ruling.word) if complete else (NOT_RUN, NOT_RUN)
-        return cls(claim, kind, word, ruling.word, ruling.text, ruling.rows, **details)
+        p = (ruling.p, ruling.p_against)
+        return cls(claim, kind, word, ruling.word, ruling.text, ruling.rows, ruling.tests, p, **details)
 
     @property
     def direction(self) -> str:
@@ -93,6 +102,7 @@ class Finding:
     @property
     def facts(self) -> dict:
         """The finding for JSON, with every comparison behind it."""
+        test = {"p": rounded(self.p[0]), "p_against": rounded(self.p[1]), "parts": [_facts(row) for row in self.tests]}
         return {
             "id": self.claim.id,
             "claim": self.claim.sentence,
@@ -104,6 +114,7 @@ class Finding:
             "evidence": self.evidence,
             "budget": self.budget,
             "cells": list(self.cells),
+            "aggregate": test if self.tests else None,
             "comparisons": [_facts(row) for row in self.rows],
         }
 

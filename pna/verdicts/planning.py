@@ -8,19 +8,23 @@ freedom, and the mean difference is normal and independent of both. The power is
 Holm's method never asks a comparison for more than Bonferroni's does: a p-value below 5 % over the number of
 comparisons. `power` and `equivalence_power` are the probability of that, a lower bound whatever the other comparisons
 are. `claim_power` follows Holm's method through all comparisons of a claim.
+
+A contrast is a sum over many groups. `planned` is what its error would be with other numbers of seeds, and `t_power`
+the power of its t-test, in which the square of the estimated error is a χ² variable.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaincinv, ndtr, stdtrit
 
-from pna.verdicts.statistics import LEVEL, binomial
+from pna.verdicts.contrasts import Contrast, Sample
+from pna.verdicts.statistics import LEVEL, Estimate, binomial, combined
 
-__all__ = ["claim_power", "equivalence_power", "fewest_seeds", "power"]
+__all__ = ["claim_power", "equivalence_power", "fewest_seeds", "planned", "power", "t_power"]
 
 Array = NDArray[np.float64]
 Deviation = float | tuple[float, float]  # the same in both groups, or one for each
@@ -78,6 +82,44 @@ def claim_power(
         more[: step + 1] = 0.0  # fewer than step + 1 end the procedure
         counts, reached = more, chance
     return float(counts.sum())
+
+
+def planned(contrast: Contrast, seeds: Mapping[Sample, int], freedom: Callable[[Sample, int], float]) -> Estimate:
+    """The estimate that a contrast would have with other numbers of seeds, if all else stayed as it is.
+
+    Variances are taken as inversely proportional to the number of seeds. Samples without seeds stay as they are.
+
+    Args:
+        contrast: the contrast, with the seeds that there are
+        seeds: the number of seeds of each sample then
+        freedom: the degrees of freedom of a sample's error with that number of seeds
+    """
+    terms = []
+    for sample, one in contrast.estimates.items():
+        if sample.seeds and sample in seeds:
+            count = seeds[sample]
+            one = Estimate(one.value, one.error * math.sqrt(sample.seeds / count), freedom(sample, count))
+        terms.append((1.0, one))
+    return combined(terms)
+
+
+def t_power(estimate: Estimate, bound: float, margin: float | None = None, comparisons: int = 1) -> float:
+    """The power of the t-test that decides a comparison, on whichever side of its bound the estimate is.
+
+    Args:
+        estimate: the true value, the true standard error, and the degrees of freedom of the estimated error
+        bound: what the value is compared with, by `less`
+        margin: if it is given, the difference from `bound` is compared with it, by `same`
+        comparisons: Bonferroni's divisor of the level
+    """
+    error, freedom = max(estimate.error, 1e-12), estimate.freedom
+    wobble = np.sqrt(2 * gammaincinv(freedom / 2, _NODES) / freedom)  # estimated over true error, [totals]
+    alpha, away = _alpha(comparisons), abs(estimate.value - bound)
+    if margin is not None and away < margin:
+        room = margin / error + stdtrit(freedom, alpha) * wobble
+        return float(_WEIGHTS @ np.maximum(ndtr(room - away / error) - ndtr(-room - away / error), 0.0))
+    distance = away - (margin or 0.0)
+    return float(_WEIGHTS @ ndtr(distance / error + stdtrit(freedom, alpha / 2) * wobble))
 
 
 def fewest_seeds(power_with: Callable[[int], float], wanted: float = 0.9, most: int = 1000) -> int:

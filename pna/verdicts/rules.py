@@ -3,6 +3,10 @@
 A claim consists of comparisons. Each has a p-value, and all p-values of a claim are corrected together by Holm's
 method, so that the chance of even one false "holds" or "against" among them is at most 5 %. There is one exception:
 whether a published number matches ours (`inside`) is decided by its 95 % range, comparison by comparison.
+
+A claim may have an aggregate test, which then decides it: one or a few comparisons, each a mean over many of those
+above. That all of them hold needs no correction, that at least some of them hold is a partial conjunction. The
+comparisons themselves are then the detail: how many are for the claim, undecided, and against it.
 """
 
 import math
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 
 from scipy.special import bdtr
 
-from pna.verdicts.statistics import FEWEST, LEVEL, Estimate, holm
+from pna.verdicts.statistics import FEWEST, LEVEL, Estimate, conjunction, holm
 
 __all__ = ["AGAINST", "FEW", "HOLDS", "NOT_RUN", "NOT_TESTED", "UNDECIDED", "WORDS", "Comparison", "Decision", "Ruling"]
 __all__ += ["fact", "inside", "less", "majority", "number", "rule", "same"]
@@ -23,10 +27,12 @@ FEW = "too few seeds"
 HOLDS, AGAINST, UNDECIDED = "holds", "against", "undecided"
 
 WORDS: dict[str, str] = {
-    "reproduced": "every comparison of the claim holds, or as many as it needs",
-    "in part": "some comparisons hold (the verdict says how many); the others are undecided",
-    "contradicted": "at least one comparison is significantly against the claim; it is named",
-    "undecided": "no comparison is significant, one way or the other",
+    "reproduced": "the claim's test holds, and no comparison in the detail is significantly against it",
+    "in part": "the test holds, but some comparison in the detail is against it; or some parts of the test hold, and "
+    "none is against it",
+    "contradicted": "the test is significantly against the claim",
+    "undecided": "the test is not significant, one way or the other",
+    "finding": "not a sentence of the paper; the numbers are given",
     "holds after repair": "true, once a slip in the printed statement or proof is repaired",
     "not in the released code": "the authors' code has no such training; the verdict of ours is given beside it",
     NOT_RUN: "the paper's budget is not recorded for all trainings that the claim needs",
@@ -74,12 +80,22 @@ class Decision:
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict: its kind (a key of WORDS), the word itself, the reasons and every decision behind it."""
+    """A verdict: its kind (a key of WORDS), the word itself, the reasons and every decision behind it.
+
+    Attributes:
+        rows: the comparisons, corrected for their number
+        tests: the parts of the aggregate test that decides, if there is one, corrected for their number
+        p: the p-value of the aggregate test that the claim holds
+        p_against: the p-value of the aggregate test that it does not
+    """
 
     kind: str
     word: str
     text: str
     rows: tuple[Decision, ...] = ()
+    tests: tuple[Decision, ...] = ()
+    p: float = math.nan
+    p_against: float = math.nan
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -135,14 +151,19 @@ def fact(name: str, true: bool, text: str = "") -> Comparison:
 # ---- verdicts ----
 
 
-def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
-    """The verdict on the claim that all comparisons hold, or at least `need` of them."""
-    rows = _decide(list(comparisons))
-    if not rows:
+def rule(comparisons: Iterable[Comparison], need: int | None = None, aggregate: Iterable[Comparison] = ()) -> Ruling:
+    """The verdict on the claim that all comparisons hold, or at least `need` of them.
+
+    With an aggregate test, all of its parts have to hold, or at least `need` of them, and `comparisons` are the detail.
+    """
+    rows, tests = _decide(list(comparisons)), _decide(list(aggregate))
+    if not rows and not tests:
         return Ruling(NOT_RUN, NOT_RUN, "no run to compare is recorded")
-    if any(row.outcome == FEW for row in rows):
-        return Ruling(UNDECIDED, FEW, f"no interval from so few seeds; as it stands: {_names(rows)}", rows)
-    held, against = (sum(row.outcome == outcome for row in rows) for outcome in (HOLDS, AGAINST))
+    if few := [row for row in (*rows, *tests) if row.outcome == FEW]:
+        return Ruling(UNDECIDED, FEW, f"no interval from so few seeds; as it stands: {_names(few)}", rows, tests)
+    if tests:
+        return _aggregated(rows, tests, len(tests) if need is None else need)
+    held, against = (_count(rows, outcome) for outcome in (HOLDS, AGAINST))
     need = len(rows) if need is None else need
     if held >= need:
         kind = "reproduced"
@@ -151,6 +172,42 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None) -> Ruling:
     else:
         kind = "in part" if held else UNDECIDED
     return Ruling(kind, f"{held} of {len(rows)}" if kind == "in part" else kind, _reasons(rows, need), rows)
+
+
+def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> Ruling:
+    """The verdict of an aggregate test: that `need` of its parts hold, or that too many are against it for that."""
+    one_sided = [
+        [row.comparison.p if row.comparison.side == side else 1.0 for row in tests] for side in (HOLDS, AGAINST)
+    ]
+    p, p_against = conjunction(one_sided[0], need), conjunction(one_sided[1], len(tests) - need + 1)
+    held = _count(tests, HOLDS)
+    against = _count(rows, AGAINST) if need == len(tests) else 0  # "at least some" leaves room for the others
+    if p < 1 - LEVEL:
+        kind, word = ("in part", f"in part, {against} against") if against else ("reproduced", "reproduced")
+    elif p_against < 1 - LEVEL:
+        kind = word = "contradicted"
+    elif held and len(tests) > 1:
+        kind, word = "in part", f"{held} of {len(tests)}"
+    else:
+        kind = word = UNDECIDED
+    return Ruling(kind, word, _aggregate_reasons(rows, tests, need), tuple(rows), tuple(tests), p, p_against)
+
+
+def _aggregate_reasons(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> str:
+    """What the aggregate test says, and how many of the comparisons in detail are for it, undecided and against it."""
+    text = _reasons(tests, need)
+    if len(rows) <= len(tests):
+        return text
+    counts = ", ".join(f"{_count(rows, outcome)} {word}" for outcome, word in _SIDES.items())
+    against = _names([row for row in rows if row.outcome == AGAINST], 6)
+    return f"{text}; in detail {counts}" + (f" ({against})" if against else "")
+
+
+_SIDES = {HOLDS: "for it", UNDECIDED: "undecided", AGAINST: "against it"}
+
+
+def _count(rows: Sequence[Decision], outcome: str) -> int:
+    return sum(row.outcome == outcome for row in rows)
 
 
 def _decide(comparisons: Sequence[Comparison]) -> tuple[Decision, ...]:

@@ -4,10 +4,14 @@ An interval is value ± t · error. Where a protocol trains many seeds and repor
 validation error, the error of that mean is a bootstrap's that repeats the choice: draw as many seeds with replacement,
 choose again, take the mean. Its variance over all draws is a sum with a closed form, so nothing is drawn and nothing
 depends on a random seed.
+
+Where more seeds are trained than the protocol asks for, its number is estimated as its mean over all subsets of that
+many seeds, a U-statistic. Every seed then has a weight by its rank, a sum of hypergeometric probabilities, and the
+error is the jackknife's: leave out one seed at a time.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, stdtr, stdtrit
 
 __all__ = ["FEWEST", "LEVEL", "Estimate", "best_mean", "binomial", "choice_covariance", "choice_freedom", "combined"]
-__all__ += ["fisher", "holm", "mean_of", "sample_mean"]
+__all__ += ["conjunction", "fisher", "holm", "mean_of", "sample_mean", "subset_freedom", "subset_weights"]
 
 FEWEST = 5  # seeds: from fewer, a choice of the best has no interval
 LEVEL = 0.95
@@ -31,6 +35,7 @@ class Estimate:
     value: float
     error: float = math.nan
     freedom: float = math.nan
+    once: float = math.nan  # the standard error of one experiment, if the mean is estimated from more seeds than it has
 
     @property
     def known(self) -> bool:
@@ -48,7 +53,8 @@ class Estimate:
     @property
     def next(self) -> "Estimate":
         """The mean of one more such experiment: its error is that of this mean and its own."""
-        return Estimate(self.value, math.sqrt(2) * self.error, self.freedom)
+        own = math.sqrt(2) * self.error if math.isnan(self.once) else math.hypot(self.error, self.once)
+        return Estimate(self.value, own, self.freedom)
 
     def below(self, bound: float = 0.0) -> float:
         """The one-sided p-value of the statement that the expected value is less than a bound."""
@@ -68,7 +74,7 @@ class Estimate:
 
     def shifted(self, by: float) -> "Estimate":
         """The estimate with a constant added."""
-        return Estimate(self.value + by, self.error, self.freedom)
+        return Estimate(self.value + by, self.error, self.freedom, self.once)
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         return combined([(1.0, self), (-1.0, other)])
@@ -111,22 +117,28 @@ def sample_mean(scores: ArrayLike) -> Estimate:
     return mean_of(float(scores.mean()), deviation, len(scores))
 
 
-def best_mean(validation: ArrayLike, scores: ArrayLike, keep: int, freedom: float | None = None) -> Estimate:
-    """The mean score of the `keep` seeds with the least validation error.
+def best_mean(
+    validation: ArrayLike, scores: ArrayLike, keep: int, freedom: float | None = None, of: int | None = None
+) -> Estimate:
+    """The mean score of the `keep` seeds with the least validation error, among `of` seeds.
 
     Seeds that diverged (a validation error that is not finite) are left out. The mean of fewer than five seeds has no
-    error.
+    error. Of equal validation errors the first counts as the least.
 
     Args:
         validation: the validation error of each seed
         scores: the score of each seed, in the same order
         keep: how many seeds to choose
         freedom: the degrees of freedom of the error, if they are known from a simulation; else `choice_freedom`
+        of: the seeds of one experiment; if there are more, the mean over all subsets of that many is estimated, and
+            `freedom` is that of `subset_freedom`
     """
     validation, scores = np.asarray(validation, float), np.asarray(scores, float)
     ended = np.isfinite(validation)
     order = np.argsort(validation[ended], kind="stable")
     ranked = scores[ended][order]
+    if of is not None and len(scores) > of:
+        return _subset_mean(ranked, len(scores), of, keep)
     seeds = len(ranked)
     value = float(ranked[:keep].mean()) if seeds else math.nan
     if seeds < FEWEST or not np.isfinite(ranked).all():
@@ -173,6 +185,101 @@ def choice_freedom(seeds: int, keep: int) -> float:
     return float(np.trace(form) ** 2 / np.trace(form @ form))
 
 
+# ---- more seeds than an experiment has ----
+
+
+def _subset_mean(ranked: Array, seeds: int, of: int, keep: int) -> Estimate:
+    """The expected `best_mean` of `of` seeds out of `seeds`, of which those in `ranked` did not diverge."""
+    ended = len(ranked)
+    if not ended:
+        return Estimate(math.nan)
+    centred = ranked - ranked.mean()
+    weights, second = subset_weights(ended, seeds, of, keep), _subset_products(ended, seeds, of, keep)
+    value = float(weights @ centred)
+    if ended < FEWEST or not np.isfinite(ranked).all():
+        return Estimate(value + float(ranked.mean()))
+    without = _jackknife(ended, seeds, of, keep) @ centred
+    variance = (seeds - 1) / seeds * float(((without - without.mean()) ** 2).sum())
+    between = max(float(centred @ second @ centred) - value**2, 0.0)  # of subsets of these seeds
+    return Estimate(
+        value + float(ranked.mean()),
+        math.sqrt(variance),
+        min(subset_freedom(seeds, of, keep), ended - 1.0),
+        math.sqrt(between + variance),
+    )
+
+
+@cache
+def subset_weights(ended: int, seeds: int, of: int, keep: int) -> Array:
+    """The weight of each rank, [ended], in the mean over all subsets of the `keep` best of `of` seeds.
+
+    Rank r is chosen if it is in the subset and fewer than `keep` better ranks are. Of all seeds the first `ended` did
+    not diverge; a subset without any of these does not count.
+    """
+    return _over_subsets(ended, seeds, of, lambda drawn: _chosen(ended, drawn, min(keep, drawn)))
+
+
+def _over_subsets(ended: int, seeds: int, of: int, part: Callable[[int], Array]) -> Array:
+    """The mean of a function of how many seeds of a subset did not diverge, which is hypergeometric and at least 1."""
+    counts = range(max(1, of - (seeds - ended)), min(of, ended) + 1)
+    chances = [math.comb(ended, k) * math.comb(seeds - ended, of - k) for k in counts]
+    return sum((chance / sum(chances)) * part(k) for chance, k in zip(chances, counts, strict=True))
+
+
+def _chosen(ended: int, drawn: int, keep: int) -> Array:
+    """The weight of each rank, [ended], if `drawn` of `ended` seeds are drawn and the best `keep` of them chosen."""
+    total = keep * math.comb(ended, drawn)
+    chances = [
+        sum(math.comb(rank, better) * math.comb(ended - rank - 1, drawn - 1 - better) for better in range(keep))
+        for rank in range(ended)
+    ]
+    return np.array([chance / total for chance in chances])
+
+
+@cache
+def _subset_products(ended: int, seeds: int, of: int, keep: int) -> Array:
+    """The mean over all subsets of the product of two ranks' weights, [ended, ended]."""
+    return _over_subsets(ended, seeds, of, lambda drawn: _chosen_pairs(ended, drawn, min(keep, drawn)))
+
+
+def _chosen_pairs(ended: int, drawn: int, keep: int) -> Array:
+    """As `_chosen`, for two ranks: both are if the worse of them is, with the better one among those before it."""
+    total = keep**2 * math.comb(ended, drawn)
+    pairs = np.diag(_chosen(ended, drawn, keep) / keep)
+    for worse in range(1, ended):
+        chance = sum(
+            math.comb(worse - 1, better - 1) * math.comb(ended - worse - 1, drawn - 1 - better)
+            for better in range(1, keep)
+        )
+        pairs[:worse, worse] = pairs[worse, :worse] = chance / total
+    return pairs
+
+
+@cache
+def _jackknife(ended: int, seeds: int, of: int, keep: int) -> Array:
+    """The weights of ranks, [seeds, ended], if one seed at a time is left out; the rows beyond `ended` diverged."""
+    rows = np.zeros((seeds, ended))
+    if ended > 1:
+        fewer = subset_weights(ended - 1, seeds - 1, of, keep)
+        for rank in range(ended):
+            rows[rank] = np.insert(fewer, rank, 0.0)
+    if seeds > ended:
+        rows[ended:] = subset_weights(ended, seeds - 1, of, keep)
+    return rows
+
+
+@cache
+def subset_freedom(seeds: int, of: int, keep: int) -> float:
+    """The degrees of freedom of the jackknife's error, after Satterthwaite, for normal scores.
+
+    The error's square is a quadratic form yᵀMy of the ranked scores y, as in `choice_freedom`.
+    """
+    rows = _jackknife(seeds, seeds, of, keep)
+    rows = rows - rows.mean(axis=0)
+    form = rows.T @ rows
+    return float(np.trace(form) ** 2 / np.trace(form @ form))
+
+
 def binomial(draws: int, share: float) -> Array:
     """The probability of each number of successes, [draws + 1]."""
     return np.array([math.comb(draws, k) * share**k * (1 - share) ** (draws - k) for k in range(draws + 1)])
@@ -189,6 +296,17 @@ def holm(values: Sequence[float]) -> list[float]:
         least = max(least, min(1.0, (len(values) - done) * values[place]))
         corrected[place] = least
     return corrected
+
+
+def conjunction(values: Sequence[float], need: int) -> float:
+    """The p-value of the statement that at least `need` of several hypotheses are true.
+
+    It is the partial conjunction of Benjamini and Heller (2008) by Bonferroni's bound: the need-th smallest p-value,
+    times how many are not smaller. All of them need no correction; at least one needs Bonferroni's.
+    """
+    if not 1 <= need <= len(values):
+        raise ValueError(f"need must be from 1 to {len(values)}, got {need}")
+    return min(1.0, (len(values) - need + 1) * sorted(values)[need - 1])
 
 
 def fisher(values: Sequence[float]) -> float:
