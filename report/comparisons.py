@@ -452,7 +452,7 @@ def _gaps(run: RecordedRun) -> NDArray[np.float64]:
     seeds, gaps = run.result.configuration["seeds"], np.full((len(run.validation), len(TASKS)), np.nan)
     names = [task.name for task in TASKS]
     for replica in run.result.replicas:
-        epoch, loss, *_ = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        _, loss, *_ = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
         if loss and replica.validation:
             gaps[seeds.index(replica.seed), names.index(replica.task)] = math.log10(replica.validation / loss)
     return gaps

@@ -139,8 +139,10 @@ NEW_TESTS: tuple[NewTest, ...] = (
 PRIORITY: tuple[tuple[str, tuple[str, ...]], ...] = (  # experiments whose cells are trained first, then the next
     ("figure 4", ("figure4",)),
     ("figure 5 and graph types", ("figure5", "graph-types")),
+    ("section 4, tuned", ("tuned",)),
     ("moments", ("moments",)),
     ("the other claims", ("softmax", "standard", "parameters", "ablations")),
+    ("trained on real graphs", ("real",)),
     ("departures and depth", ("departures", "depth")),
     ("ZINC and MolHIV", ("figure6",)),
     ("CIFAR10 and MNIST", ("figure6",)),
@@ -160,10 +162,9 @@ def read_plan() -> dict | None:
 
 
 def fixed() -> list[str]:
-    """The recorded results whose seeds are the plan's: once there is one, the plan is no longer written."""
-    folder, first = results_folder() / "paper", f'"seeds": [{FIRST_SEED},'
-    paths = sorted(folder.glob("*/*/*.json"))
-    return [str(path.relative_to(folder)) for path in paths if first in path.read_text(encoding="utf-8")]
+    """The recorded results of the plan: once there is one, the plan is no longer written."""
+    folder = results_folder() / "planned"
+    return [str(path.relative_to(folder)) for path in sorted(folder.glob("*/*/*.json"))]
 
 
 def plan() -> dict:
@@ -176,6 +177,10 @@ def plan() -> dict:
             for cell, count in wanted.items():
                 seeds[cell] = max(seeds.get(cell, 0), count)
                 readers.setdefault(cell, []).append(claim.id)
+    for test in NEW_TESTS:
+        for cell in test.cells:
+            seeds[cell] = max(seeds.get(cell, 0), test.seeds)
+            readers.setdefault(cell, []).append(test.id)
     return {
         "about": {
             "level": 0.05,
@@ -211,12 +216,19 @@ def _in_order() -> Iterator[tuple[str, Cell]]:
     """Every cell once, with the group that it is trained in; single tasks last."""
     done = set()
     for group, names in PRIORITY:
-        for experiment in (EXPERIMENTS[name] for name in names):
-            for cell in (cell for spec in experiment.specs for cell in experiment.cells(spec)):
-                other = cell.training in DATASETS and DATASETS[cell.training].title not in group
-                if cell not in done and not other:
-                    done.add(cell)
-                    yield group, cell
+        for cell in (cell for name in names for cell in _cells_of(name)):
+            other = cell.training in DATASETS and DATASETS[cell.training].title not in group
+            if cell not in done and not other:
+                done.add(cell)
+                yield group, cell
+
+
+def _cells_of(name: str) -> Iterator[Cell]:
+    """The cells of an experiment, or those of a training that only new tests read."""
+    if name in EXPERIMENTS:
+        yield from (cell for spec in EXPERIMENTS[name].specs for cell in EXPERIMENTS[name].cells(spec))
+    else:
+        yield from (Cell.parse(cell) for test in NEW_TESTS for cell in test.cells if cell.startswith(f"{name}/"))
 
 
 # ---- claims ----
