@@ -212,6 +212,13 @@ def pna_beyond(runs: Runs) -> Rows:
     return _extrapolation(runs.of("extrapolation"), "pna", slice(SHOWN, None))
 
 
+def below_baseline(runs: Runs) -> Rows:
+    """PNA against the baseline, which predicts the training mean, on each size of graphs."""
+    run = runs.of("extrapolation").get("pna")
+    sizes = list(sizes_of(run).items())[:SHOWN] if run else []
+    return [Part(f"{size} nodes", ratio(run, split), {"size": size}) for size, split in sizes]
+
+
 def _extrapolation(models: Models, model: str, places: slice) -> Rows:
     return [
         Part(
@@ -452,7 +459,8 @@ def _gaps(run: RecordedRun) -> NDArray[np.float64]:
     seeds, gaps = run.result.configuration["seeds"], np.full((len(run.validation), len(TASKS)), np.nan)
     names = [task.name for task in TASKS]
     for replica in run.result.replicas:
-        epoch, loss, *_ = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        point = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        loss = point[1]
         if loss and replica.validation:
             gaps[seeds.index(replica.seed), names.index(replica.task)] = math.log10(replica.validation / loss)
     return gaps

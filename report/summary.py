@@ -12,12 +12,13 @@ from pna.figures.depth import FIVE, SIX, trained_gain
 from pna.figures.figure6 import rows_of
 from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
-from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, Comparison, less, number, rule
+from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, less, number, rule
 from pna.verdicts.statistics import LEVEL
 from report.claims import Finding
 from report.comparisons import against_published, pna_best, pna_best_on_average
 from report.coverage import USED, kept_table
 from report.markup import render
+from report.parts import Part
 from report.realworld_claims import ZINC
 from report.svg import averages
 
@@ -108,9 +109,9 @@ def _best(by_id: dict[tuple[str, str], Finding], sides: Sequence[Runs]) -> Itera
         )
 
 
-def _held(comparisons: Sequence[Comparison]) -> str:
-    """How many comparisons hold, as "5 of 6"."""
-    rows = rule(comparisons).rows
+def _held(parts: Sequence[Part]) -> str:
+    """How many parts hold, as "5 of 6"."""
+    rows = rule([part.comparison for part in parts]).rows
     return f"{sum(row.outcome == HOLDS for row in rows)} of {len(rows)}"
 
 
