@@ -333,7 +333,8 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     found = {place: score for place, score in ours.items() if place[1] in asked.columns}
     full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
-    text = "; ".join(filter(None, (ruling.text, real.published_says(asked))))
+    joint = real.agreement(ours) if asked.joint else None
+    text = "; ".join(filter(None, (ruling.text, real.published_says(asked), joint and str(joint))))
     cells = tuple(score.file for score in found.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
