@@ -120,9 +120,7 @@ def _published_box(model: str) -> Estimate:
 def like_published_boxes(runs: Runs) -> Rows:
     """Every mean of figure 4a, with the authors' own spread between runs."""
     return [
-        _same(
-            f"{run.title}, log10 of the mean", overall(run, wider_split(run)), known(_box(name), _published_box(name))
-        )
+        _same(f"{run.title}, mean MSE", overall(run, wider_split(run)), known(_box(name), _published_box(name)))
         for name, run in runs.of("multitask").items()
     ]
 
