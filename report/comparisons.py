@@ -120,9 +120,7 @@ def _published_box(model: str) -> Estimate:
 def like_published_boxes(runs: Runs) -> Rows:
     """Every mean of figure 4a, with the authors' own spread between runs."""
     return [
-        _same(
-            f"{run.title}, log10 of the mean", overall(run, wider_split(run)), known(_box(name), _published_box(name))
-        )
+        _same(f"{run.title}, mean MSE", overall(run, wider_split(run)), known(_box(name), _published_box(name)))
         for name, run in runs.of("multitask").items()
     ]
 
@@ -210,6 +208,13 @@ def max_extrapolates(runs: Runs) -> Rows:
 def pna_beyond(runs: Runs) -> Rows:
     """PNA against each other model on the three sizes beyond those that the paper shows."""
     return _extrapolation(runs.of("extrapolation"), "pna", slice(SHOWN, None))
+
+
+def below_baseline(runs: Runs) -> Rows:
+    """PNA against the baseline, which predicts the training mean, on each size of graphs."""
+    run = runs.of("extrapolation").get("pna")
+    sizes = list(sizes_of(run).items())[:SHOWN] if run else []
+    return [Part(f"{size} nodes", ratio(run, split), {"size": size}) for size, split in sizes]
 
 
 def _extrapolation(models: Models, model: str, places: slice) -> Rows:
@@ -452,7 +457,8 @@ def _gaps(run: RecordedRun) -> NDArray[np.float64]:
     seeds, gaps = run.result.configuration["seeds"], np.full((len(run.validation), len(TASKS)), np.nan)
     names = [task.name for task in TASKS]
     for replica in run.result.replicas:
-        _, loss, *_ = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        point = min(replica.curve, key=lambda point: (point[1] is None, abs(point[0] - replica.best_epoch)))
+        loss = point[1]
         if loss and replica.validation:
             gaps[seeds.index(replica.seed), names.index(replica.task)] = math.log10(replica.validation / loss)
     return gaps

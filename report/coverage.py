@@ -3,20 +3,25 @@
 The ten (validation, score) pairs of a recorded cell make a population with their mean and covariance. It is either
 normal or smoothed: each draw is then one of the ten pairs with some noise. A trial draws ten pairs, chooses five by
 validation and computes the intervals. The truth is the mean over very many such choices.
+
+Three more questions are answered for the interval in use: how often two equal networks are called different at the
+small p-values that Holm's correction asks for, what becomes of it with more seeds, and with networks of single tasks,
+some seeds of which learn the task and some do not: two humps.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from pna.figures.runs import RecordedRun, runs_of
-from pna.figures.scores import FREEDOM, KEPT, SHOWN, by_seed, ratios_by_seed, sizes_of
-from pna.verdicts.statistics import LEVEL, choice_covariance
+from pna.figures.scores import FREEDOM, KEPT, SHOWN, SPLIT, by_seed, ratios_by_seed, sizes_of
+from pna.multitask import TASKS
+from pna.verdicts.statistics import LEVEL, choice_covariance, subset_freedom, subset_jackknife, subset_weights
 
 __all__ = ["METHODS", "USED", "kept_table", "populations", "simulate", "table"]
 
@@ -163,6 +168,12 @@ def populations(pairs: Array) -> dict[str, Population]:
     return {"normal": _normal(pairs), "smoothed": _smoothed(pairs)}
 
 
+def humps(pairs: Array) -> Population:
+    """The population that keeps the humps of recorded pairs, [10, 2]: one of them, with a tenth of their deviation."""
+    root = 0.1 * _root(pairs)
+    return lambda shape, rng: pairs[rng.integers(len(pairs), size=shape)] + rng.standard_normal((*shape, 2)) @ root.T
+
+
 # ---- the simulation ----
 
 
@@ -185,6 +196,30 @@ def simulate(population: Population, trials: int = 2_000, resamples: int = 1_000
     return shares | {"difference of two such means": float(((low <= 0) & (high >= 0)).mean())}
 
 
+def more_seeds(population: Population, seeds: int, trials: int = 2_000, seed: int = 0) -> float:
+    """The share of trials in which the interval from more than ten seeds contains the five-best mean of ten."""
+    rng = np.random.default_rng(seed)
+    truth = _ranked(population((100_000, SEEDS), rng))[:, :KEPT].mean()
+    ranked = _ranked(population((trials, seeds), rng))
+    value = ranked @ subset_weights(seeds, seeds, SEEDS, KEPT)
+    without = ranked @ subset_jackknife(seeds, seeds, SEEDS, KEPT).T
+    error = np.sqrt((seeds - 1) / seeds * ((without - without.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+    low, high = _around(value, error, subset_freedom(seeds, SEEDS, KEPT))
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def false_alarms(population: Population, comparisons: int, trials: int = 20_000, seed: int = 0) -> float:
+    """How many times as often as stated two equal networks differ with a p-value below 5 % over the comparisons."""
+    rng = np.random.default_rng(seed)
+    one, other = (Sample(_ranked(population((trials, SEEDS), rng)), np.empty((0, SEEDS), int)) for _ in range(2))
+    a, b = one.error**2, other.error**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t, freedom = (one.value - other.value) / np.sqrt(a + b), FREEDOM * (a + b) ** 2 / (a**2 + b**2)
+        p = 2 * stdtr(freedom, -np.abs(t))
+    alpha = (1 - LEVEL) / comparisons
+    return float((p < alpha).mean()) / alpha
+
+
 def _ranked(pairs: Array) -> Array:
     order = np.argsort(pairs[..., 0], axis=-1)
     return np.take_along_axis(pairs[..., 1], order, axis=-1)
@@ -202,27 +237,72 @@ def recorded_pairs() -> dict[str, Array]:
     return pairs
 
 
-def _pairs(run: RecordedRun, scores: Array) -> Array:
-    return np.stack([np.log10(run.validation[:, 0]), scores], axis=1)
+def _pairs(run: RecordedRun, scores: Array, task: int = 0) -> Array:
+    return np.stack([np.log10(run.validation[:, task]), scores], axis=1)
+
+
+def single_task_pairs() -> dict[str, Array]:
+    """The (validation, score) pairs, [10, 2], of each network of a single task recorded at the paper's budget."""
+    return {
+        f"{run.cell}, {task.title}": _pairs(run, by_seed(run, SPLIT)[:, k], k)
+        for spec in ("released", "described")
+        for run in runs_of("single-task", spec, "paper").of("single-task").values()
+        for k, task in enumerate(TASKS)
+    }
+
+
+def _usable(pairs: Array) -> bool:
+    """Whether there is something to estimate: ten numbers, not all of them alike."""
+    return bool(np.isfinite(pairs).all()) and (pairs.std(axis=0) > 1e-9).all()
 
 
 def table(trials: int = 2_000) -> dict:
     """The whole simulation: a row for each cell and population, and each interval's mean, least and most coverage."""
-    rows = [
-        {"cell": cell, "population": name, **{k: round(v, 4) for k, v in simulate(population, trials).items()}}
+    recorded = [
+        (cell, name, population)
         for cell, pairs in recorded_pairs().items()
-        if np.isfinite(pairs).all() and pairs[:, 1].std() > 0  # if all ten exploded, there is nothing to estimate
+        if _usable(pairs)  # if all ten exploded, there is nothing to estimate
         for name, population in populations(pairs).items()
     ]
-    if not rows:
+    if not recorded:
         raise ValueError("no cell of figures 4 and 5 is recorded at the paper's budget")
+    rows = [
+        {"cell": cell, "population": name, **{k: round(v, 4) for k, v in simulate(population, trials).items()}}
+        for cell, name, population in recorded
+    ]
     names = [name for name in rows[0] if name not in ("cell", "population")]
-    shares = {name: np.array([row[name] for row in rows]) for name in names}
-    summary = {
-        name: {"mean": round(float(v.mean()), 4), "least": float(v.min()), "most": float(v.max())}
-        for name, v in shares.items()
+    coverage = {name: _summary([row[name] for row in rows]) for name in names}
+    for seeds in MORE:
+        name = f"{seeds} seeds: jackknife error, t with {subset_freedom(seeds, SEEDS, KEPT):.1f}"
+        coverage[name] = _summary([more_seeds(population, seeds, trials) for *_, population in recorded])
+    single = [humps(pairs) for pairs in single_task_pairs().values() if _usable(pairs)]
+    if single:
+        coverage["single tasks, two humps: the interval in use"] = _summary([_in_use(one, trials) for one in single])
+    alarms = {
+        f"{count}": _summary([false_alarms(population, count, 10 * trials) for *_, population in recorded])
+        | ({"single tasks": _summary([false_alarms(one, count, 10 * trials) for one in single])} if single else {})
+        for count in HOLM
     }
-    return {"stated": LEVEL, "trials": trials, "populations": len(rows), "coverage": summary, "rows": rows}
+    facts = {"stated": LEVEL, "trials": trials, "populations": len(rows), "coverage": coverage}
+    return facts | {"false_alarms": alarms, "rows": rows}
+
+
+MORE = (15, 20, 30, 40)  # seeds
+HOLM = (1, 6, 36)  # comparisons
+
+
+def _in_use(population: Population, trials: int) -> float:
+    """The coverage of the interval in use alone."""
+    rng = np.random.default_rng(0)
+    truth = _ranked(population((100_000, SEEDS), rng))[:, :KEPT].mean()
+    low, high = _t(Sample(_ranked(population((trials, SEEDS), rng)), np.empty((0, SEEDS), int)))
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def _summary(shares: Sequence[float]) -> dict[str, float]:
+    values = np.array(shares)
+    return {"mean": round(float(values.mean()), 4), "least": round(float(values.min()), 4),
+            "most": round(float(values.max()), 4)}  # fmt: skip
 
 
 def kept_table() -> dict:

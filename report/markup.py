@@ -23,7 +23,7 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 _TEMPLATES.globals["COLOURS"] = dict(
-    zip(WORDS, ("good", "part", "bad", "open", "mend", "absent", "wait", "none"), strict=True)
+    zip(WORDS, ("good", "part", "bad", "open", "absent", "mend", "absent", "wait", "none"), strict=True)
 )
 
 

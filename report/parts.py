@@ -22,7 +22,7 @@ __all__ = ["Aggregate", "Part", "average", "by_task", "known", "overall", "ratio
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A comparison of a claim: a contrast that is to be below a bound, or within a margin of zero."""
 

@@ -172,6 +172,8 @@ def plan() -> dict:
     rows, seeds, readers = [], dict(_least()), {}
     for claim in CLAIMS:
         for spec, parts in _evidence(claim):
+            if not parts:
+                continue  # nothing is recorded to plan from
             row, wanted = _claim_row(claim, spec, parts)
             rows.append(row)
             for cell, count in wanted.items():
@@ -262,9 +264,9 @@ def _claim_row(claim: Claim, spec: str, parts: Sequence[Part]) -> tuple[dict, di
         "test_graphs": _test_graphs(claim, spec),
         "every": list(claim.by.every),
         "need": f"{need} of {len(parts)}",
-        "direction": "same" if parts and parts[0].margin else "less",
-        "bound": rounded(parts[0].bound) if parts else None,
-        "margin": parts[0].margin if parts else None,
+        "direction": "same" if parts[0].margin else "less",
+        "bound": rounded(parts[0].bound),
+        "margin": parts[0].margin,
         "power": rounded(_joint(details, need)) if None not in powers else None,
         "parts": details,
     }, wanted

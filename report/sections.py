@@ -21,9 +21,14 @@ from report.cost import cost
 from report.coverage import USED, kept_table
 from report.links import Links
 from report.markup import blocks, estimate, p_value, render, table
+from report.plan import read_plan
 from report.svg import curves, interval_row, span
 
-__all__ = ["claims", "learning", "method", "provenance", "speeds", "theory"]
+__all__ = ["UNCOMMITTED", "claims", "learning", "method", "provenance", "speeds", "theory"]
+
+UNCOMMITTED = (
+    "09decf3676b03b39ad295fc9f08115e536dcdb1f353ca9976f4321d3cdb3322a"  # the hash of sources that are in no commit
+)
 
 
 # ---- claims ----
@@ -41,9 +46,20 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
         figures=FIGURES,
         claims=by_figure,
         estimated=_estimated,
+        planned=_planned,
         comparisons=_comparisons,
         links=links,
     )
+
+
+def _planned(finding: Finding) -> str:
+    """The seeds and the power that the plan gives a claim, in a sentence; empty if it has none."""
+    rows = (read_plan() or {}).get("claims", [])
+    row = next((row for row in rows if (row["id"], row["spec"]) == (finding.claim.id, finding.spec)), None)
+    if row is None or row["power"] is None:
+        return ""
+    most = max(count for part in row["parts"] for count in part["seeds"].values())
+    return f"Planned: up to {most} new seeds, power {row['power']:.0%}."
 
 
 def _estimated(finding: Finding) -> list[Decision]:
@@ -82,7 +98,24 @@ def method() -> Markup:
         "populations made from the recorded seeds (normal and smoothed); in bold the interval that is used"
     )
     coverage = table(("interval", "mean", "least", "most"), rows, caption)
-    return render("method", margin=MARGIN, tolerance=TOLERANCE, coverage=coverage, low=blocks(_low(kept["rows"])))
+    low, alarms = blocks(_low(kept["rows"])), _alarms(kept["false_alarms"])
+    return render("method", margin=MARGIN, tolerance=TOLERANCE, coverage=coverage, low=low, alarms=alarms)
+
+
+def _alarms(facts: dict[str, dict]) -> Markup:
+    """How often two equal networks are called different, as a multiple of what is stated."""
+    rows = [
+        (count, f"{0.05 / int(count):.2%}", *(f"{row[k]:.2f}" for k in ("mean", "most")),
+         *(f"{row['single tasks'][k]:.2f}" if "single tasks" in row else "" for k in ("mean", "most")))
+        for count, row in facts.items()
+    ]  # fmt: skip
+    header = ("comparisons", "stated", "mean", "most", "single tasks: mean", "single tasks: most")
+    caption = (
+        "How often two equal networks have a p-value below 5 % over the number of comparisons, the least that Holm's "
+        "correction asks for, as a multiple of what is stated; networks of single tasks, some seeds of which learn "
+        "and some do not, apart"
+    )
+    return table(header, rows, caption)
 
 
 def _low(rows: Sequence[dict]) -> str:
@@ -182,16 +215,28 @@ def speeds() -> Markup:
     return blocks(table(("what", "ours", "faster than", "machine"), rows, _SPEED) if rows else "Not measured here.")
 
 
+def _disclosed(cells: Sequence[str]) -> str:
+    """The cells whose code cannot be looked up, by name."""
+    return (
+        f"{len(cells)} of these cells were trained from a changed tree: the hash of their code is not that of the "
+        f"commit they name, nor of any other. The plan trains them again. They are {', '.join(cells)}."
+        if cells
+        else ""
+    )
+
+
 def provenance(profile: str) -> Markup:
     """What the runs were made with, which is not the machine that drew the page."""
     runs = [*_all_runs(profile), *figure6_runs(profile).values()]
     machines = Counter(tuple(made_with(run.result).values()) for run in runs)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(machines.items())]
+    uncommitted = [str(run.cell) for run in runs if run.result.code == UNCOMMITTED]
     fullest = "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
     return blocks(
         "Each figure has a JSON beside it with the numbers drawn and the cells used; each cell has a JSON under "
         "results/ with its configuration and hash, its versions and every seed's numbers. Loading checks the hash.",
         f"Profile: {profile}. {fullest}",
         table(("device", "code", "cells", "versions"), rows, "The runs that are shown"),
+        _disclosed(uncommitted),
         cost(),
     )

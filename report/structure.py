@@ -7,13 +7,16 @@ from functools import cache
 import numpy as np
 
 from pna.figures import published
-from pna.multitask import RELEASED, RELEASED_MAXIMA, TASKS, Split, make
+from pna.multitask import DESCRIBED, RELEASED, RELEASED_MAXIMA, TASKS, Spec, Split, make
+from pna.multitask.toggling import toggling_probabilities
 from pna.networks import MODELS, build, count_parameters
+from pna.realworld.data.superpixels import NEIGHBOURS, SCALE, Superpixels, edges
 from pna.verdicts.rules import Comparison, fact, same
 from pna.verdicts.statistics import Estimate
 
-__all__ = ["baseline", "counts", "larger_others", "larger_others_on_average", "more_parameters"]
-__all__ += ["more_parameters_on_average", "width"]
+__all__ = ["baseline", "counts", "degrees_of_images", "edges_of_images", "fewer_than_standard", "larger_others"]
+__all__ += ["larger_others_on_average", "more_parameters", "more_parameters_on_average", "toggling"]
+__all__ += ["toggling_as_described", "width"]
 
 BASELINE_MARGIN = 0.1  # log10 MSE, as for trainings
 
@@ -69,6 +72,60 @@ def _about(share: float, stated: float) -> bool:
 def _mean(shares: dict[str, float]) -> float:
     """The mean over six models: MPNN (max) stands for MPNN (sum), too."""
     return (sum(shares.values()) + shares["mpnn-max"]) / (len(shares) + 1)
+
+
+def fewer_than_standard() -> list[Comparison]:
+    """Whether each model's recurrent network has fewer parameters than its standard one."""
+    rows = []
+    for name in ("pna", *_OTHERS, "mean-max-min"):
+        small, large = _count(name), count_parameters(build(name, architecture="standard"))
+        rows.append(fact(MODELS[name].title, small < large, f"{small:,} against {large:,}"))
+    return rows
+
+
+def toggling() -> list[Comparison]:
+    """The expected change of the number of edges by toggling, for any graph of 20 nodes; up to 10 % is read as little.
+
+    As described, as many edges appear as vanish, whatever their number.
+    """
+    return [*toggling_as_described(), _toggled("as released (D2)", RELEASED)]
+
+
+def toggling_as_described() -> list[Comparison]:
+    """The expected change by the probabilities that the paper gives."""
+    return [_toggled("as described", DESCRIBED)]
+
+
+def _toggled(name: str, spec: Spec) -> Comparison:
+    pairs = 20 * 19 // 2
+    e = np.arange(1, pairs)
+    P_e, P_m = toggling_probabilities(e, pairs - e, spec)
+    change = float(np.abs((P_m * (pairs - e) - P_e * e) / e).max())
+    return fact(name, change <= 0.1, f"at most {change:.1%} of the edges")
+
+
+def degrees_of_images() -> list[Comparison]:
+    """The edges that each node of a superpixel graph sends and receives: its degree, which scalers see, is the latter.
+
+    The graphs are made as those of the benchmark, from nodes near the points of a grid, as superpixels are.
+    """
+    low, high = _received()
+    return [*edges_of_images(), fact("messages received by each node", low == high == 8, f"{low} to {high}")]
+
+
+def edges_of_images() -> list[Comparison]:
+    """The edges that each node sends."""
+    return [fact("edges sent by each node", NEIGHBOURS == 8, f"{NEIGHBOURS}")]
+
+
+@cache
+def _received() -> tuple[int, int]:
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(np.arange(9), np.arange(8), indexing="ij"), axis=-1).reshape(-1, 2) * 3.0  # [72, 2]
+    places = [(grid + rng.uniform(0, 3, grid.shape)) * SCALE for _ in range(8)]
+    images = [Superpixels(place.astype(np.uint16), 28, k) for k, place in enumerate(places)]
+    degrees = np.concatenate([edges(image)[0] for image in images])
+    return int(degrees.min()), int(degrees.max())
 
 
 def counts() -> list[Comparison]:

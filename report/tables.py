@@ -6,7 +6,7 @@ from math import isnan
 from markupsafe import Markup
 
 from pna.figures import published, realworld
-from pna.figures.figure6 import CAPTION, COSTS, Row, compared, complete, costs_text, rows_of
+from pna.figures.figure6 import CAPTION, COSTS, PATIENCE, Row, compared, complete, costs_text, rows_of
 from pna.figures.runs import RecordedRun, Runs
 from pna.figures.scores import SHOWN, SPLIT, WIDER, score, wider_split
 from pna.figures.style import budget_text
@@ -16,6 +16,7 @@ from pna.verdicts.rules import Comparison, number, rule
 from report import depth
 from report.comparisons import TOLERANCE, against_published, extrapolation_against_published
 from report.markup import blocks, estimate, render, table
+from report.realworld_claims import agreement
 
 __all__ = ["tables_of"]
 
@@ -142,13 +143,14 @@ def _figure6(profile: str) -> list[Markup | str]:
     caption = "Published mean ± deviation over seeds; below, ours"
     whole = table(header, rows, caption, dict.fromkeys(range(1, len(header)), "number"))
     budget = f"Ours: {'; '.join(realworld.budget_lines(ours)) or 'not run'}."
-    return [whole, budget, _DIFFPOOL, *_welch(ours), _note("realworld")]
+    together = agreement(ours)
+    return [whole, budget, _DIFFPOOL, *_welch(ours), f"{together}." if together else "", PATIENCE, _note("realworld")]
 
 
 def _figure6_cell(place: realworld.Place, ours: dict[realworld.Place, RecordedRun]) -> Markup:
     """The published score, and below it ours, if the cell is trained here."""
     mine = realworld.score_text(realworld.score(ours[place])) if place in ours else ""
-    theirs = realworld.score_text(realworld.published_score(*place))
+    theirs = realworld.published_text(*place)
     return render("score", published=theirs, ours=mine, trained=place in realworld.CELLS)
 
 
@@ -162,7 +164,7 @@ def _welch(ours: dict[realworld.Place, RecordedRun]) -> list[Markup | str]:
 
 
 def _compared(row: Row) -> tuple[object, ...]:
-    place = (f"{row.where}, {row.title}", realworld.score_text(row.published))
+    place = (f"{row.where}, {row.title}", realworld.published_text(row.title, row.column))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", "", "", "", "", "", *cost)

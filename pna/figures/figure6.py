@@ -24,12 +24,13 @@ from pna.text import table
 from pna.verdicts.rules import number
 from pna.verdicts.statistics import LEVEL, Estimate, holm
 
-__all__ = ["CAPTION", "COSTS", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of"]
+__all__ = ["CAPTION", "COSTS", "PATIENCE", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of"]
 
 CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
     "that have both numbers"
 )
+PATIENCE = "* By the paper's note, trained with additional patience to ensure convergence; ours were not."
 NOT_MEASURED = "How long the rest would take is not measured: python -m benchmarks.realworld --cells DATA does that"
 ASSUMED = (
     "s/epoch: seconds of one run, with all seeds at once on one {}. Hours: of all seeds to their end, alone on that "
@@ -175,6 +176,7 @@ def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
     rows = rows_of(ours)
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     notes = [f"{CAPTION.format(compared(rows))}.", f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    notes += [PATIENCE]
     notes += [] if complete(rows) else [costs_text(rows)]
     header = _HEADER[: -len(COSTS)] if complete(rows) else _HEADER
     lines = table(header, (_line(row)[: len(header)] for row in rows))
@@ -182,7 +184,7 @@ def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
 
 
 def _line(row: Row) -> tuple[str, ...]:
-    place = (row.where, row.title, realworld.score_text(row.published, "±"))
+    place = (row.where, row.title, realworld.published_text(row.title, row.column, "±"))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:
         return (*place, "not run", *[""] * (len(_HEADER) - len(place) - 3), *cost)

@@ -18,7 +18,8 @@ from pna.realworld.data.datasets import DATASETS, OFFICIAL
 from pna.verdicts.statistics import Estimate, mean_of
 
 __all__ = ["CELLS", "COLUMNS", "Place", "budget_lines", "column_title", "deviation", "digits_of", "figure6_runs"]
-__all__ += ["lower_is_better", "metric_of", "published_score", "published_seeds", "score", "score_text", "seeds_of"]
+__all__ += ["lower_is_better", "metric_of", "published_score", "published_seeds", "published_text"]
+__all__ += ["score", "score_text", "seeds_of"]
 
 Place = tuple[str, str]  # a cell of the figure: the model's title, the column's name
 
@@ -111,6 +112,11 @@ def score_text(one: Estimate | None, sign: str = " ± ") -> str:
         return "–"
     digits = 3 if one.value < 10 else 2  # an error, or a percentage
     return f"{one.value:.{digits}f}{sign}{deviation(one):.{digits}f}"
+
+
+def published_text(title: str, column: str, sign: str = " ± ") -> str:
+    """A published score as text, with the paper's asterisk where it was trained with additional patience."""
+    return score_text(published_score(title, column), sign) + "*" * published.patient(title, column)
 
 
 # ---- what our scores were made from ----

@@ -239,6 +239,18 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
     return "; ".join(parts)
 
 
+def _named(row: Decision) -> str:
+    """A comparison, with its corrected p-value where its own interval says otherwise."""
+    one = row.comparison
+    apart = (
+        row.outcome == UNDECIDED
+        and one.estimate is not None
+        and one.estimate.known
+        and not one.estimate.interval[0] <= one.bound <= one.estimate.interval[1]
+    )
+    return f"{one}, p = {row.p:.2f} corrected" if apart else str(one)
+
+
 def _names(rows: Sequence[Decision], shown: int = 3) -> str:
-    names = [str(row.comparison) for row in rows]
+    names = [_named(row) for row in rows]
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, stdtr, stdtrit
 
 __all__ = ["FEWEST", "LEVEL", "Estimate", "best_mean", "binomial", "choice_covariance", "choice_freedom", "combined"]
-__all__ += ["conjunction", "fisher", "holm", "mean_of", "sample_mean", "subset_freedom", "subset_weights"]
+__all__ += ["conjunction", "fisher", "holm", "mean_of", "sample_mean", "subset_freedom"]
+__all__ += ["subset_jackknife", "subset_weights"]
 
 FEWEST = 5  # seeds: from fewer, a choice of the best has no interval
 LEVEL = 0.95
@@ -198,7 +199,7 @@ def _subset_mean(ranked: Array, seeds: int, of: int, keep: int) -> Estimate:
     value = float(weights @ centred)
     if ended < FEWEST or not np.isfinite(ranked).all():
         return Estimate(value + float(ranked.mean()))
-    without = _jackknife(ended, seeds, of, keep) @ centred
+    without = subset_jackknife(ended, seeds, of, keep) @ centred
     variance = (seeds - 1) / seeds * float(((without - without.mean()) ** 2).sum())
     between = max(float(centred @ second @ centred) - value**2, 0.0)  # of subsets of these seeds
     return Estimate(
@@ -256,7 +257,7 @@ def _chosen_pairs(ended: int, drawn: int, keep: int) -> Array:
 
 
 @cache
-def _jackknife(ended: int, seeds: int, of: int, keep: int) -> Array:
+def subset_jackknife(ended: int, seeds: int, of: int, keep: int) -> Array:
     """The weights of ranks, [seeds, ended], if one seed at a time is left out; the rows beyond `ended` diverged."""
     rows = np.zeros((seeds, ended))
     if ended > 1:
@@ -274,7 +275,7 @@ def subset_freedom(seeds: int, of: int, keep: int) -> float:
 
     The error's square is a quadratic form yᵀMy of the ranked scores y, as in `choice_freedom`.
     """
-    rows = _jackknife(seeds, seeds, of, keep)
+    rows = subset_jackknife(seeds, seeds, of, keep)
     rows = rows - rows.mean(axis=0)
     form = rows.T @ rows
     return float(np.trace(form) ** 2 / np.trace(form @ form))

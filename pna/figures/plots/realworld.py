@@ -10,7 +10,6 @@ from pna.figures import published, realworld
 from pna.figures.runs import RecordedRun
 from pna.figures.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
-from pna.verdicts.statistics import Estimate
 
 __all__ = ["figure6", "heading"]
 
@@ -29,7 +28,7 @@ def figure6(profile: str) -> tuple[Figure, dict]:
         axis.text(x, -1.05, heading(column), ha="center", va="center", weight="bold", fontsize=SMALL)
         for y, title in enumerate(theirs):
             trained = (title, column) in realworld.CELLS
-            _published(axis, x, y - 0.2 * trained, realworld.published_score(title, column), _best(theirs, column))
+            _published(axis, x, y - 0.2 * trained, (title, column), _best(theirs, column))
             if trained:
                 _ours(axis, x, y + 0.2, ours.get((title, column)))
     for y, title in enumerate(theirs):
@@ -65,7 +64,7 @@ def _lacking(ours: dict[realworld.Place, RecordedRun]) -> list[str]:
 
 def _words(ours: dict[realworld.Place, RecordedRun], lacking: list[str]) -> str:
     """The legend, and the budget of our runs."""
-    legend = "Published mean ± deviation over seeds, the best on grey."
+    legend = "Published mean ± deviation over seeds, the best on grey; * with additional patience."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
@@ -92,12 +91,14 @@ def _numbers(ours: dict[realworld.Place, RecordedRun]) -> dict[str, dict]:
     }
 
 
-def _published(axis: Axes, x: float, y: float, theirs: Estimate | None, best: float) -> None:
+def _published(axis: Axes, x: float, y: float, place: realworld.Place, best: float) -> None:
+    theirs = realworld.published_score(*place)
     if theirs is None:
         axis.text(x, y, "–", ha="center", va="center", color=GREY)
     else:
         ground = {"facecolor": "#e5e5e5", "pad": 1.2, "linewidth": 0} if theirs.value == best else None
-        axis.text(x, y, realworld.score_text(theirs, "±"), ha="center", va="center", fontsize=SMALL, bbox=ground)
+        text = realworld.published_text(*place, sign="±")
+        axis.text(x, y, text, ha="center", va="center", fontsize=SMALL, bbox=ground)
 
 
 def _ours(axis: Axes, x: float, y: float, ours: RecordedRun | None) -> None:
