@@ -1,23 +1,31 @@
-"""Aggregators as programs of elementary steps, for the independent checker: values and gradients in balls.
+"""Aggregators as programs of elementary steps, for the independent checker: in balls with gradients, or exactly.
 
 A program is a list of steps, each an element ["x", i], a constant ["constant", "p/q"], or an operation on earlier
 steps, ["+", i, j], ["power", i, k], ["exp", i], …; its outputs are steps. Every step must have a finite ball: then it
 is continuous where it is evaluated, and a pole is never taken for a zero. Gradients are propagated backwards (the
 finder does it forwards).
+
+On rational elements a program is evaluated exactly. What is not rational (a root, an exponential) is a term, and a term
+is the same where the same operation is done with the same operands.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import arb
+from flint import arb, ctx, fmpq
 
 from verification.certificate import ball, natural, rational, require
 
-__all__ = ["MOST_STEPS", "Program", "read_program"]
+__all__ = ["MOST_STEPS", "MOST_STEPS_EXACT", "MOST_WORK", "Program", "Terms", "read_program", "require_consequences"]
 
-MOST_STEPS = 10_000
+MOST_STEPS, MOST_STEPS_EXACT = 10_000, 100_000
+"""The longest programs, in balls with gradients and exactly."""
+MOST_WORK = 40_000
+"""Steps times outputs, each of which is differentiated on its own."""
 LARGEST_POWER = 256
+MOST_BITS, MOST_BITS_IN_ALL = 20_000, 100_000_000
+"""The longest rational of an exact evaluation, and the length of all."""
 
 Slopes = tuple[arb, ...]
 
@@ -124,16 +132,139 @@ class Program:
         return gradient
 
 
-def read_program(steps: object, outputs: object, n: int) -> Program:
+class Terms:
+    """Exact values: a rational (fmpq), or the number of a term, which other multisets share.
+
+    A term's ball, of 256 bits, says that it is defined, and decides comparisons with it.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[tuple, int] = {}
+        self.balls: list[arb] = []
+        self.bits = 0
+
+    def outputs(self, program: "Program", x: Sequence[Fraction]) -> list[fmpq | int]:
+        """The values of the program's outputs at x."""
+        elements = [fmpq(y.numerator, y.denominator) for y in x]
+        values: list[fmpq | int] = []
+        with ctx.workprec(256):
+            for number, (name, read, extra) in enumerate(program.steps):
+                if name == "x":
+                    values.append(elements[extra])
+                elif name == "constant":
+                    values.append(fmpq(extra.numerator, extra.denominator))
+                else:
+                    values.append(self._value(name, [values[i] for i in read], extra, number))
+                self._count(values[-1], number)
+        return [values[i] for i in program.outputs]
+
+    def _value(self, name: str, read: list[fmpq | int], extra: int | None, number: int) -> fmpq | int:
+        if name in ("max", "min", "abs"):
+            return self._chosen(name, read, number)
+        if name in _RATIONAL and all(isinstance(value, fmpq) for value in read):
+            if name == "power":
+                require(_bits(read[0]) * abs(extra) <= MOST_BITS, f"step {number} (power): a number grows too long")
+            require(
+                not (name == "/" and read[1] == 0) and not (name == "power" and extra < 0 and read[0] == 0),
+                f"step {number} ({name}) divides by 0",
+            )
+            return _RATIONAL[name](*read, *([extra] if name == "power" else []))
+        key = (name, extra, *((isinstance(value, int), str(value)) for value in read))
+        if key not in self.places:
+            operands = [self._ball(value) for value in read]
+            value = power(operands[0], extra) if name == "power" else OPERATIONS[name][1](*operands)[0]
+            require(value.is_finite(), f"step {number} ({name}) is not certainly defined")
+            self.places[key] = len(self.balls)
+            self.balls.append(value)
+        return self.places[key]
+
+    def _chosen(self, name: str, read: list[fmpq | int], number: int) -> fmpq | int:
+        """The larger, the smaller, or the absolute value, where a comparison decides it."""
+        first, second = read if name != "abs" else (read[0], fmpq(0))
+        if first == second and isinstance(first, int) == isinstance(second, int):
+            return first
+        x, y = self._ball(first), self._ball(second)
+        if isinstance(first, fmpq) and isinstance(second, fmpq):
+            larger = first > second
+        else:
+            require(x > y or x < y, f"step {number} ({name}): the comparison is not decided")
+            larger = x > y
+        if name == "abs":
+            return first if larger else self._value("-", [fmpq(0), first], None, number)
+        return first if larger == (name == "max") else second
+
+    def _ball(self, value: fmpq | int) -> arb:
+        return self.balls[value] if isinstance(value, int) else arb(value)
+
+    def _count(self, value: fmpq | int, number: int) -> None:
+        bits = _bits(value) if isinstance(value, fmpq) else 64
+        self.bits += bits
+        require(
+            bits <= MOST_BITS and self.bits <= MOST_BITS_IN_ALL, f"step {number}: the numbers grow too long to be exact"
+        )
+
+
+def _bits(q: fmpq) -> int:
+    return int(q.p.bit_length() + q.q.bit_length())
+
+
+_RATIONAL: dict[str, Callable[..., fmpq]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y,
+    "power": lambda x, k: x**k,
+}
+
+
+def read_program(steps: object, outputs: object, n: int, longest: int = MOST_STEPS) -> Program:
     """The program that these fields describe, of n elements."""
-    require(
-        isinstance(steps, list) and 0 < len(steps) <= MOST_STEPS, f"steps must be a list of 1 to {MOST_STEPS} steps"
-    )
-    require(isinstance(outputs, list) and 0 < len(outputs) < 64, "outputs must be a list of 1 to 63 steps")
+    require(isinstance(steps, list) and 0 < len(steps) <= longest, f"steps must be a list of 1 to {longest} steps")
+    most = 63 if longest == MOST_STEPS else longest
+    require(isinstance(outputs, list) and 0 < len(outputs) <= most, f"outputs must be a list of 1 to {most} steps")
     read = tuple(_read_step(step, i, n) for i, step in enumerate(steps))
     chosen = tuple(natural(i, "an output", 0, len(steps) - 1) for i in outputs)
-    require(len(set(chosen)) == len(chosen), "an output twice")
+    require(longest > MOST_STEPS or len(set(chosen)) == len(chosen), "an output twice")
     return Program(read, chosen)
+
+
+def require_consequences(program: Program, follow: object) -> None:
+    """Rejects unless the steps `follow` agree wherever the program's outputs do.
+
+    A step agrees if its operands do; and an operand does if the step and the other operand do and the operation can be
+    undone.
+    """
+    require(isinstance(follow, list) and len(follow) <= MOST_STEPS, "follow must be a list of steps")
+    wanted = [natural(i, "a step that follows", 0, len(program.steps) - 1) for i in follow]
+    constants = {i: extra for i, (name, _, extra) in enumerate(program.steps) if name == "constant"}
+    agree = {*program.outputs, *constants}
+    for _ in range(ROUNDS):
+        before = len(agree)
+        for i, (name, read, _) in enumerate(program.steps):
+            if name not in ("x", "constant") and all(j in agree for j in read):
+                agree.add(i)
+        for i in reversed(range(len(program.steps))):
+            if i in agree:
+                agree.update(_undone(program.steps[i], agree, constants))
+        if len(agree) == before:
+            break
+    missing = [i for i in wanted if i not in agree]
+    require(not missing, f"that steps {missing[:10]} agree does not follow")
+
+
+ROUNDS = 20
+
+
+def _undone(step: tuple, agree: set[int], constants: dict[int, Fraction]) -> list[int]:
+    """The operands that agree because the step and its other operands do."""
+    name, read, extra = step
+    if name in ("exp", "log", "sqrt", "tanh") or (name == "power" and extra % 2 == 1):
+        return list(read)
+    if name in ("+", "-"):
+        return [j for j, other in (read, read[::-1]) if other in agree]
+    if name in ("*", "/"):
+        return [j for j, other in (read, read[::-1]) if constants.get(other, 0) != 0]
+    return []
 
 
 def _read_step(step: object, i: int, n: int) -> tuple[str, tuple[int, ...], int | Fraction | None]:
