@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs=2,
         default=[Fraction(1), Fraction(2)],
         metavar=("LOW", "HIGH"),
-        help="where to look: the collision is near n equally spaced points from LOW to HIGH (default: 1 2)",
+        help="where to look: between LOW and HIGH, or near n equally spaced points there (default: 1 2)",
     )
     command.add_argument("--out", type=Path, metavar="FILE", help="write the collision as a certificate")
     command.set_defaults(run=_collide)
@@ -140,8 +140,12 @@ def _collide(options: argparse.Namespace) -> int:
         return 1
     print(found)
     if options.out is not None:
-        write(options.out, collide.certificate_file(found))
-        check_file(options.out)
+        try:
+            write(options.out, collide.certificate_file(found), indent=None)
+            check_file(options.out)
+        except (CertificateError, OSError) as error:
+            print(f"collide: the certificate cannot be kept: {error}", file=sys.stderr)
+            return 1
         print(f"The independent checker accepts {options.out}.")
     return 0
 

@@ -3,8 +3,8 @@
 The layer is GC_1 of figure 3, as described in the paper: four towers, mean, std, max and min, three scalers, linear M
 and U, a mixing layer; LeakyReLU after it is injective and left out. Its float32 weights are exact dyadic rationals and
 are taken as they are, from `certificates/weights/trained_network.json`, which names the training and the SHA-256 of its
-file in `results/`; the checker knows the SHA-256 of the weights. Neighbours j of a node i have the random feature t_j, one number each, and nothing else varies; so a message is
-m(t) = slope · t + constant, and output k is
+file in `results/`; the checker knows the SHA-256 of the weights. Neighbours j of a node i have the random feature t_j,
+one number each, and nothing else varies; so a message is m(t) = slope · t + constant, and output k is
     g_k(X) = Σ_o mix_ko Σ_s S_s(n) (U_s [mean(m); std(m); max(m); min(m)])_o + constant.
 The constants are equal on both multisets, and dropped.
 
