@@ -163,14 +163,17 @@ def check_certificate(certificate: object, directory: Path | None = None) -> Pro
         raise
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
         raise CertificateError(f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}") from error
-    return Proved(kind, about, n, (kind, _one_form(kind, {key: values[key] for key in said})))
+    return Proved(kind, about, n, (kind, _one_form({key: values[key] for key in said})))
 
 
-def _one_form(kind: str, said: dict) -> str:
+def _one_form(said: dict) -> Hashable:
     """The statement in one form: the order of a multiset's elements, and of two multisets, says nothing."""
-    pair = [sorted(map(Fraction, said.pop(side))) for side in ("first", "second") if side in said]
-    alone = {key: sorted(map(Fraction, said.pop(key))) for key in ("elements", "multiset") if key in said}
-    return repr((kind, sorted(pair), alone, json.dumps(said, sort_keys=True)))
+    multisets = {key: tuple(sorted(map(Fraction, said.pop(key)))) for key in _MULTISETS if key in said}
+    pair = frozenset(multisets.pop(side) for side in ("first", "second") if side in multisets)
+    return pair, tuple(multisets.items()), json.dumps(said, sort_keys=True)
+
+
+_MULTISETS = ("first", "second", "elements", "multiset")
 
 
 MOST_BITS = 1_000

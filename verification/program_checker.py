@@ -9,6 +9,7 @@ On rational elements a program is evaluated exactly. What is not rational (a roo
 is the same where the same operation is done with the same operands.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,7 @@ from verification.certificate import ball, natural, rational, require
 
 __all__ = ["MOST_STEPS", "MOST_STEPS_EXACT", "MOST_WORK", "Program", "Terms", "read_program", "require_consequences"]
 
-MOST_STEPS, MOST_STEPS_EXACT = 10_000, 100_000
+MOST_STEPS, MOST_STEPS_EXACT = 10_000, 60_000
 """The longest programs, in balls with gradients and exactly."""
 MOST_WORK = 40_000
 """Steps times outputs, each of which is differentiated on its own."""
@@ -150,25 +151,29 @@ class Terms:
         with ctx.workprec(256):
             for number, (name, read, extra) in enumerate(program.steps):
                 if name == "x":
-                    values.append(elements[extra])
+                    value = elements[extra]
                 elif name == "constant":
-                    values.append(fmpq(extra.numerator, extra.denominator))
+                    value = fmpq(extra.numerator, extra.denominator)
                 else:
-                    values.append(self._value(name, [values[i] for i in read], extra, number))
-                self._count(values[-1], number)
+                    value = self._value(name, [values[i] for i in read], extra, number)
+                bits = 64 if type(value) is int else value.height_bits()
+                self.bits += bits
+                if bits > MOST_BITS or self.bits > MOST_BITS_IN_ALL:
+                    require(False, f"step {number}: the numbers grow too long to be exact")
+                values.append(value)
         return [values[i] for i in program.outputs]
 
     def _value(self, name: str, read: list[fmpq | int], extra: int | None, number: int) -> fmpq | int:
+        if name in _RATIONAL and int not in map(type, read):
+            if name == "/":
+                require(read[1] != 0, f"step {number} (/) divides by 0")
+            return _RATIONAL[name](*read)
         if name in ("max", "min", "abs"):
             return self._chosen(name, read, number)
-        if name in _RATIONAL and all(isinstance(value, fmpq) for value in read):
-            if name == "power":
-                require(_bits(read[0]) * abs(extra) <= MOST_BITS, f"step {number} (power): a number grows too long")
-            require(
-                not (name == "/" and read[1] == 0) and not (name == "power" and extra < 0 and read[0] == 0),
-                f"step {number} ({name}) divides by 0",
-            )
-            return _RATIONAL[name](*read, *([extra] if name == "power" else []))
+        if name == "power" and type(read[0]) is fmpq:
+            require(read[0].height_bits() * abs(extra) <= MOST_BITS, f"step {number} (power): a number grows too long")
+            require(extra >= 0 or read[0] != 0, f"step {number} (power) divides by 0")
+            return read[0] ** extra
         key = (name, extra, *((isinstance(value, int), str(value)) for value in read))
         if key not in self.places:
             operands = [self._ball(value) for value in read]
@@ -196,24 +201,12 @@ class Terms:
     def _ball(self, value: fmpq | int) -> arb:
         return self.balls[value] if isinstance(value, int) else arb(value)
 
-    def _count(self, value: fmpq | int, number: int) -> None:
-        bits = _bits(value) if isinstance(value, fmpq) else 64
-        self.bits += bits
-        require(
-            bits <= MOST_BITS and self.bits <= MOST_BITS_IN_ALL, f"step {number}: the numbers grow too long to be exact"
-        )
 
-
-def _bits(q: fmpq) -> int:
-    return int(q.p.bit_length() + q.q.bit_length())
-
-
-_RATIONAL: dict[str, Callable[..., fmpq]] = {
-    "+": lambda x, y: x + y,
-    "-": lambda x, y: x - y,
-    "*": lambda x, y: x * y,
-    "/": lambda x, y: x / y,
-    "power": lambda x, k: x**k,
+_RATIONAL: dict[str, Callable[[fmpq, fmpq], fmpq]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
 }
 
 
@@ -268,14 +261,16 @@ def _undone(step: tuple, agree: set[int], constants: dict[int, Fraction]) -> lis
 
 
 def _read_step(step: object, i: int, n: int) -> tuple[str, tuple[int, ...], int | Fraction | None]:
-    require(isinstance(step, list) and 2 <= len(step) <= 3 and isinstance(step[0], str), f"step {i} is not a step")
+    require(type(step) is list and 2 <= len(step) <= 3 and type(step[0]) is str, f"step {i} is not a step")
     name, *rest = step
-    if name == "x" and len(rest) == 1:
-        return name, (), natural(rest[0], f"the element of step {i}", 0, n - 1)
     if name == "constant" and len(rest) == 1:
         return name, (), rational(rest[0], f"step {i}")
+    if name == "x" and len(rest) == 1:
+        return name, (), natural(rest[0], f"the element of step {i}", 0, n - 1)
     if name == "power" and len(rest) == 2:
         exponent = natural(rest[1], f"the exponent of step {i}", -LARGEST_POWER, LARGEST_POWER)
         return name, (natural(rest[0], f"step {i}", 0, i - 1),), exponent
-    require(name in OPERATIONS and len(rest) == OPERATIONS[name][0], f"step {i} is not a step")
-    return name, tuple(natural(j, f"step {i}", 0, i - 1) for j in rest), None
+    earlier = all(type(j) is int and 0 <= j < i for j in rest)
+    if not (name in OPERATIONS and len(rest) == OPERATIONS[name][0] and earlier):
+        require(False, f"step {i} is not a step, or does not read earlier ones")
+    return name, tuple(rest), None
