@@ -31,7 +31,7 @@ def std(x):
 
 SCALERS = (lambda d: 1.0, lambda d: math.log(d + 1) / 1.5, lambda d: 1.5 / math.log(d + 1))
 draw = random.Random(0)
-W, B = ([draw.gauss(0, 1) for _ in range(4)] for _ in range(2))
+W, B = (1.5, -1.0, 0.75, -2.0), (-2.25, 1.375, 0.5, 2.5)  # kinks at 3/2, 11/8 and 5/4, two of them falling
 V = [[draw.gauss(0, 1) for _ in range(4)] for _ in range(64)]
 
 
