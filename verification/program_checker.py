@@ -25,8 +25,8 @@ MOST_STEPS, MOST_STEPS_EXACT = 10_000, 60_000
 MOST_WORK = 40_000
 """Steps times outputs, each of which is differentiated on its own."""
 LARGEST_POWER = 256
-MOST_BITS, MOST_BITS_IN_ALL = 20_000, 100_000_000
-"""The longest rational of an exact evaluation, and the length of all."""
+MOST_BITS, MOST_BITS_IN_ALL, MOST_TERMS = 20_000, 50_000_000, 5_000
+"""The longest rational of an exact evaluation, the length of all, and how many values may not be rational."""
 
 Slopes = tuple[arb, ...]
 
@@ -176,6 +176,7 @@ class Terms:
             return read[0] ** extra
         key = (name, extra, *((isinstance(value, int), str(value)) for value in read))
         if key not in self.places:
+            require(len(self.balls) < MOST_TERMS, f"more than {MOST_TERMS} values that are not rational")
             operands = [self._ball(value) for value in read]
             value = power(operands[0], extra) if name == "power" else OPERATIONS[name][1](*operands)[0]
             require(value.is_finite(), f"step {number} ({name}) is not certainly defined")
