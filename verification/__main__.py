@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs=2,
         default=[Fraction(1), Fraction(2)],
         metavar=("LOW", "HIGH"),
-        help="where to look: the collision is near n equally spaced points from LOW to HIGH (default: 1 2)",
+        help="where to look: between LOW and HIGH, or near n equally spaced points there (default: 1 2)",
     )
     command.add_argument("--out", type=Path, metavar="FILE", help="write the collision as a certificate")
     command.set_defaults(run=_collide)
@@ -62,15 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _prove(options: argparse.Namespace) -> int:
     try:
-        answers = prove.prove_coq()
-        if options.record:
-            prove.record(COQ, answers)
-        if options.slow:
-            transcript, more = prove.prove_hol_light()
-            answers |= more
-            if options.record:
-                prove.TRANSCRIPT.write_text(transcript, encoding="utf-8")
-                prove.record(HOL_LIGHT, more)
+        answers, fresh = _proofs(options.slow, options.record)
     except prove.NotProvedError as error:
         print(f"not proved: {error}", file=sys.stderr)
         return 1
@@ -78,12 +70,29 @@ def _prove(options: argparse.Namespace) -> int:
         print(f"prove: {error}", file=sys.stderr)
         return 2
     for theorem in THEOREMS:
-        if theorem.name in answers:
-            answer = answers[theorem.name]
-            print(f"{theorem.paper}: {theorem.words}\n  {theorem.name} ({theorem.file}), {theorem.tool}")
-            print(f"       {answer['statement']}\n  {answer['assumptions']}\n")
-    print(f"{len(answers)} theorems, nothing assumed" + ("" if options.slow else "; Theorem 1 for all n: --slow"))
+        answer = answers[theorem.name]
+        how = theorem.tool if theorem.tool in fresh else f"{theorem.tool}, as recorded"
+        print(f"{theorem.paper} ({theorem.range}): {theorem.words}\n  {theorem.name} ({theorem.file}), {how}")
+        print(f"       {answer['statement']}\n  {answer['assumptions']}\n")
+    compiled = sum(theorem.tool in fresh for theorem in THEOREMS)
+    rest = "" if options.slow else f"; {len(THEOREMS) - compiled} as recorded with {HOL_LIGHT}: --slow runs it again"
+    print(f"{compiled} theorems compiled, nothing assumed" + rest)
     return 0
+
+
+def _proofs(slow: bool, keep: bool) -> tuple[dict[str, dict[str, str]], set[str]]:
+    """What every theorem says, and the tools that were run now; what they say is compared with the record, or kept."""
+    proofs, transcript = prove.prove_coq(), None
+    runs = {COQ: proofs}
+    if slow:
+        transcript, runs[HOL_LIGHT] = prove.prove_hol_light()
+    for tool, said in runs.items():
+        if keep:
+            prove.record(tool, said, transcript if tool == HOL_LIGHT else None)
+        else:
+            prove.compare(tool, said)
+    theorems = {tool: runs[tool] if tool in runs else prove.recorded(tool) for tool in (COQ, HOL_LIGHT)}
+    return theorems[COQ]["theorems"] | theorems[HOL_LIGHT]["theorems"], set(runs)
 
 
 def _find(options: argparse.Namespace) -> int:
@@ -131,8 +140,12 @@ def _collide(options: argparse.Namespace) -> int:
         return 1
     print(found)
     if options.out is not None:
-        write(options.out, collide.certificate_file(found))
-        check_file(options.out)
+        try:
+            write(options.out, collide.certificate_file(found), indent=None)
+            check_file(options.out)
+        except (CertificateError, OSError) as error:
+            print(f"collide: the certificate cannot be kept: {error}", file=sys.stderr)
+            return 1
         print(f"The independent checker accepts {options.out}.")
     return 0
 

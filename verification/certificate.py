@@ -5,7 +5,9 @@ is refused here, before anything is computed from it, so that a malformed certif
 """
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +27,7 @@ __all__ = [
     "natural",
     "rational",
     "rationals",
+    "read_bytes",
     "read_json",
     "require",
     "weights",
@@ -50,13 +53,26 @@ def require(condition: bool, message: str) -> None:
         raise CertificateError(message)
 
 
-def read_json(path: Path) -> object:
-    """The content of a file, which may have no key twice and no numbers but whole ones."""
-    size = path.stat().st_size
-    require(size <= MOST_BYTES, f"{path.name}: {size} bytes, where {MOST_BYTES} are allowed")
+def read_bytes(path: Path) -> bytes:
+    """The content of a plain file that is not too large; a device, a pipe or a folder is refused without reading it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # non-blocking: opening a pipe must not wait for a writer
+    with os.fdopen(descriptor, "rb") if stat.S_ISREG(os.fstat(descriptor).st_mode) else _refused(descriptor, path) as f:
+        content = f.read(MOST_BYTES + 1)
+    require(len(content) <= MOST_BYTES, f"{path.name}: more than the {MOST_BYTES} bytes that are allowed")
+    return content
+
+
+def _refused(descriptor: int, path: Path) -> NoReturn:
+    os.close(descriptor)
+    raise CertificateError(f"{path.name}: not a plain file")
+
+
+def read_json(path: Path, content: bytes | None = None) -> object:
+    """The content of a file, read already or not, which may have no key twice and no numbers but whole ones."""
+    content = read_bytes(path) if content is None else content
     try:
         return json.loads(
-            path.read_text(encoding="utf-8"),
+            content.decode("utf-8"),
             object_pairs_hook=_without_duplicates,
             parse_float=_not_whole,
             parse_constant=_not_whole,
@@ -70,11 +86,10 @@ def read_json(path: Path) -> object:
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    twice = (
-        {key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1} if len(content) < len(pairs) else ()
-    )
-    require(not twice, f"a field twice: {sorted(twice)}")
+    content: dict[str, object] = {}
+    for key, value in pairs:
+        require(key not in content, f"a field twice: {_shown(key)}")
+        content[key] = value
     return content
 
 

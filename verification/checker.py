@@ -7,9 +7,11 @@ statement is accepted. A file's certificates must be of the kind, and of the agg
 """
 
 import itertools
+import json
+import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,17 +31,22 @@ from verification.certificate import (
     require,
 )
 from verification.interval_checker import check_box, check_sign_change
+from verification.program_checker import MOST_STEPS_EXACT, Terms, read_program
 
 __all__ = ["STATEMENTS", "CertificateError", "Proved", "check_certificate", "check_directory", "check_file", "sizes"]
 
 
 @dataclass(frozen=True)
 class Proved:
-    """What a certificate proves: its kind, the aggregators it is about, and the size of the multisets."""
+    """What a certificate proves: its kind, the aggregators it is about, and the size of the multisets.
+
+    `statement` is what it says, apart from its proof and in one form, so that nothing counts twice.
+    """
 
     kind: str
     about: str
     n: int
+    statement: Hashable = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,9 @@ STATEMENTS: dict[str, Statement] = {
         "figure 1: multisets that some aggregators do not tell apart", frozenset({"collision"})
     ),
     "prouhet_tarry_escott": Statement(
-        "Theorem 1: n integers that share n - 1 power sums", frozenset({"collision"}), frozenset({"n - 1 power sums"})
+        "Theorem 1: n integers that share n - 1 power sums",
+        frozenset({"collision"}),
+        frozenset({"n - 1 power sums of integers"}),
     ),
     "theorem_1_n2": Statement(
         "Theorem 1, n = 2: continuous aggregators, by the intermediate value theorem", frozenset({"sign change"})
@@ -77,7 +86,9 @@ STATEMENTS: dict[str, Statement] = {
         frozenset({"encoding", "encoding collision"}),
     ),
     "collide": Statement(
-        "Theorem 1: a collision of given aggregators", frozenset({"box", "sign change"}), frozenset({"program"})
+        "Theorem 1: a collision of given aggregators",
+        frozenset({"box", "sign change", "exact collision"}),
+        frozenset({"program"}),
     ),
 }
 """What a file may state, by the name it has in `certificates/`; `collide` is what users' files state, of any name."""
@@ -102,12 +113,13 @@ def check_file(path: Path) -> list[Proved]:
         )
     except CertificateError as error:
         raise CertificateError(f"{path.name}: {error}") from error
-    proved = []
+    proved, stated = [], set()
     for i, certificate in enumerate(certificates):
         try:
             proved.append(check_certificate(certificate, path.parent))
             _fits(proved[-1], statement)
-            require(proved[-1].kind != "box" or proved[-1] not in proved[:-1], f"n = {proved[-1].n} twice")
+            require(proved[-1].statement not in stated, f"it states what another one states: n = {proved[-1].n} twice")
+            stated.add(proved[-1].statement)
         except CertificateError as error:
             raise CertificateError(f"{path.name}, certificate {i}: {error}") from error
     return proved
@@ -142,36 +154,56 @@ def check_certificate(certificate: object, directory: Path | None = None) -> Pro
     """What the certificate proves; raises CertificateError unless it does. Weights that it names are in `directory`."""
     require(isinstance(certificate, dict), "a certificate must be an object")
     kind = name(certificate.get("kind"), KINDS, "kind")
-    wanted, check = KINDS[kind]
-    given = fields(certificate, {*wanted, "kind"}, f"a {kind}")
-    values = {key: value for key, value in given.items() if key != "kind"}
+    wanted, check, said = KINDS[kind]
+    fields(certificate, {*wanted, "kind"}, f"a {kind}")
+    values = {key: value for key, value in certificate.items() if key != "kind"}
     try:
         about, n = check(**values, directory=directory) if kind == "box" else check(**values)
     except CertificateError:
         raise
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
         raise CertificateError(f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}") from error
-    return Proved(kind, about, n)
+    return Proved(kind, about, n, (kind, _one_form({key: values[key] for key in said})))
 
 
-def _aggregate(aggregator: str, x: list[Fraction]) -> Fraction:
-    """An aggregator over the rationals; std by its square, as a sum over pairs."""
+def _one_form(said: dict) -> Hashable:
+    """The statement in one form: the order of a multiset's elements, and of two multisets, says nothing."""
+    multisets = {key: tuple(sorted(map(Fraction, said.pop(key)))) for key in _MULTISETS if key in said}
+    pair = frozenset(multisets.pop(side) for side in ("first", "second") if side in multisets)
+    return pair, tuple(multisets.items()), json.dumps(said, sort_keys=True)
+
+
+_MULTISETS = ("first", "second", "elements", "multiset")
+
+
+MOST_BITS = 1_000
+"""The longest element of a collision, over the common denominator of all."""
+
+
+def _aggregate(aggregator: str, x: list[int]) -> Fraction | int:
+    """An aggregator of whole numbers; std by its square, as d Σ x² - (Σ x)² over d²."""
     d = len(x)
     if aggregator == "mean":
-        return sum(x, Fraction(0)) / d
+        return Fraction(sum(x), d)
     if aggregator == "std":
-        return sum(((a - b) ** 2 for a in x for b in x), Fraction(0)) / (2 * d * d)
+        return Fraction(d * sum(y * y for y in x) - sum(x) ** 2, d * d)
     if aggregator in ("max", "min"):
         return sorted(x)[-1 if aggregator == "max" else 0]
     match = re.fullmatch(r"power sum ([1-9][0-9]?)", aggregator)
     require(match is not None, f"unknown aggregator {aggregator[:40]!r}: mean, std, max, min, power sum 1 to 99")
-    return sum((y ** int(match[1]) for y in x), Fraction(0))
+    return sum(y ** int(match[1]) for y in x)
 
 
 def _check_collision(first: object, second: object, agree: object, differ: object) -> tuple[str, int]:
     """Two different multisets, the aggregators that agree on them, and those that do not."""
-    x, y = rationals(first, "first", 100), rationals(second, "second", 100)
-    require(sorted(x) != sorted(y), "the two multisets are the same")
+    elements = [rationals(first, "first", 100), rationals(second, "second", 100)]
+    require(sorted(elements[0]) != sorted(elements[1]), "the two multisets are the same")
+    unit = math.lcm(*(q.denominator for q in itertools.chain(*elements)))
+    x, y = ([int(q * unit) for q in side] for side in elements)  # each aggregator agrees on them where it does on these
+    require(
+        max(abs(z) for z in [*x, *y]).bit_length() <= MOST_BITS,
+        f"over their common denominator the elements have more than {MOST_BITS} bits",
+    )
     agree, differ = names(agree, "agree"), names(differ, "differ")
     require(len(agree) > 0, "no aggregator is said to agree")
     for aggregator in agree:
@@ -180,7 +212,24 @@ def _check_collision(first: object, second: object, agree: object, differ: objec
         require(_aggregate(aggregator, x) != _aggregate(aggregator, y), f"{aggregator} agrees")
     n = len(x)
     power_sums = len(y) == n and agree == [f"power sum {k}" for k in range(1, n)]
-    return "n - 1 power sums" if power_sums else " and ".join(agree), n
+    about = "n - 1 power sums" + " of integers" * (unit == 1)
+    return about if power_sums else " and ".join(agree), n
+
+
+def _check_exact(aggregators: object, first: object, second: object) -> tuple[str, int]:
+    """Two different multisets of rationals, in increasing order, and a program that has the same outputs on them."""
+    x, y = rationals(first, "first", 200), rationals(second, "second", 200)
+    require(len(x) == len(y) >= 2 and len(x) <= LARGEST_SIZE, f"there must be two multisets of 2 to {LARGEST_SIZE}")
+    require(x == sorted(x) and y == sorted(y), "the elements must be in increasing order")
+    require(x != y, "the two multisets are the same")
+    fields(aggregators, {"name", "steps", "outputs"}, "the aggregators")
+    name(aggregators["name"], ["program"], "the aggregators' name")
+    program, terms = read_program(aggregators["steps"], aggregators["outputs"], len(x), MOST_STEPS_EXACT), Terms()
+    values = [terms.outputs(program, side) for side in (x, y)]
+    for k, (a, b) in enumerate(zip(*values, strict=True), start=1):
+        same = isinstance(a, int) == isinstance(b, int) and a == b
+        require(same, f"output {k} is not proved to agree")
+    return "program", len(x)
 
 
 def _check_moments(n: object, elements: object, mean: object, moments: object) -> tuple[str, int]:
@@ -306,12 +355,16 @@ def _check_encoding_collision(scaler: object, N: object, K: object, first: objec
     return "the scaled mean", len(X)
 
 
-KINDS: dict[str, tuple[frozenset[str], Callable[..., tuple[str, int]]]] = {
-    "collision": (frozenset({"first", "second", "agree", "differ"}), _check_collision),
-    "box": (frozenset({"n", "aggregators", "centre", "radius", "midpoints", "radii", "precision"}), check_box),
-    "sign change": (frozenset({"aggregator", "centre", "a", "b", "precision"}), check_sign_change),
-    "moments": (frozenset({"n", "elements", "mean", "moments"}), _check_moments),
-    "encoding": (frozenset({"scaler", "N", "K", "multiset", "h", "depth", "precision"}), _check_encoding),
-    "encoding collision": (frozenset({"scaler", "N", "K", "first", "second"}), _check_encoding_collision),
+KINDS: dict[str, tuple[frozenset[str], Callable[..., tuple[str, int]], tuple[str, ...]]] = {
+    kind: (frozenset({*said, *proof}), check, said)
+    for kind, check, said, proof in (
+        ("collision", _check_collision, ("first", "second"), ("agree", "differ")),
+        ("exact collision", _check_exact, ("aggregators", "first", "second"), ()),
+        ("box", check_box, ("n", "aggregators"), ("centre", "radius", "midpoints", "radii", "precision")),
+        ("sign change", check_sign_change, ("aggregator",), ("centre", "a", "b", "precision")),
+        ("moments", _check_moments, ("elements",), ("n", "mean", "moments")),
+        ("encoding", _check_encoding, ("scaler", "multiset"), ("N", "K", "h", "depth", "precision")),
+        ("encoding collision", _check_encoding_collision, ("scaler", "N", "K", "first", "second"), ()),
+    )
 }
-"""The kinds of certificates: their fields, and how each is checked."""
+"""The kinds of certificates: their fields, how each is checked, and the fields that say what is proved."""

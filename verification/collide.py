@@ -1,18 +1,30 @@
 """Theorem 1 for the user's own aggregators: `python -m verification collide --aggregators module:function --n 5`."""
 
 import importlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from flint import arb, ctx
 
+from verification.checker import CertificateError, check_certificate
+from verification.exact import elements
 from verification.intermediate_value import bracket, diamond
 from verification.smooth import NotDefinedError, NotSmoothError, Real, ball, variables
-from verification.theorem_1 import Aggregator, NoCollisionError, Sphere, collide, order_statistics
+from verification.theorem_1 import (
+    PRECISION,
+    PROUHET_TARRY_ESCOTT,
+    Aggregator,
+    NoCollisionError,
+    Sphere,
+    collide,
+    gradients,
+    independent,
+    order_statistics,
+)
 from verification.tracing import trace
 
-__all__ = ["HELP", "Found", "UsageError", "certificate_file", "find_collision", "load"]
+__all__ = ["HELP", "Found", "UsageError", "affine_pairs", "certificate_file", "find_collision", "load"]
 
 DIGITS = 20
 STATEMENT = "Theorem 1: a collision of given aggregators"
@@ -20,12 +32,16 @@ STATEMENT = "Theorem 1: a collision of given aggregators"
 HELP = """\
 Finds two different multisets of n reals on which all the given aggregators agree, and proves it.
 
-MODULE:FUNCTION names a list of aggregators, or a function without arguments that returns one; there must be fewer than
-n of them. An aggregator is a function of a list of numbers, which are given in increasing order. It is written with
+MODULE:FUNCTION names a list of aggregators, or a function without arguments that returns one. An aggregator is a
+function of a list of numbers, which are given in increasing order. It is written with
   + - * / ** abs sum len sorted max min, comparisons, constants,
   exp log sqrt tanh sin cos of numpy or of verification.smooth, np.sum np.mean np.std np.max np.min;
-not with those of math, which turn numbers into floats. It must be smooth where the two multisets are: a maximum is
-where it is unique. For n = 2, where continuity is enough, maximum, minimum and absolute of verification.smooth may
+not with those of math, which turn numbers into floats.
+
+Two ways are tried. First rational multisets, computed exactly: they collide for any number of aggregators whose
+messages are linear, or ReLU networks, on a piece where these are linear (formal/piecewise_linear.v); max(0, x) is ReLU.
+Then Theorem 1, for smooth aggregators: fewer than n may be independent, and others are left out where they follow from
+those. For n = 2 and one aggregator continuity is enough, and maximum, minimum and absolute of verification.smooth may
 be used where arguments meet. Example, in the file mine.py:
 
     import numpy as np
@@ -44,10 +60,10 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True)
 class Found:
-    """A collision of the aggregators: the two multisets as balls, how it was proved, and its certificate."""
+    """A collision: the two multisets, exactly or as balls, the aggregators' values, the proof, and its certificate."""
 
-    X: list[arb]
-    Y: list[arb]
+    X: list[Fraction] | list[arb]
+    Y: list[Fraction] | list[arb]
     values: list[arb]
     proof: str
     certificate: dict
@@ -55,13 +71,25 @@ class Found:
     def __str__(self) -> str:
         k = len(self.values)
         agree = "the aggregator agrees" if k == 1 else f"all {k} aggregators agree"
-        lines = [f"Two different multisets of {len(self.X)} reals on which {agree} exactly; each number is the one in"]
-        lines += [
-            f"the interval shown that the certificate encloses to {self.certificate['precision'] // 3} bits or more:"
-        ]
-        lines += [f"  {name} = {{{', '.join(x.str(DIGITS) for x in Z)}}}" for name, Z in (("X", self.X), ("Y", self.Y))]
-        lines += [f"  g_{k}(X) = g_{k}(Y) = {value.str(DIGITS)}" for k, value in enumerate(self.values, start=1)]
+        lines = [f"Two different multisets of {len(self.X)} reals on which {agree} exactly"]
+        if "precision" in self.certificate:
+            bits = self.certificate["precision"] // 3
+            lines[0] += "; each number is the one in"
+            lines += [f"the interval shown that the certificate encloses to {bits} bits or more:"]
+        else:
+            lines[0] += ":"
+        lines += [f"  {name} = {{{', '.join(map(_shown, Z))}}}" for name, Z in (("X", self.X), ("Y", self.Y))]
+        lines += [f"  g_{k}(X) = g_{k}(Y) = {v.str(DIGITS)}" for k, v in enumerate(self.values[:MOST_SHOWN], start=1)]
+        if k > MOST_SHOWN:
+            lines += [f"  … and so on to g_{k}"]
         return "\n".join([*lines, self.proof])
+
+
+MOST_SHOWN = 16
+
+
+def _shown(x: Fraction | arb) -> str:
+    return x.str(DIGITS) if isinstance(x, arb) else str(x)
 
 
 def load(name: str) -> list[Aggregator]:
@@ -85,23 +113,138 @@ def load(name: str) -> list[Aggregator]:
 
 
 def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
-    """A collision of the aggregators near n points from low to high. Raises UsageError, or NoCollisionError."""
+    """A collision of the aggregators between low and high. Raises UsageError, or NoCollisionError.
+
+    What is returned has been accepted by the independent checker.
+    """
     if n < 2:
         raise UsageError(f"n must be at least 2, got {n}: one aggregator discriminates between single numbers")
-    if len(aggregators) >= n:
-        raise UsageError(
-            f"there are {len(aggregators)} aggregators for multisets of size n = {n}: Theorem 1 speaks of fewer, "
-            f"and {n} can be enough (the order statistics are)"
-        )
     if not low < high:
         raise UsageError(f"the interval must have LOW < HIGH, got {low} and {high}")
-    told = [_told(k, g) for k, g in enumerate(aggregators, start=1)]
+    low, high = Fraction(low), Fraction(high)
+    functions = [_told(k, g) for k, g in enumerate(aggregators, start=1)]
     try:
-        return _two(told[0], low, high) if n == 2 else _many(told, n, low, high)
+        _require_functions(functions, n, low, high)
+        return _exact(functions, n, low, high) or _by_theorem_1(functions, n, low, high)
     except NotSmoothError as error:
         raise UsageError(f"these aggregators cannot be used: {error}") from error
     except NotDefinedError as error:
         raise NoCollisionError(f"{error}: choose another interval") from error
+
+
+def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> None:
+    """Raises UsageError if an aggregator does not do the same with equal numbers in another list, or fails on them."""
+    points = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)]
+    with ctx.workprec(64):
+        for k, g in enumerate(functions, start=1):
+            terms, lists = {}, []
+            try:
+                for _ in range(CALLS):
+                    lists.append(elements(points, terms))  # all alive, so that no two have one address
+                    results = [g(x) for x in (lists[0], lists[-1])]
+                    if not results[0].same(results[1]):
+                        raise UsageError(
+                            f"g_{k} is not a function of the numbers: two calls with equal ones give different results"
+                        )
+            except (NotSmoothError, NotDefinedError):  # the search may find a place where it is defined
+                continue
+
+
+CALLS = 4
+
+
+def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
+    """A collision of fewer than n independent aggregators; the others must follow from them."""
+    if n == 2 and len(functions) == 1:
+        return _checked(_two(functions[0], [], low, high))
+    sphere = Sphere.between(low, high, n)
+    with ctx.workprec(PRECISION):
+        chosen, why = independent(gradients(functions, sphere.centre))
+    if len(chosen) >= n:
+        listed = ", ".join(f"g_{k + 1}" for k in chosen)
+        raise UsageError(
+            f"{listed} are {n} independent aggregators for multisets of size n = {n}: Theorem 1 speaks of fewer, and "
+            f"these tell multisets apart near {n} equally spaced points of the interval"
+        )
+    if not chosen:
+        raise NoCollisionError(f"{'; '.join(why.values())}: choose another interval")
+    leading, following = [functions[k] for k in chosen], [functions[k] for k in why]
+    found = _two(leading[0], following, low, high) if n == 2 else _many(leading, following, sphere)
+    try:
+        return _checked(found, [f"left out, because it follows: {reason}" for reason in why.values()])
+    except NoCollisionError as error:
+        raise NoCollisionError("; ".join([str(error), *why.values()]) + ": choose another interval") from error
+
+
+def _checked(found: Found, notes: Sequence[str] = ()) -> Found:
+    """The collision with its notes, if the independent checker accepts it."""
+    try:
+        check_certificate(found.certificate)
+    except CertificateError as error:
+        raise NoCollisionError(f"a collision was found, and the checker does not accept its proof: {error}") from error
+    return replace(found, proof="\n".join([found.proof, *notes]))
+
+
+def affine_pairs(n: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Pairs of different multisets of n integers that share many power sums, and their maximum and minimum.
+
+    Their affine images share them too, so they collide for functions of power sums, maximum and minimum of messages
+    that are affine. A solution of Prouhet, Tarry and Escott of size m shares m - 1 power sums; what is added lies
+    outside of it and is in both. No element repeats, so that both are ordered alike.
+    """
+    for m in sorted((m for m in PROUHET_TARRY_ESCOTT if m <= n), reverse=True):
+        pair = PROUHET_TARRY_ESCOTT[m]
+        least, most, rest = min(map(min, pair)), max(map(max, pair)), n - m
+        for lows in sorted({rest, rest // 2, 0}):
+            added = [*range(least - lows, least), *range(most + 1, most + 1 + rest - lows)]
+            yield tuple(sorted([*x, *added]) for x in pair)
+
+
+PLACES = tuple(Fraction(k, 64) for k in (0, 11, 21, 32, 43, 53))
+SMALLEST = 18
+"""Where in the interval linear pieces are looked for, and down to which power of 1/2 of its width."""
+
+
+def _exact(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found | None:
+    """A collision on rational multisets, on a piece where the messages are linear; None if there is none."""
+    for place in PLACES:
+        for integers in affine_pairs(n):
+            smallest = _moved(integers, low, high, place, SMALLEST)
+            if _agree(functions, *smallest):
+                pairs = (_moved(integers, low, high, place, k) for k in range(SMALLEST + 1))
+                found = next(pair for pair in pairs if _agree(functions, *pair))
+                return _checked(_exact_collision(functions, *found))
+    return None
+
+
+def _moved(
+    integers: tuple[list[int], list[int]], low: Fraction, high: Fraction, place: Fraction, halvings: int
+) -> tuple[list[Fraction], list[Fraction]]:
+    """The pair as a cluster of at most 2^-halvings of the interval's width, which begins at `place` or before."""
+    least, most = min(map(min, integers)), max(map(max, integers))
+    unit = (high - low) / 2 ** (halvings + (most - least - 1).bit_length())
+    start = min(low + place * (high - low), high - unit * (most - least))
+    return tuple([start + unit * (v - least) for v in x] for x in integers)
+
+
+def _agree(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]) -> bool:
+    """Whether all the functions are proved equal on the two; the first that is not ends it."""
+    terms: dict = {}
+    with ctx.workprec(256):
+        try:
+            return all(g(elements(X, terms)).same(g(elements(Y, terms))) for g in functions)
+        except (NotSmoothError, NotDefinedError):
+            return False
+
+
+def _exact_collision(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]) -> Found:
+    terms: dict = {}
+    with ctx.workprec(256):
+        program, results = trace(functions, elements(X, terms), elements(Y, terms))
+        values = [result.values[0].value for result in results]
+    first, second = [str(x) for x in X], [str(y) for y in Y]
+    certificate = {"kind": "exact collision", "aggregators": program, "first": first, "second": second}
+    return Found(X, Y, values, "Proved by exact arithmetic on the rational multisets.", certificate)
 
 
 def certificate_file(found: Found) -> dict:
@@ -117,17 +260,26 @@ def _told(k: int, g: Aggregator) -> Aggregator:
             result = g(x)
         except (NotSmoothError, NotDefinedError) as error:
             raise type(error)(f"g_{k}: {error}") from error
+        except RecursionError as error:
+            raise UsageError(f"g_{k} calls itself too often") from error
         except Exception as error:
             raise UsageError(f"g_{k} fails: {type(error).__name__}: {error}") from error
         try:
-            return x[0] * 0 + result
+            return x[0]._operand(result)
         except TypeError as error:
             raise UsageError(f"g_{k} must return one number, got {result!r:.60}") from error
 
     return aggregator
 
 
-def _two(g: Aggregator, low: Fraction, high: Fraction) -> Found:
+def _program(leading: Sequence[Aggregator], following: Sequence[Aggregator], X: list[arb], Y: list[arb]) -> dict:
+    """The program of the certificate: its outputs agree by the test, and `follow` because these do."""
+    program, _ = trace([*leading, *following], variables(X, False), variables(Y, False))
+    outputs, follow = program["outputs"][: len(leading)], program["outputs"][len(leading) :]
+    return {**program, "outputs": outputs, "follow": follow}
+
+
+def _two(g: Aggregator, following: Sequence[Aggregator], low: Fraction, high: Fraction) -> Found:
     change = bracket(g, (low, high))
     r, u = (high - low) / 2, diamond(change.a)
     slack = r * (change.b - change.a)  # a coordinate of u moves no faster than t
@@ -137,35 +289,35 @@ def _two(g: Aggregator, low: Fraction, high: Fraction) -> Found:
         )
         certificate = {
             "kind": "sign change",
-            "aggregator": trace([g], X, Y),
+            "aggregator": _program([g], following, X, Y),
             "centre": [str(low), str(high)],
             "a": str(change.a),
             "b": str(change.b),
             "precision": change.precision,
         }
-        values = [_value(g, X)]
+        values = [_value(f, X) for f in (g, *following)]
     proof = (
         "Proved by the intermediate value theorem: g(X) - g(Y) is continuous and changes its sign within the intervals."
     )
     return Found(X, Y, values, proof, certificate)
 
 
-def _many(aggregators: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
-    collision = collide(aggregators, Sphere.between(low, high, n))
+def _many(leading: Sequence[Aggregator], following: Sequence[Aggregator], sphere: Sphere) -> Found:
+    n, collision = len(sphere.centre), collide(leading, sphere)
     X, Y = collision.multisets()
     places = [order_statistics(n)[k] for k in collision.shared]
     with ctx.workprec(collision.precision):
         certificate = {
             "kind": "box",
             "n": n,
-            "aggregators": trace([*aggregators, *places], X, Y),
+            "aggregators": _program([*leading, *places], following, X, Y),
             "centre": [str(c) for c in collision.sphere.centre],
             "radius": str(collision.sphere.radius),
             "midpoints": [str(m) for m in collision.midpoints],
             "radii": [str(r) for r in collision.radii],
             "precision": collision.precision,
         }
-        values = [_value(g, X) for g in aggregators]
+        values = [_value(g, X) for g in (*leading, *following)]
     return Found(X, Y, values, "Proved by Krawczyk's test in ball arithmetic.", certificate)
 
 

@@ -1,8 +1,8 @@
 """What evidence there is for each statement of the paper, and what may be said of it: the rows that a page prints.
 
 Proved formally, with the tool and what it rests on; or an exact computation, a certified interval, a sample, a
-measurement. "Reproduced" is said only of what is proved or exact, and "holds after repair" where the paper's own
-statement is false as printed.
+measurement. "Reproduced" is said only of what is proved or exact, and "holds after repair" where what is checked is not
+what is printed.
 """
 
 from collections.abc import Iterator
@@ -27,16 +27,22 @@ VERDICTS = {
 """What is said of a statement that has this kind of evidence."""
 
 REPAIRED = {
-    "proposition1/proposition_1": "the signed root, where the text takes that of the absolute value",
-    "proposition1/central_moments_determine": "odd moments with their sign",
     "theorem2/h_injective": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed",
-    "theorem2/theorem_2": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
-    "theorem2/theorem_2_positive": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed; sizes from 1",
     "proposition1/unknown-size": "the scaled mean of 1, where that of X is printed",
     "theorem2/exact-codes": "γ over s(i) > s(j)",
     "theorem2/log-codes": "γ over s(i) > s(j)",
 }
-"""Statements, by their id, that are false as printed; and the repair."""
+"""Statements, by their id, in which something printed had to be replaced; and the repair."""
+
+NOTES = {
+    "proposition1/proposition_1": "Equation 4, its root signed for odd orders",
+    "theorem2/theorem_2": "sizes from 1: the empty multiset has no mean",
+    "theorem2/theorem_2_positive": "sizes from 1: the empty multiset has no mean",
+    "theorem2/theorem_2_sharp": "replaces the shift and the sign condition of the printed proof",
+    "piecewise-linear/pna_layer_not_injective": "does not say how wide the linear pieces of a trained network are",
+    "theorem1/THEOREM_1_VECTORS": "the paper's theorem is the case D = 1",
+}
+"""What has to be said beside a theorem that holds as it stands."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,9 @@ def formal_rows() -> Iterator[Row]:
             PROVED if verdict != NOT_RECORDED else NOT_RECORDED,
             f"{theorem.tool} {version}".strip(),
             axioms,
-            "all",
+            theorem.range,
             f"{theorem.name} in formal/{theorem.file}",
-            REPAIRED.get(theorem.id, ""),
+            REPAIRED.get(theorem.id) or NOTES.get(theorem.id, ""),
             verdict,
         )
 

@@ -109,6 +109,7 @@ def _boxes(name: str) -> Iterator[dict]:
 
 
 def _trained_network() -> Iterator[dict]:
+    write(trained_network.WEIGHTS, trained_network.weights_from())
     return (box(trained_network.family(n)) for n in trained_network.SIZES)
 
 

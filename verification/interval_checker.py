@@ -22,16 +22,19 @@ from verification.certificate import (
     natural,
     rational,
     rationals,
+    read_bytes,
     read_json,
     require,
     weights,
 )
-from verification.program_checker import power, read_program
+from verification.program_checker import MOST_WORK, power, read_program, require_consequences
 
 __all__ = ["CONTINUOUS", "FAMILIES", "LARGEST_N", "check_box", "check_sign_change"]
 
 LARGEST_N = 32
 """The largest multisets whose boxes are checked."""
+TRAINED = "e6d7ab16baa760767757461733c91ddd99cc3fca2cb4e6a6ab4159e68b38b211"
+"""SHA-256 of the weights of multitask/described/pna/16, seed 9: what "trained PNA network" means, and nothing else."""
 
 Gradients = tuple[list[arb], list[list[arb]]]
 """The values of n - 1 aggregators at a point, and their gradients, as balls."""
@@ -183,19 +186,24 @@ def _aggregated(x: list[arb], slopes: list[arb], epsilon: arb) -> list[list[tupl
 
 
 def _stored_weights(digest: object, directory: Path | None) -> dict:
-    """The weights whose file has this SHA-256."""
+    """The weights of the trained network, whose file has this SHA-256."""
     require(directory is not None, "a trained network's weights are read from the certificate's folder")
-    require(isinstance(digest, str) and len(digest) == 64, "weights must be a SHA-256 in hexadecimal digits")
+    require(digest == TRAINED, f"the trained network's weights have the SHA-256 {TRAINED}, and no other")
     path = directory / "weights" / "trained_network.json"
-    require(path.is_file(), f"there is no {path.name}")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    require(path.exists(), f"there is no {path.name}")
+    content = read_bytes(path)
+    found = hashlib.sha256(content).hexdigest()
     require(found == digest, f"{path.name} has the SHA-256 {found}, not the one stated")
     wanted = {"source", "cell", "seed", "slopes", "U", "mix", "delta", "epsilon"}
-    return fields(read_json(path), wanted, "the weights")
+    return fields(read_json(path, content), wanted, "the weights")
 
 
 def _program(given: dict, n: int, _: Path | None) -> Evaluate:
-    return read_program(given["steps"], given["outputs"], n).gradients
+    program = read_program(given["steps"], given["outputs"], n)
+    work = len(program.steps) * len(program.outputs)
+    require(work <= MOST_WORK, f"steps times outputs are {work}, where {MOST_WORK} are allowed")
+    require_consequences(program, given["follow"])
+    return program.gradients
 
 
 FAMILIES: dict[str, tuple[Callable[[dict, int, Path | None], Evaluate], frozenset[str]]] = {
@@ -205,7 +213,7 @@ FAMILIES: dict[str, tuple[Callable[[dict, int, Path | None], Evaluate], frozense
     "random networks": (_random_networks, frozenset({"w", "b", "V"})),
     "the paper's smooth aggregators": (_paper_smooth, frozenset({"aggregators", "epsilon"})),
     "trained PNA network": (_trained_network, frozenset({"weights"})),
-    "program": (_program, frozenset({"steps", "outputs"})),
+    "program": (_program, frozenset({"steps", "outputs", "follow"})),
 }
 """Each family by name: what evaluates it, from its description, n and the folder of its weights; and its fields."""
 
@@ -298,10 +306,11 @@ def check_sign_change(aggregator: object, centre: object, a: object, b: object, 
     require(0 <= low < high <= 4, "a and b are not in order on the diamond")
     if isinstance(aggregator, dict):
         about = "program"
-        fields(aggregator, {"name", "steps", "outputs"}, "the aggregator")
+        fields(aggregator, {"name", "steps", "outputs", "follow"}, "the aggregator")
         name(aggregator["name"], ["program"], "the aggregator's name")
         program = read_program(aggregator["steps"], aggregator["outputs"], 2)
         require(len(program.outputs) == 1, "there must be one output")
+        require_consequences(program, aggregator["follow"])
         g = program.value
     else:
         about = name(aggregator, CONTINUOUS, "the aggregator")

@@ -1,23 +1,32 @@
-"""Aggregators as programs of elementary steps, for the independent checker: values and gradients in balls.
+"""Aggregators as programs of elementary steps, for the independent checker: in balls with gradients, or exactly.
 
 A program is a list of steps, each an element ["x", i], a constant ["constant", "p/q"], or an operation on earlier
 steps, ["+", i, j], ["power", i, k], ["exp", i], …; its outputs are steps. Every step must have a finite ball: then it
 is continuous where it is evaluated, and a pole is never taken for a zero. Gradients are propagated backwards (the
 finder does it forwards).
+
+On rational elements a program is evaluated exactly. What is not rational (a root, an exponential) is a term, and a term
+is the same where the same operation is done with the same operands.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import arb
+from flint import arb, ctx, fmpq
 
 from verification.certificate import ball, natural, rational, require
 
-__all__ = ["MOST_STEPS", "Program", "read_program"]
+__all__ = ["MOST_STEPS", "MOST_STEPS_EXACT", "MOST_WORK", "Program", "Terms", "read_program", "require_consequences"]
 
-MOST_STEPS = 10_000
+MOST_STEPS, MOST_STEPS_EXACT = 10_000, 60_000
+"""The longest programs, in balls with gradients and exactly."""
+MOST_WORK = 40_000
+"""Steps times outputs, each of which is differentiated on its own."""
 LARGEST_POWER = 256
+MOST_BITS, MOST_BITS_IN_ALL, MOST_TERMS = 20_000, 50_000_000, 5_000
+"""The longest rational of an exact evaluation, the length of all, and how many values may not be rational."""
 
 Slopes = tuple[arb, ...]
 
@@ -124,27 +133,145 @@ class Program:
         return gradient
 
 
-def read_program(steps: object, outputs: object, n: int) -> Program:
+class Terms:
+    """Exact values: a rational (fmpq), or the number of a term, which other multisets share.
+
+    A term's ball, of 256 bits, says that it is defined, and decides comparisons with it.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[tuple, int] = {}
+        self.balls: list[arb] = []
+        self.bits = 0
+
+    def outputs(self, program: "Program", x: Sequence[Fraction]) -> list[fmpq | int]:
+        """The values of the program's outputs at x."""
+        elements = [fmpq(y.numerator, y.denominator) for y in x]
+        values: list[fmpq | int] = []
+        with ctx.workprec(256):
+            for number, (name, read, extra) in enumerate(program.steps):
+                if name == "x":
+                    value = elements[extra]
+                elif name == "constant":
+                    value = fmpq(extra.numerator, extra.denominator)
+                else:
+                    value = self._value(name, [values[i] for i in read], extra, number)
+                bits = 64 if type(value) is int else value.height_bits()
+                self.bits += bits
+                if bits > MOST_BITS or self.bits > MOST_BITS_IN_ALL:
+                    require(False, f"step {number}: the numbers grow too long to be exact")
+                values.append(value)
+        return [values[i] for i in program.outputs]
+
+    def _value(self, name: str, read: list[fmpq | int], extra: int | None, number: int) -> fmpq | int:
+        if name in _RATIONAL and int not in map(type, read):
+            if name == "/":
+                require(read[1] != 0, f"step {number} (/) divides by 0")
+            return _RATIONAL[name](*read)
+        if name in ("max", "min", "abs"):
+            return self._chosen(name, read, number)
+        if name == "power" and type(read[0]) is fmpq:
+            require(read[0].height_bits() * abs(extra) <= MOST_BITS, f"step {number} (power): a number grows too long")
+            require(extra >= 0 or read[0] != 0, f"step {number} (power) divides by 0")
+            return read[0] ** extra
+        key = (name, extra, *((isinstance(value, int), str(value)) for value in read))
+        if key not in self.places:
+            require(len(self.balls) < MOST_TERMS, f"more than {MOST_TERMS} values that are not rational")
+            operands = [self._ball(value) for value in read]
+            value = power(operands[0], extra) if name == "power" else OPERATIONS[name][1](*operands)[0]
+            require(value.is_finite(), f"step {number} ({name}) is not certainly defined")
+            self.places[key] = len(self.balls)
+            self.balls.append(value)
+        return self.places[key]
+
+    def _chosen(self, name: str, read: list[fmpq | int], number: int) -> fmpq | int:
+        """The larger, the smaller, or the absolute value, where a comparison decides it."""
+        first, second = read if name != "abs" else (read[0], fmpq(0))
+        if first == second and isinstance(first, int) == isinstance(second, int):
+            return first
+        x, y = self._ball(first), self._ball(second)
+        if isinstance(first, fmpq) and isinstance(second, fmpq):
+            larger = first > second
+        else:
+            require(x > y or x < y, f"step {number} ({name}): the comparison is not decided")
+            larger = x > y
+        if name == "abs":
+            return first if larger else self._value("-", [fmpq(0), first], None, number)
+        return first if larger == (name == "max") else second
+
+    def _ball(self, value: fmpq | int) -> arb:
+        return self.balls[value] if isinstance(value, int) else arb(value)
+
+
+_RATIONAL: dict[str, Callable[[fmpq, fmpq], fmpq]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+
+
+def read_program(steps: object, outputs: object, n: int, longest: int = MOST_STEPS) -> Program:
     """The program that these fields describe, of n elements."""
-    require(
-        isinstance(steps, list) and 0 < len(steps) <= MOST_STEPS, f"steps must be a list of 1 to {MOST_STEPS} steps"
-    )
-    require(isinstance(outputs, list) and 0 < len(outputs) < 64, "outputs must be a list of 1 to 63 steps")
+    require(isinstance(steps, list) and 0 < len(steps) <= longest, f"steps must be a list of 1 to {longest} steps")
+    most = 63 if longest == MOST_STEPS else longest
+    require(isinstance(outputs, list) and 0 < len(outputs) <= most, f"outputs must be a list of 1 to {most} steps")
     read = tuple(_read_step(step, i, n) for i, step in enumerate(steps))
     chosen = tuple(natural(i, "an output", 0, len(steps) - 1) for i in outputs)
-    require(len(set(chosen)) == len(chosen), "an output twice")
+    require(longest > MOST_STEPS or len(set(chosen)) == len(chosen), "an output twice")
     return Program(read, chosen)
 
 
+def require_consequences(program: Program, follow: object) -> None:
+    """Rejects unless the steps `follow` agree wherever the program's outputs do.
+
+    A step agrees if its operands do; and an operand does if the step and the other operand do and the operation can be
+    undone.
+    """
+    require(isinstance(follow, list) and len(follow) <= MOST_STEPS, "follow must be a list of steps")
+    wanted = [natural(i, "a step that follows", 0, len(program.steps) - 1) for i in follow]
+    constants = {i: extra for i, (name, _, extra) in enumerate(program.steps) if name == "constant"}
+    agree = {*program.outputs, *constants}
+    for _ in range(ROUNDS):
+        before = len(agree)
+        for i, (name, read, _) in enumerate(program.steps):
+            if name not in ("x", "constant") and all(j in agree for j in read):
+                agree.add(i)
+        for i in reversed(range(len(program.steps))):
+            if i in agree:
+                agree.update(_undone(program.steps[i], agree, constants))
+        if len(agree) == before:
+            break
+    missing = [i for i in wanted if i not in agree]
+    require(not missing, f"that steps {missing[:10]} agree does not follow")
+
+
+ROUNDS = 20
+
+
+def _undone(step: tuple, agree: set[int], constants: dict[int, Fraction]) -> list[int]:
+    """The operands that agree because the step and its other operands do."""
+    name, read, extra = step
+    if name in ("exp", "log", "sqrt", "tanh") or (name == "power" and extra % 2 == 1):
+        return list(read)
+    if name in ("+", "-"):
+        return [j for j, other in (read, read[::-1]) if other in agree]
+    if name in ("*", "/"):
+        return [j for j, other in (read, read[::-1]) if constants.get(other, 0) != 0]
+    return []
+
+
 def _read_step(step: object, i: int, n: int) -> tuple[str, tuple[int, ...], int | Fraction | None]:
-    require(isinstance(step, list) and 2 <= len(step) <= 3 and isinstance(step[0], str), f"step {i} is not a step")
+    require(type(step) is list and 2 <= len(step) <= 3 and type(step[0]) is str, f"step {i} is not a step")
     name, *rest = step
-    if name == "x" and len(rest) == 1:
-        return name, (), natural(rest[0], f"the element of step {i}", 0, n - 1)
     if name == "constant" and len(rest) == 1:
         return name, (), rational(rest[0], f"step {i}")
+    if name == "x" and len(rest) == 1:
+        return name, (), natural(rest[0], f"the element of step {i}", 0, n - 1)
     if name == "power" and len(rest) == 2:
         exponent = natural(rest[1], f"the exponent of step {i}", -LARGEST_POWER, LARGEST_POWER)
         return name, (natural(rest[0], f"step {i}", 0, i - 1),), exponent
-    require(name in OPERATIONS and len(rest) == OPERATIONS[name][0], f"step {i} is not a step")
-    return name, tuple(natural(j, f"step {i}", 0, i - 1) for j in rest), None
+    earlier = all(type(j) is int and 0 <= j < i for j in rest)
+    if not (name in OPERATIONS and len(rest) == OPERATIONS[name][0] and earlier):
+        require(False, f"step {i} is not a step, or does not read earlier ones")
+    return name, tuple(rest), None

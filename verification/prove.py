@@ -4,8 +4,9 @@ A proof counts when its file holds no `Admitted`, `Axiom` or the like, the tool 
 that it rests on nothing else: Coq's `Print Assumptions` must answer "Closed under the global context", and HOL Light's
 theorems must be without hypotheses, with the logic's own three axioms and no others.
 
-`formal/record.json` keeps what was proved, with the hashes of the files and the versions of the tools, so that a
-machine without them can say what was proved, and whether these are still the files.
+`formal/record.json` keeps what was proved: every statement and every definition as the tools print them, with the
+hashes of the files and the versions of the tools. `prove` compares its own run with it, so that a definition emptied
+behind a statement's back is noticed; a machine without the tools can say what was proved, and that these are the files.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from verification.files import write
 from verification.theorems import COQ, FORMAL, HOL_LIGHT, THEOREMS, sources
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "TRANSCRIPT",
     "NotProvedError",
     "ToolMissingError",
+    "compare",
     "forbidden",
     "prove_coq",
     "prove_hol_light",
@@ -43,7 +46,7 @@ HOL_LIGHT_AXIOMS = (
     "|- !t. (\\x. t x) = t",  # extensionality
 )
 FORBIDDEN = {
-    COQ: r"Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Unset\s+\w+\s+Checking|bypass_check|Abort",
+    COQ: r"Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Module|Unset\s+\w+\s+Checking|bypass_check|Abort",
     HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC",
 }
 PACKAGES = {
@@ -58,6 +61,9 @@ PACKAGES = {
 }
 PROGRAM = {COQ: "coqc", HOL_LIGHT: "hol-light"}
 
+Proofs = dict[str, dict]
+"""What a tool says: "theorems", each with its statement and assumptions, and "definitions", each as printed."""
+
 
 class NotProvedError(ValueError):
     """A proof that is not one, and why."""
@@ -67,33 +73,43 @@ class ToolMissingError(OSError):
     """The tool is not installed."""
 
 
-def prove_coq() -> dict[str, dict[str, str]]:
-    """Compiles every Coq file; returns each theorem's statement and assumptions, or raises NotProvedError."""
+def prove_coq() -> Proofs:
+    """Compiles every Coq file; returns what each theorem and each definition says, or raises NotProvedError."""
     _require_tool(COQ, "coq, libcoq-mathcomp-algebra-tactics, libcoq-mathcomp-real-closed, libcoq-mathcomp-zify")
     _check_sources(COQ)
+    modules = [path.stem for path in sources(COQ)]
     with tempfile.TemporaryDirectory() as folder:
         for path in sources(COQ):
             shutil.copy(path, folder)
             _coqc(folder, path.name)
-        names = [(Path(t.file).stem, t.name) for t in THEOREMS if t.tool == COQ]
-        lines = [_HEADER, f"Require {' '.join(path.stem for path in sources(COQ))}."]
-        for module, name in names:
-            lines.append(f'Redirect "{name}.statement" Check {module}.{name}.')
-            lines.append(f'Redirect "{name}.assumptions" Print Assumptions {module}.{name}.')
-        (Path(folder) / "ask.v").write_text("\n".join(lines), encoding="utf-8")
-        _coqc(folder, "ask.v")
-        answers = {name: {k: _answer(folder, name, k) for k in ("statement", "assumptions")} for _, name in names}
-    for name, answer in answers.items():
-        if answer["assumptions"] != CLOSED:
-            raise NotProvedError(f"{name} rests on more than its file: {answer['assumptions']}")
-    return answers
+        contents = _ask(folder, {module: f"Print Module {module}" for module in modules})
+        definitions = [f"{module}.{name}" for module in modules for name in _defined(contents[module])]
+        names = {t.name: f"{Path(t.file).stem}.{t.name}" for t in THEOREMS if t.tool == COQ}
+        questions = {f"{name}.statement": f"Check {place}" for name, place in names.items()}
+        questions |= {f"{name}.assumptions": f"Print Assumptions {place}" for name, place in names.items()}
+        answers = _ask(folder, questions | {place: f"Print {place}" for place in definitions})
+    theorems = {}
+    for name in names:
+        statement, assumptions = re.sub(r"^\S+\s+: ", "", answers[f"{name}.statement"]), answers[f"{name}.assumptions"]
+        if assumptions != CLOSED:
+            raise NotProvedError(f"{name} rests on more than its file: {assumptions}")
+        theorems[name] = {"statement": statement, "assumptions": assumptions}
+    return {"theorems": theorems, "definitions": {place: answers[place] for place in definitions}}
 
 
-def prove_hol_light() -> tuple[str, dict[str, dict[str, str]]]:
-    """Runs HOL Light on load.ml and theorem_1.ml (half an hour); returns the latter's transcript, and what it says."""
+def _defined(content: str) -> list[str]:
+    """The definitions of a module, without the induction principles that Coq adds to a type."""
+    names = _DEFINED.findall(content)
+    return [name for name in names if not (name.endswith(_PRINCIPLES) and name.rpartition("_")[0] in names)]
+
+
+def prove_hol_light() -> tuple[str, Proofs]:
+    """Runs HOL Light on load.ml and the proofs (half an hour); returns their transcript, and what it says."""
     _require_tool(HOL_LIGHT, "hol-light, libnum-ocaml-dev")
     _check_sources(HOL_LIGHT)
-    script = f'#use "load.ml";;\nprint_string "{_MARK}\\n";;\n#use "theorem_1.ml";;\n'
+    load, *proofs = (path.name for path in sources(HOL_LIGHT))
+    uses = "".join(f'#use "{name}";;\n' for name in proofs)
+    script = f'#use "{load}";;\nprint_string "{_MARK}\\n";;\n{uses}'
     done = subprocess.run(
         [PROGRAM[HOL_LIGHT]], input=script, capture_output=True, text=True, encoding="utf-8", cwd=FORMAL, check=False
     )
@@ -104,71 +120,112 @@ def prove_hol_light() -> tuple[str, dict[str, dict[str, str]]]:
     return transcript, read_transcript(transcript)
 
 
-_MARK = "=== theorem_1.ml ==="
+_MARK = "=== proofs ==="
 _HEADER = """From mathcomp Require Import all_ssreflect all_algebra.
 Require Import power_sums proposition_1 theorem_2 four_aggregators.
 Unset Printing Implicit Defensive.
 Set Printing Width 110.
 Local Open Scope ring_scope."""  # so that statements are printed with the notations they are written in
+_DEFINED = re.compile(r"^ +(?:Definition|Inductive|CoInductive|Record|Variant|Class|Structure)\s+(\w+)", re.MULTILINE)
+_PRINCIPLES = ("_rect", "_ind", "_rec", "_sind")
+_SEARCH = re.compile(r"(\d+\.\.)+(solved at \d+)?")  # what HOL Light's MESON prints of its search
 
 
-def read_transcript(transcript: str) -> dict[str, dict[str, str]]:
+def read_transcript(transcript: str) -> Proofs:
     """The theorems of a HOL Light transcript, if all are there, without hypotheses, with the logic's axioms only."""
-    text = " ".join(transcript.split())
+    text = " ".join(" ".join(x for x in transcript.splitlines() if not _SEARCH.fullmatch(x.strip())).split())
     for word in ("Exception", "Error"):
         if word in text:
             raise NotProvedError(f"HOL Light stopped: {text[text.index(word) :][:200]}")
     names = [t.name for t in THEOREMS if t.tool == HOL_LIGHT]
-    hypotheses = re.findall(r"term list list = (\[[^=]*?\]) -?", text)
-    if hypotheses != ["[" + "; ".join("[]" for _ in names) + "]"]:
+    hypotheses = re.findall(r"term list list = \[([^=]*?)\](?= -| #| val|$)", text)
+    if [x.strip() for row in hypotheses for x in row.split(";")] != ["[]"] * len(names):
         raise NotProvedError(f"a theorem has hypotheses, or HOL Light does not say: {hypotheses}")
     axioms = re.findall(r"thm list = \[(.*?)\](?= |$)", text)
-    if [sorted(a.strip() for a in found.split(";")) for found in axioms] != [sorted(HOL_LIGHT_AXIOMS)]:
+    if not axioms or any(sorted(a.strip() for a in row.split(";")) != sorted(HOL_LIGHT_AXIOMS) for row in axioms):
         raise NotProvedError(f"the axioms are not those of the logic: {axioms}")
-    answers = {}
-    for name in names:
-        found = re.findall(rf"val {name} : thm = (\|- .*?)(?= val | - : |$)", text)
-        if len(found) != 1:
-            raise NotProvedError(f"{name} is not proved in the transcript")
-        answers[name] = {"statement": found[0].strip(), "assumptions": "no hypotheses; " + ", ".join(HOL_LIGHT_AXIOMS)}
-    return answers
+    rest = "no hypotheses; " + ", ".join(HOL_LIGHT_AXIOMS)
+    return {
+        "theorems": {name: {"statement": _said(text, name), "assumptions": rest} for name in names},
+        "definitions": {name: _said(text, name) for name in _hol_light_definitions()},
+    }
+
+
+def _said(text: str, name: str) -> str:
+    printed = re.findall(rf"val {name} : thm = (\|- .*?)(?= val | - : | #|$)", text)
+    if len(printed) != 1:
+        raise NotProvedError(f"{name} is not proved in the transcript")
+    return printed[0].strip()
+
+
+def _hol_light_definitions() -> list[str]:
+    texts = [_without_comments(path.read_text(encoding="utf-8")) for path in sources(HOL_LIGHT)]
+    return [name for text in texts for name in re.findall(r"^let (\w+) = new_definition", text, flags=re.MULTILINE)]
 
 
 def forbidden(tool: str, source: str) -> Iterator[str]:
     """What a source holds that would be believed and not proved, comments apart: "line 3: Admitted"."""
     code = _without_comments(source)
-    for found in re.finditer(rf"\b(?:{FORBIDDEN[tool]})\b", code):
-        yield f"line {code.count(chr(10), 0, found.start()) + 1}: {found[0]}"
+    for match in re.finditer(rf"\b(?:{FORBIDDEN[tool]})\b", code):
+        yield f"line {code.count(chr(10), 0, match.start()) + 1}: {match[0]}"
 
 
-def record(tool: str, answers: dict[str, dict[str, str]]) -> None:
-    """Keeps what was proved in record.json, with hashes and versions."""
+def record(tool: str, proofs: Proofs, transcript: str | None = None) -> None:
+    """Keeps what was proved in record.json, with hashes and versions; and HOL Light's transcript."""
     content = _read_record()
     content[tool] = {
-        "versions": {package: _version(package) for package in PACKAGES[tool]},
+        "versions": _versions(tool),
         "files": {path.name: _hash(path) for path in sources(tool)},
-        "theorems": answers,
+        **proofs,
     }
-    RECORD.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+    if transcript is not None:
+        TRANSCRIPT.write_text(transcript, encoding="utf-8")
+        content[tool]["transcript"] = _hash(TRANSCRIPT)
+    write(RECORD, dict(sorted(content.items())))
+
+
+def compare(tool: str, proofs: Proofs) -> None:
+    """Raises NotProvedError unless files, statements and definitions are those recorded.
+
+    Another version of the tool may print a statement otherwise; then the files' hashes alone are compared.
+    """
+    content = recorded(tool)
+    if _versions(tool) == content["versions"]:
+        _require_same(content, proofs)
+
+
+def _require_same(content: dict, proofs: Proofs) -> None:
+    for part in ("theorems", "definitions"):
+        before, now = content[part], proofs[part]
+        changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if changed:
+            name = changed[0]
+            raise NotProvedError(
+                f"{', '.join(changed)}: not what {RECORD.name} says. Recorded: {before.get(name)}. Now: {now.get(name)}"
+            )
 
 
 def recorded(tool: str) -> dict:
-    """What record.json keeps of the tool; raises NotProvedError if a file has changed since."""
+    """What record.json keeps of the tool; raises NotProvedError if a file, or HOL Light's transcript, has changed."""
     content = _read_record().get(tool)
     if content is None:
         raise NotProvedError(f"{RECORD.name} has nothing on {tool}")
     changed = [path.name for path in sources(tool) if content["files"].get(path.name) != _hash(path)]
+    if tool == HOL_LIGHT and content.get("transcript") != _hash(TRANSCRIPT):
+        changed.append(TRANSCRIPT.name)
     if changed:
-        raise NotProvedError(f"{', '.join(changed)} changed since the proof was recorded: run prove again")
+        raise NotProvedError(f"{', '.join(changed)} changed since the proof was recorded: run prove --record")
+    if tool == HOL_LIGHT:
+        _require_same(content, read_transcript(TRANSCRIPT.read_text(encoding="utf-8")))
     return content
 
 
 def _check_sources(tool: str) -> None:
     for path in sources(tool):
         text = path.read_text(encoding="utf-8")
-        found = list(forbidden(tool, text))
-        if found:
-            raise NotProvedError(f"{path.name}: {'; '.join(found)}")
+        believed = list(forbidden(tool, text))
+        if believed:
+            raise NotProvedError(f"{path.name}: {'; '.join(believed)}")
         if tool == COQ:
             stated = re.findall(r"^\s*Theorem (\w+)", _without_comments(text), flags=re.MULTILINE)
             listed = [t.name for t in THEOREMS if t.file == path.name]
@@ -178,12 +235,21 @@ def _check_sources(tool: str) -> None:
 
 def _without_comments(source: str) -> str:
     """The source with (* comments *), which nest, made blank; lines stay where they are."""
-    kept, depth = [], 0
+    parts, depth = [], 0
     for token in re.split(r"(\(\*|\*\))", source):
         depth += {"(*": 1, "*)": -1}.get(token, 0)
         inside = depth > 0 or token == "*)"
-        kept.append("\n" * token.count("\n") if inside else token)
-    return "".join(kept)
+        parts.append("\n" * token.count("\n") if inside else token)
+    return "".join(parts)
+
+
+def _ask(folder: str, questions: dict[str, str]) -> dict[str, str]:
+    """Coq's answer to each question about the compiled files."""
+    lines = [_HEADER, f"Require {' '.join(path.stem for path in sources(COQ))}."]
+    lines += [f'Redirect "{name}" {question}.' for name, question in questions.items()]
+    (Path(folder) / "ask.v").write_text("\n".join(lines), encoding="utf-8")
+    _coqc(folder, "ask.v")
+    return {name: (Path(folder) / f"{name}.out").read_text(encoding="utf-8").strip() for name in questions}
 
 
 def _coqc(folder: str, name: str) -> None:
@@ -194,14 +260,13 @@ def _coqc(folder: str, name: str) -> None:
         raise NotProvedError(f"{name}: coqc says {(done.stdout + done.stderr).strip()[-1500:]}")
 
 
-def _answer(folder: str, name: str, kind: str) -> str:
-    text = (Path(folder) / f"{name}.{kind}.out").read_text(encoding="utf-8").strip()
-    return re.sub(r"^\S+\s+: ", "", text) if kind == "statement" else text
-
-
 def _require_tool(tool: str, packages: str) -> None:
     if shutil.which(PROGRAM[tool]) is None:
         raise ToolMissingError(f"{PROGRAM[tool]} is not installed (Debian: {packages})")
+
+
+def _versions(tool: str) -> dict[str, str]:
+    return {package: _version(package) for package in PACKAGES[tool]}
 
 
 def _version(package: str) -> str:
@@ -215,7 +280,7 @@ def _version(package: str) -> str:
 
 
 def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "missing"
 
 
 def _read_record() -> dict:

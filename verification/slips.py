@@ -1,15 +1,17 @@
 """Slips in the published proofs and text: each stated, shown by an instance that fails, repaired, and checked again.
 
-A *slip* is a sentence that is false as printed, or does not follow; a *loose end* is true, or meant rightly, but says
-less or asks for more than it seems; an *improvement* is a sharper constant. No theorem of the paper falls by them:
-Theorem 1, Proposition 1 and Theorem 2 hold as repaired. What falls is the note after Proposition 1 (`mean_is_zero`),
-the absolute value inside M_n (`absolute_value`), and that Theorem 1 asks for several kinds of aggregators (`kinds`).
+A *slip* is a sentence that is false as printed; a *loose end* is true, or meant rightly, but says less or asks for more
+than it seems, or does not follow; an *improvement* is a sharper constant. Four slips are known: three in proofs, two of
+Theorem 2 (`gamma`, `Z`) and one of Proposition 1 (`index`), whose statements hold; and the note after Proposition 1
+(`mean_is_zero`), which is false. Theorem 1, Proposition 1 and Theorem 2 are proved formally. Theorem 2 needs a scaler
+that is nowhere 0, and Proposition 1 the signed root.
 
 Established for each entry of SLIPS: `fails()` is true, that is, the printed version fails on the instance given;
 and `holds()` is true, that is, the repaired version holds on the instances that it states. Where the repair is a
 general statement, the module named in the text checks it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,6 +67,32 @@ def _means_of_powers_separate(orders: int, size: int | None = None) -> bool:
     """Whether E[x], …, E[x^orders] tell all multisets of `size` integers from 0 to 11 apart."""
     multisets = list(combinations_with_replacement(range(12), size or orders))
     return len({tuple(sum(x**k for x in X) for k in range(1, orders + 1)) for X in multisets}) == len(multisets)
+
+
+def _order_statistics_discriminate(size: int) -> bool:
+    """Whether the k-th smallest elements tell all multisets of `size` integers from 0 to 4 apart."""
+    multisets = list(combinations_with_replacement(range(5), size))
+    return len({tuple(g(sorted(X)) for g in theorem_1.order_statistics(size)) for X in multisets}) == len(multisets)
+
+
+def _more_channels_still_collide(channels: int) -> bool:
+    """Whether mean, variance, max and min of many linear messages agree on two different multisets of 5."""
+    pair = (0, 0, 3, 3, 4), (0, 1, 1, 4, 4)
+    messages = [[[Fraction(k - 9, 7) * x + k for x in X] for k in range(channels)] for X in pair]
+    return len({tuple(map(_four, of_all)) for of_all in messages}) == 1
+
+
+def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    mu = sum(x) / len(x)
+    return mu, sum((y - mu) ** 2 for y in x), max(x), min(x)
+
+
+def _log_scaler(d: int, alpha: float) -> float:
+    return math.log(d + 1) ** alpha
+
+
+def _sorted_coordinates(vectors: Sequence[tuple[int, int]]) -> list[list[int]]:
+    return [sorted(coordinate) for coordinate in zip(*vectors, strict=True)]
 
 
 def _product(a: int, b: int, modulus: int) -> tuple[int, int]:
@@ -257,12 +285,13 @@ SLIPS: list[Slip] = [
     ),
     Slip(
         name="absolute_value",
-        kind="slip",
+        kind="loose end",
         where="section 2.1, before Equation 4",
         printed="we add an ε to the absolute value of the expectation before applying the n-th root",
-        instance="Equation 4 itself has no absolute value. With it {0, 0, 3} and {-1, 2, 2} have one mean and equal "
-        "moments, as has every multiset and its mirror image about the mean, and Proposition 1 is false",
-        repair="take the signed root for odd n, as the released code does",
+        instance="with the absolute value {0, 0, 3} and {-1, 2, 2} have one mean and equal moments, as has every "
+        "multiset and its mirror image about the mean. Proposition 1 does not speak of this: it cites Equation 4, "
+        "which has no absolute value",
+        repair="the signed root for odd n, as the released code takes it",
         fails=lambda: absolute_moments(_SKEWED) == absolute_moments(_MIRRORED),
         holds=lambda: (
             proposition_1.from_central_moments(*proposition_1.central_moments(_SKEWED)) == _SKEWED
@@ -325,7 +354,7 @@ SLIPS: list[Slip] = [
     ),
     Slip(
         name="kinds",
-        kind="slip",
+        kind="loose end",
         where="abstract and section 2.1",
         printed="we demonstrate the requirement for multiple aggregation functions",
         instance="Theorem 1 counts real outputs, not kinds of aggregators: one kind, the mean, over the messages "
@@ -335,8 +364,42 @@ SLIPS: list[Slip] = [
         holds=lambda: not _means_of_powers_separate(3, size=4),
     ),
     Slip(
+        name="weights_counted",
+        kind="loose end",
+        where="section 2.3",
+        printed="GNNs should also require multiple weights per node, as previously demonstrated in Theorem 1",
+        instance="it does not follow: Theorem 1 counts outputs of aggregators, which have no weights. The order "
+        "statistics discriminate with n outputs and no weight; linear or ReLU messages with any number of weights do "
+        "not (formal/piecewise_linear.v, pna_layer_not_injective)",
+        repair="Theorem 1 asks for n real outputs; about weights it says nothing, and the appendix tests them",
+        fails=lambda: _order_statistics_discriminate(3) and _more_channels_still_collide(64),
+        holds=lambda: not _means_of_powers_separate(3, size=4),
+    ),
+    Slip(
+        name="alpha_zero",
+        kind="loose end",
+        where="section 2.2, Equation 6",
+        printed="S(d, α) = (log(d + 1)/δ)^α, -1 ≤ α ≤ 1; S can be used as long as it is injective for d > 0",
+        instance="α = 0 lies in the stated range, is called 'no scaling', and gives S(d, 0) = 1 for every d",
+        repair="injective for every α ≠ 0 (formal/scalers.v, S_injective); α = 0 is the identity, a scaler beside them",
+        fails=lambda: len({_log_scaler(d, 0) for d in range(1, 20)}) == 1,
+        holds=lambda: all(len({_log_scaler(d, alpha) for d in range(1, 20)}) == 19 for alpha in (-1, -0.5, 0.5, 1)),
+    ),
+    Slip(
+        name="scalars",
+        kind="loose end",
+        where="Theorem 1 and figure 1",
+        printed="multisets of size n whose underlying set is ℝ",
+        instance="the features of a node are vectors of F numbers, and the theorem is about one of them: n outputs may "
+        "discriminate n scalars, and never discriminate n vectors of ℝ^F, F > 1",
+        repair="for vectors n F outputs are needed (formal/theorem_1_vectors.ml, THEOREM_1_VECTORS). Coordinate by "
+        "coordinate even all order statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}",
+        fails=lambda: _sorted_coordinates([(0, 0), (1, 1)]) == _sorted_coordinates([(0, 1), (1, 0)]),
+        holds=lambda: _order_statistics_discriminate(3),
+    ),
+    Slip(
         name="factorisation",
-        kind="slip",
+        kind="loose end",
         where="proof of Proposition 1",
         printed="by the fundamental theorem of algebra, P has n roots …, hence uniquely determining them",
         instance="that theorem gives existence, which is known here. Uniqueness is what is used, and it can fail: over "
@@ -347,7 +410,7 @@ SLIPS: list[Slip] = [
     ),
     Slip(
         name="skewness",
-        kind="slip",
+        kind="loose end",
         where="section 2.1",
         printed="additional moments, such as the skewness (n = 3), the kurtosis (n = 4)",
         instance="skewness and kurtosis are standardised by σ: they stay when X is doubled, and M_3 and M_4 double",

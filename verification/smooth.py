@@ -19,9 +19,11 @@ from typing import NoReturn
 from flint import arb, fmpq
 
 __all__ = [
+    "UNDECIDED",
     "Exact",
     "NotDefinedError",
     "NotSmoothError",
+    "Ordered",
     "Real",
     "absolute",
     "ball",
@@ -69,7 +71,42 @@ def power(x: arb, k: int) -> arb:
     return half * half * x if k % 2 else half * half
 
 
-class Real:
+class Ordered:
+    """Comparisons of numbers that know how to be less than another, and how to make one of a constant."""
+
+    __slots__ = ()
+    __hash__ = None
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __gt__(self, other: object) -> bool:
+        return self._operand(other) < self
+
+    def __le__(self, other: object) -> bool:
+        return not self > other
+
+    def __ge__(self, other: object) -> bool:
+        return not self < other
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or not (self < other or self > other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __float__(self) -> NoReturn:
+        raise TypeError("an element cannot become a float (math.exp, …): use numpy's functions or those of smooth")
+
+    def conjugate(self) -> "Ordered":
+        """The number itself: what numpy's std asks for."""
+        return self
+
+
+UNDECIDED = "a comparison (max, min, sorted, if) is not decided here: the two sides meet or nearly so"
+
+
+class Real(Ordered):
     """A real number known to lie in the ball `value`; `gradient` maps i to ∂/∂x_i, None where it was not asked for."""
 
     __slots__ = ("gradient", "value")
@@ -177,38 +214,11 @@ class Real:
         """The cosine."""
         return self._like("cos", self.value.cos(), (-self.value.sin(), self))
 
-    def conjugate(self) -> "Real":
-        """The number itself: what numpy's std asks for."""
-        return self
-
-    def __float__(self) -> NoReturn:
-        raise NotSmoothError("an element cannot become a float (math.exp, …): use numpy's functions or those of smooth")
-
-    def __bool__(self) -> bool:
-        return self != 0
-
     def __lt__(self, other: "Real | Exact") -> bool:
         difference = self.value - self._operand(other).value
         if difference < 0 or difference >= 0:
             return bool(difference < 0)
-        raise NotSmoothError("a comparison (max, min, sorted, if) is not decided here: the two sides meet or nearly so")
-
-    def __gt__(self, other: "Real | Exact") -> bool:
-        return self._operand(other) < self
-
-    def __le__(self, other: "Real | Exact") -> bool:
-        return not self > other
-
-    def __ge__(self, other: "Real | Exact") -> bool:
-        return not self < other
-
-    def __eq__(self, other: "Real | Exact") -> bool:
-        return self is other or not (self < other or self > other)
-
-    def __ne__(self, other: "Real | Exact") -> bool:
-        return not self == other
-
-    __hash__ = None
+        raise NotSmoothError(UNDECIDED)
 
 
 def variables(point: Sequence[arb], differentiate: bool) -> list[Real]:

@@ -100,7 +100,8 @@ FALSE = list(false_certificates())
 
 def test_there_are_enough_of_them():
     assert len(FALSE) >= 200
-    assert all(any(certificate.get("kind") == kind for _, certificate in FALSE) for kind in KINDS)
+    kinds = set(KINDS) - {"exact collision"}  # those are in test_adversarial_files
+    assert all(any(certificate.get("kind") == kind for _, certificate in FALSE) for kind in kinds)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -1,6 +1,8 @@
 import ast
 import copy
+import hashlib
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -100,6 +102,34 @@ def test_a_size_counts_once(tmp_path):
         check_file(path)
 
 
+@pytest.mark.parametrize(
+    "name", ["counterexamples", "prouhet_tarry_escott", "theorem_1_n2", "proposition_1", "theorem_2"]
+)
+def test_a_statement_counts_once(tmp_path, name):
+    path = tmp_path / f"{name}.json"
+    *_, certificate = stored(name)
+    again = copy.deepcopy(certificate)
+    for key in ("elements", "multiset"):
+        if key in again:
+            again[key].reverse()
+    if "first" in again:
+        again["first"], again["second"] = again["second"][::-1], again["first"]
+    path.write_text(json.dumps({"statement": STATEMENTS[name].text, "certificates": [certificate, again]}))
+    with pytest.raises(CertificateError, match="states what another one states"):
+        check_file(path)
+
+
+def test_halved_integers_are_no_integers(tmp_path):
+    path = tmp_path / "prouhet_tarry_escott.json"
+    certificate = stored(path.stem)[3]
+    for side in ("first", "second"):
+        certificate[side] = [str(Fraction(x) / 2) for x in certificate[side]]
+    assert check_certificate(certificate).about == "n - 1 power sums"
+    path.write_text(json.dumps({"statement": STATEMENTS[path.stem].text, "certificates": [certificate]}))
+    with pytest.raises(CertificateError, match="it is about n - 1 power sums, and"):
+        check_file(path)
+
+
 def test_other_weights_than_those_stated_are_rejected(tmp_path):
     certificate = stored("theorem_1_trained_network")[0]
     with pytest.raises(CertificateError, match="there is no"):
@@ -109,6 +139,10 @@ def test_other_weights_than_those_stated_are_rejected(tmp_path):
     weights["delta"] = "2"
     (tmp_path / "weights" / trained_network.WEIGHTS.name).write_text(json.dumps(weights))
     with pytest.raises(CertificateError, match="not the one stated"):
+        checker.check_certificate(certificate, tmp_path)
+    digest = hashlib.sha256((tmp_path / "weights" / trained_network.WEIGHTS.name).read_bytes()).hexdigest()
+    certificate["aggregators"]["weights"] = digest  # a file that vouches for itself
+    with pytest.raises(CertificateError, match="and no other"):
         checker.check_certificate(certificate, tmp_path)
 
 
@@ -259,7 +293,7 @@ def test_altered_sign_changes_are_rejected(change):
 
 def sign_change(**changes: object) -> dict:
     steps = [["x", 0], ["x", 1], ["+", 0, 1], ["constant", "3"], ["-", 2, 3], ["power", 4, 3]]
-    program = {"name": "program", "steps": steps, "outputs": [5]}
+    program = {"name": "program", "steps": steps, "outputs": [5], "follow": []}
     return {"kind": "sign change", "aggregator": program, "centre": ["1", "2"], "a": "5/4", "b": "7/4", "precision": 64,
             **changes}  # fmt: skip
 
@@ -382,7 +416,27 @@ def test_files_that_are_not_text_or_not_there(tmp_path):
         check_directory(tmp_path / "nothing")
 
 
+def test_devices_pipes_folders_and_endless_links_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    (tmp_path / "folder.json").mkdir()
+    for name in ("pipe", "endless", "folder"):
+        with pytest.raises(CertificateError, match="not a plain file"):
+            check_file(tmp_path / f"{name}.json")
+    (tmp_path / "weights").mkdir()
+    certificate = stored("theorem_1_trained_network")[0]
+    weights = tmp_path / "weights" / trained_network.WEIGHTS.name
+    with weights.open("wb") as file:
+        file.truncate(6 * 2**30)  # sparse: six gigabytes that no disk holds
+    with pytest.raises(CertificateError, match="more than the"):
+        checker.check_certificate(certificate, tmp_path)
+    weights.unlink()
+    weights.symlink_to("/dev/zero")
+    with pytest.raises(CertificateError, match="not a plain file"):
+        checker.check_certificate(certificate, tmp_path)
+
+
 def test_the_checkers_aggregators_by_hand():
-    x = [Fraction(1), Fraction(2), Fraction(6)]
+    x = [1, 2, 6]
     assert [checker._aggregate(name, x) for name in ("mean", "std", "max", "min")] == [3, Fraction(14, 3), 6, 1]
     assert checker._aggregate("power sum 3", x) == 1 + 8 + 216

@@ -35,20 +35,22 @@ def test_what_is_only_believed_is_found(tool, source, found):
 
 
 @needs_coq
-def test_every_coq_theorem_is_proved_and_closed():
-    answers = prove.prove_coq()
-    assert list(answers) == [t.name for t in THEOREMS if t.tool == COQ]
-    assert {answer["assumptions"] for answer in answers.values()} == {prove.CLOSED}
-    kept = prove.recorded(COQ)
-    if prove._version("coq") == kept["versions"]["coq"]:  # another version may print the same statement otherwise
-        assert answers == kept["theorems"]
+def test_every_coq_theorem_is_proved_closed_and_as_recorded():
+    proofs = prove.prove_coq()
+    assert list(proofs["theorems"]) == [t.name for t in THEOREMS if t.tool == COQ]
+    assert {answer["assumptions"] for answer in proofs["theorems"].values()} == {prove.CLOSED}
+    assert "prouhet_tarry_escott.solutions" in proofs["definitions"]
+    prove.compare(COQ, proofs)
 
 
-def with_source(monkeypatch, tmp_path, text):
-    (tmp_path / "small.v").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(prove, "sources", lambda tool: [tmp_path / "small.v"])
-    monkeypatch.setattr(prove, "THEOREMS", (Theorem("", "", "small.v", "small", ""),))
+def with_source(monkeypatch, tmp_path, text, name="small"):
+    """One file and one theorem in place of the project's, with a record of its own."""
+    (tmp_path / f"{name}.v").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(prove, "sources", lambda tool: [tmp_path / f"{name}.v"])
+    theorem = next((t for t in THEOREMS if t.file == f"{name}.v"), Theorem("", "", f"{name}.v", name, ""))
+    monkeypatch.setattr(prove, "THEOREMS", (theorem,))
     monkeypatch.setattr(prove, "_HEADER", "")
+    monkeypatch.setattr(prove, "RECORD", tmp_path / "record.json")
 
 
 @needs_coq
@@ -58,7 +60,8 @@ def with_source(monkeypatch, tmp_path, text):
      ("From Coq Require Import Classical.\nTheorem small : forall P, P \\/ ~ P. Proof. exact classic. Qed.", "more"),
      ("Theorem small : False. Proof. exact I. Qed.", "coqc says"),
      ("Theorem other : True. Proof. exact I. Qed.", "the table has"),
-     ("Theorem small : False. Admitted.", "Admitted")],
+     ("Theorem small : False. Admitted.", "Admitted"),
+     ("Module M. Definition a := 1. End M.\nTheorem small : M.a = 1. Proof. reflexivity. Qed.", "line 1: Module")],
 )  # fmt: skip
 def test_what_is_not_proved_is_not_accepted(monkeypatch, tmp_path, text, message):
     with_source(monkeypatch, tmp_path, text)
@@ -66,10 +69,47 @@ def test_what_is_not_proved_is_not_accepted(monkeypatch, tmp_path, text, message
         prove.prove_coq()
 
 
+SMALL = """From Coq Require Import List.
+Definition sizes := @cons nat 2 nil.
+Theorem small : Forall (fun n => 1 < n) sizes. Proof. repeat constructor. Qed."""
+
+
 @needs_coq
-def test_a_small_proof_is_accepted(monkeypatch, tmp_path):
-    with_source(monkeypatch, tmp_path, "Theorem small : True. Proof. exact I. Qed.")
-    assert prove.prove_coq() == {"small": {"statement": "True", "assumptions": prove.CLOSED}}
+def test_an_emptied_definition_is_noticed(monkeypatch, tmp_path):
+    """The sabotage behind a true statement: nothing is left of what it speaks about."""
+    with_source(monkeypatch, tmp_path, SMALL)
+    proofs = prove.prove_coq()
+    assert proofs["theorems"]["small"]["statement"] == "List.Forall (fun n : nat => 1 < n) small.sizes"
+    assert "2 :: nil" in proofs["definitions"]["small.sizes"]
+    prove.record(COQ, proofs)
+    prove.compare(COQ, proofs)
+    (tmp_path / "small.v").write_text(SMALL.replace("@cons nat 2 nil", "@nil nat"), encoding="utf-8")
+    emptied = prove.prove_coq()
+    assert emptied["theorems"] == proofs["theorems"]
+    with pytest.raises(NotProvedError, match=r"small\.v changed since"):
+        prove.compare(COQ, emptied)
+    monkeypatch.setattr(prove, "_hash", lambda path: prove._read_record()[COQ]["files"]["small.v"])
+    with pytest.raises(NotProvedError, match=r"small\.sizes: not what record\.json says"):
+        prove.compare(COQ, emptied)
+
+
+@needs_coq
+def test_without_its_solutions_the_integer_theorem_is_not_proved(monkeypatch, tmp_path):
+    text = (theorems.FORMAL / "prouhet_tarry_escott.v").read_text(encoding="utf-8")
+    begin, end = text.index(":= [\n"), text.index("])].")
+    with_source(monkeypatch, tmp_path, f"{text[:begin]}:= [{text[end + 2 :]}", "prouhet_tarry_escott")
+    with pytest.raises(NotProvedError, match="coqc says"):
+        prove.prove_coq()
+
+
+@pytest.mark.parametrize("part", ["theorems", "definitions"])
+def test_what_differs_from_the_record_is_named(monkeypatch, part):
+    content = prove.recorded(COQ)
+    monkeypatch.setattr(prove, "_versions", lambda tool: content["versions"])
+    prove.compare(COQ, content)
+    name = next(iter(content[part]))
+    with pytest.raises(NotProvedError, match=f"{name}: not what record"):
+        prove.compare(COQ, {**content, part: {**content[part], name: "something else"}})
 
 
 @pytest.mark.parametrize("tool", [COQ, pytest.param(HOL_LIGHT, marks=needs_transcript)])
@@ -88,17 +128,48 @@ def test_a_changed_file_is_not_what_was_recorded(monkeypatch):
 
 @needs_transcript
 def test_the_kept_transcript_says_what_is_recorded():
+    proofs = read_transcript(prove.TRANSCRIPT.read_text(encoding="utf-8"))
+    content = prove.recorded(HOL_LIGHT)
+    assert (proofs["theorems"], proofs["definitions"]) == (content["theorems"], content["definitions"])
+    assert not any("solved at" in answer["statement"] for answer in proofs["theorems"].values())
+    assert set(proofs["definitions"]) == {"ordered", "same_multiset", "aggregator", "same_vectors"}
+
+
+@needs_transcript
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("~same_multiset x y /\\", "same_multiset x y /\\"), ("m < dimindex (:N) /\\", "m < 1 /\\"),
+     ("x$i <= x$(i + 1)", "x$i <= x$i")],
+)  # fmt: skip
+def test_another_statement_than_the_recorded_one_is_refused(monkeypatch, tmp_path, old, new):
     transcript = prove.TRANSCRIPT.read_text(encoding="utf-8")
-    assert read_transcript(transcript) == prove.recorded(HOL_LIGHT)["theorems"]
+    assert old in transcript
+    (tmp_path / "other.txt").write_text(transcript.replace(old, new), encoding="utf-8")
+    digest = prove._hash(prove.TRANSCRIPT)
+    monkeypatch.setattr(prove, "TRANSCRIPT", tmp_path / "other.txt")
+    with pytest.raises(NotProvedError, match=r"other\.txt changed since"):
+        prove.recorded(HOL_LIGHT)
+    real = prove._hash
+    monkeypatch.setattr(prove, "_hash", lambda path: digest if path == prove.TRANSCRIPT else real(path))
+    with pytest.raises(NotProvedError, match="not what record"):
+        prove.recorded(HOL_LIGHT)
 
 
-TRANSCRIPT = """val THEOREM_1_ON_THE_CONE : thm = |- !g m. a
+TRANSCRIPT = """val ordered : thm = |- !x. o
+val same_multiset : thm = |- !x y. s
+val aggregator : thm = |- !g. a
+val same_vectors : thm = |- !x y. v
+val THEOREM_1_ON_THE_CONE : thm = |- !g m. a
 val SORTED_IS_UNIQUE : thm = |- !x y. b
+0..0..0..2..5..15..51..solved at 180
 val SORTED_EXISTS : thm = |- !x. c
+0..0..solved at 2
 val THEOREM_1 : thm =
   |- !g m. m < dimindex(:N)
            ==> ...
 - : term list list = [[]; []; []; []]
+# val THEOREM_1_VECTORS : thm = |- !g m. d
+- : term list list = [[]]
 - : thm list =
 [|- ?f. ONE_ONE f /\\ ~ONTO f; |- !P x. P x ==> P ((@) P);
  |- !t. (\\x. t x) = t]
@@ -119,7 +190,9 @@ def test_a_transcript_of_something_else_is_refused(old, new, message):
 
 
 def test_a_whole_transcript_is_read():
-    assert read_transcript(TRANSCRIPT)["THEOREM_1"]["statement"] == "|- !g m. m < dimindex(:N) ==> ..."
+    theorems = read_transcript(TRANSCRIPT)["theorems"]
+    assert theorems["THEOREM_1"]["statement"] == "|- !g m. m < dimindex(:N) ==> ..."
+    assert theorems["SORTED_EXISTS"]["statement"] == "|- !x. c"
 
 
 def test_every_file_of_the_folder_is_read():

@@ -1,19 +1,16 @@
 import hashlib
-import os
+import json
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 import torch
 from flint import ctx
 
-from verification import trained_network
+from verification import interval_checker, trained_network
 from verification.counterexamples import PNA_FAILS
 from verification.smooth import ball, variables
 from verification.theorem_1 import collide
 from verification.trained_network import outputs
-
-WEIGHTS = trained_network.read_weights()
 
 
 @pytest.mark.parametrize("n", [2, 4])
@@ -42,12 +39,11 @@ def test_at_5_all_outputs_collide_with_the_four_aggregators():
 
 
 def test_the_stored_weights_are_those_of_the_training():
-    path = Path(os.environ.get("PNA_TRAINED_WEIGHTS", ""))
-    if not path.is_file():
-        pytest.skip("PNA_TRAINED_WEIGHTS does not name the training's file of weights")
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == WEIGHTS["source"]
-    fresh = trained_network.weights_from(path, WEIGHTS["seed"])
-    assert {
-        **fresh,
-        **{k: trained_network._rational(fresh[k]) for k in ("slopes", "U", "mix", "delta", "epsilon")},
-    } == WEIGHTS
+    fresh = trained_network.weights_from()
+    assert json.loads(trained_network.WEIGHTS.read_text(encoding="utf-8")) == fresh, "run python -m verification find"
+    assert fresh["source"] == hashlib.sha256(trained_network.TRAINING.read_bytes()).hexdigest()
+    assert (fresh["cell"], fresh["seed"]) == ("multitask/described/pna/16", 9)
+
+
+def test_the_checker_knows_these_weights():
+    assert hashlib.sha256(trained_network.WEIGHTS.read_bytes()).hexdigest() == interval_checker.TRAINED

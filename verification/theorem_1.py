@@ -28,6 +28,7 @@ from flint import arb, arb_mat, ctx
 from verification.smooth import Exact, NotDefinedError, NotSmoothError, Real, ball, variables
 
 __all__ = [
+    "PRECISION",
     "PROUHET_TARRY_ESCOTT",
     "Aggregator",
     "Collision",
@@ -36,6 +37,7 @@ __all__ = [
     "collide",
     "dependence",
     "gradients",
+    "independent",
     "krawczyk",
     "order_statistics",
 ]
@@ -129,23 +131,34 @@ def gradients(aggregators: Sequence[Aggregator], point: Sequence[Fraction]) -> l
     return [[slope.get(i, arb(0)) for i in range(len(point))] for slope in slopes]
 
 
-def dependence(rows: Sequence[Sequence[arb]]) -> str | None:
-    """Which aggregator is not independent of which others, judged by its gradient and in words; None if all are."""
+def independent(rows: Sequence[Sequence[arb]]) -> tuple[list[int], dict[int, str]]:
+    """The aggregators whose gradients are certainly independent, and for each of the others why it is not, in words."""
+    chosen: list[int] = []
+    why: dict[int, str] = {}
     for k, row in enumerate(rows):
         if _rank([row]) == 0:
-            return f"g_{k + 1} is constant near the centre of the sphere, or nearly so"
-        if _rank(rows[: k + 1]) <= k:
-            others = list(range(k))
-            for j in range(k):
-                fewer = [i for i in others if i != j]
-                if _rank([rows[i] for i in [*fewer, k]]) == _rank([rows[i] for i in fewer]):
-                    others = fewer
-            named = " and ".join(f"g_{j + 1}" for j in others)
-            return (
-                f"g_{k + 1} is dependent on {named}, or nearly so: at the centre of the sphere its gradient is a "
-                f"combination of theirs. Leave it out, or choose another interval"
-            )
-    return None
+            why[k] = f"g_{k + 1} is constant near the centre of the sphere, or nearly so"
+        elif _rank([*(rows[j] for j in chosen), row]) > len(chosen):
+            chosen.append(k)
+        else:
+            why[k] = f"g_{k + 1} is dependent on {_names(rows, chosen, k)}, or nearly so, at the centre of the sphere"
+    return chosen, why
+
+
+def dependence(rows: Sequence[Sequence[arb]]) -> str | None:
+    """Which aggregator is not independent of which others, judged by its gradient and in words; None if all are."""
+    _, why = independent(rows)
+    return f"{next(iter(why.values()))}. Leave it out, or choose another interval" if why else None
+
+
+def _names(rows: Sequence[Sequence[arb]], chosen: Sequence[int], k: int) -> str:
+    """The fewest of the chosen aggregators on which the k-th depends."""
+    others = list(chosen)
+    for j in chosen:
+        fewer = [i for i in others if i != j]
+        if _rank([rows[i] for i in [*fewer, k]]) == _rank([rows[i] for i in fewer]):
+            others = fewer
+    return " and ".join(f"g_{j + 1}" for j in others)
 
 
 def _rank(rows: Sequence[Sequence[arb]]) -> int:

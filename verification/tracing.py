@@ -4,16 +4,17 @@ The aggregator is called once, with elements that write down what is done with t
 multisets it is to be checked on, and must be decided alike: then the program is what the function computes on both.
 """
 
-import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from numbers import Integral
 
-from flint import arb
+from verification.exact import fraction
+from verification.smooth import Exact, NotSmoothError, Ordered
 
-from verification.smooth import Exact, NotSmoothError, Real, variables
+__all__ = ["Traced", "trace"]
 
-__all__ = ["trace"]
+LARGEST_POWER = 256
 
 
 @dataclass
@@ -31,40 +32,30 @@ class Tape:
         return self.places[step]
 
 
-class Traced:
-    """A number that writes down what is done with it; `values` are its balls at the two multisets."""
+class Traced(Ordered):
+    """A number that writes down what is done with it; `values` are its values at the two multisets."""
 
     __slots__ = ("index", "tape", "values")
 
-    def __init__(self, tape: Tape, index: int, values: tuple[Real, ...]) -> None:
+    def __init__(self, tape: Tape, index: int, values: tuple) -> None:
         self.tape, self.index, self.values = tape, index, values
 
     def _operand(self, other: "Traced | Exact") -> "Traced":
         if isinstance(other, Traced):
             return other
-        if isinstance(other, numbers.Integral):
-            exact = Fraction(int(other))
-        elif isinstance(other, Fraction):
-            exact = other
-        elif isinstance(other, numbers.Real):
-            exact = Fraction(float(other))
-        else:
-            raise TypeError(f"not an exact number: {other!r}")
-        values = tuple(Real(arb(0), None) + exact for _ in self.values)
-        return Traced(self.tape, self.tape.index("constant", str(exact)), values)
+        exact = fraction(other)
+        return Traced(self.tape, self.tape.index("constant", str(exact)), tuple(x._operand(exact) for x in self.values))
 
-    def _step(self, name: str, function: Callable[..., Real], *operands: "Traced | Exact") -> "Traced":
+    def _step(self, name: str, function: Callable, *operands: "Traced | Exact") -> "Traced":
         read = [self._operand(x) for x in operands]
-        values = tuple(function(*balls) for balls in zip(*(x.values for x in read), strict=True))
+        values = tuple(function(*numbers) for numbers in zip(*(x.values for x in read), strict=True))
         return Traced(self.tape, self.tape.index(name, *(x.index for x in read)), values)
 
     def __add__(self, other: "Traced | Exact") -> "Traced":
         return self._step("+", lambda x, y: x + y, self, other)
 
     def __radd__(self, other: "Traced | Exact") -> "Traced":
-        return (
-            self if isinstance(other, numbers.Integral) and other == 0 else self + other
-        )  # the 0 that sum begins with
+        return self if isinstance(other, Integral) and other == 0 else self + other  # the 0 that sum begins with
 
     def __sub__(self, other: "Traced | Exact") -> "Traced":
         return self._step("-", lambda x, y: x - y, self, other)
@@ -87,9 +78,11 @@ class Traced:
         return self._step("/", lambda x, y: x / y, other, self)
 
     def __pow__(self, exponent: int | float | Fraction) -> "Traced":
-        if not isinstance(exponent, numbers.Integral):
+        if not isinstance(exponent, Integral):
             return (self.log() * exponent).exp()
         k = int(exponent)
+        if abs(k) > LARGEST_POWER:  # the longest that a step may be
+            return (self ** (k // 2)) * (self ** (k - k // 2))
         return Traced(self.tape, self.tape.index("power", self.index, k), tuple(x**k for x in self.values))
 
     def __abs__(self) -> "Traced":
@@ -97,40 +90,30 @@ class Traced:
 
     def exp(self) -> "Traced":
         """e^x."""
-        return self._step("exp", Real.exp, self)
+        return self._step("exp", lambda x: x.exp(), self)
 
     def log(self) -> "Traced":
         """The natural logarithm."""
-        return self._step("log", Real.log, self)
+        return self._step("log", lambda x: x.log(), self)
 
     def sqrt(self) -> "Traced":
         """The root."""
-        return self._step("sqrt", Real.sqrt, self)
+        return self._step("sqrt", lambda x: x.sqrt(), self)
 
     def tanh(self) -> "Traced":
         """The hyperbolic tangent."""
-        return self._step("tanh", Real.tanh, self)
+        return self._step("tanh", lambda x: x.tanh(), self)
 
     def sin(self) -> "Traced":
         """The sine."""
-        return self._step("sin", Real.sin, self)
+        return self._step("sin", lambda x: x.sin(), self)
 
     def cos(self) -> "Traced":
         """The cosine."""
-        return self._step("cos", Real.cos, self)
-
-    def conjugate(self) -> "Traced":
-        """The number itself."""
-        return self
+        return self._step("cos", lambda x: x.cos(), self)
 
     def _meeting(self, name: str, other: "Traced | Exact") -> "Traced":
         return self._step(name, lambda x, y: x._meeting(name, y), self, other)
-
-    def __float__(self) -> float:
-        return float(self.values[0])
-
-    def __bool__(self) -> bool:
-        return self != 0
 
     def __lt__(self, other: "Traced | Exact") -> bool:
         answers = {x < y for x, y in zip(self.values, self._operand(other).values, strict=True)}
@@ -138,31 +121,13 @@ class Traced:
             raise NotSmoothError("the aggregator compares, and goes another way on X than on Y")
         return answers.pop()
 
-    def __gt__(self, other: "Traced | Exact") -> bool:
-        return self._operand(other) < self
 
-    def __le__(self, other: "Traced | Exact") -> bool:
-        return not self > other
+def trace(aggregators: Sequence[Callable], X: Sequence, Y: Sequence) -> tuple[dict, list[Traced]]:
+    """The steps and outputs of what the aggregators compute on X and on Y, for a certificate; and their values.
 
-    def __ge__(self, other: "Traced | Exact") -> bool:
-        return not self < other
-
-    def __eq__(self, other: "Traced | Exact") -> bool:
-        return self is other or not (self < other or self > other)
-
-    def __ne__(self, other: "Traced | Exact") -> bool:
-        return not self == other
-
-    __hash__ = None
-
-
-def trace(aggregators: Sequence[Callable], X: Sequence[arb], Y: Sequence[arb]) -> dict:
-    """The description of the aggregators for a certificate: steps and outputs of what they compute on X and on Y."""
-    pairs = list(zip(variables(X, False), variables(Y, False), strict=True))
+    The elements of X and Y are numbers of `smooth` or of `exact`.
+    """
     tape = Tape()
-    elements = [Traced(tape, tape.index("x", i), pair) for i, pair in enumerate(pairs)]
-    outputs = []
-    for g in aggregators:
-        result = elements[0]._operand(g(list(elements)))
-        outputs.append(result.index)
-    return {"name": "program", "steps": tape.steps, "outputs": outputs}
+    elements = [Traced(tape, tape.index("x", i), pair) for i, pair in enumerate(zip(X, Y, strict=True))]
+    results = [elements[0]._operand(g(list(elements))) for g in aggregators]
+    return {"name": "program", "steps": tape.steps, "outputs": [result.index for result in results]}, results

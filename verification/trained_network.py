@@ -3,8 +3,8 @@
 The layer is GC_1 of figure 3, as described in the paper: four towers, mean, std, max and min, three scalers, linear M
 and U, a mixing layer; LeakyReLU after it is injective and left out. Its float32 weights are exact dyadic rationals and
 are taken as they are, from `certificates/weights/trained_network.json`, which names the training and the SHA-256 of its
-file. Neighbours j of a node i have the random feature t_j, one number each, and nothing else varies; so a message is
-m(t) = slope · t + constant, and output k is
+file in `results/`; the checker knows the SHA-256 of the weights. Neighbours j of a node i have the random feature t_j,
+one number each, and nothing else varies; so a message is m(t) = slope · t + constant, and output k is
     g_k(X) = Σ_o mix_ko Σ_s S_s(n) (U_s [mean(m); std(m); max(m); min(m)])_o + constant.
 The constants are equal on both multisets, and dropped.
 
@@ -27,9 +27,10 @@ from verification.families import EPSILON, Family, mean
 from verification.smooth import Real, ball, maximum, minimum, sqrt
 from verification.theorem_1 import Aggregator, Sphere
 
-__all__ = ["SIZES", "WEIGHTS", "family", "layer", "outputs", "read_weights", "weights_from"]
+__all__ = ["SIZES", "TRAINING", "WEIGHTS", "family", "layer", "outputs", "read_weights", "weights_from"]
 
 WEIGHTS = Path(__file__).parent / "certificates" / "weights" / "trained_network.json"
+TRAINING = Path(__file__).parent.parent / "results" / "paper" / "multitask" / "described" / "pna-16.safetensors"
 SIZES = range(2, 6)
 """The four aggregators leave no more than four independent outputs, so n is at most 5."""
 SCALERS = ("identity", "amplification", "attenuation")
@@ -37,8 +38,11 @@ AGGREGATORS = ("mean", "std", "max", "min")
 RANDOM_FEATURE = 1  # of the two inputs: one-hot source, random feature
 
 
-def weights_from(path: Path, seed: int = 0) -> dict:
-    """The weights of GC_1, exactly, from a training's file; each tower's U as [output][scaler][aggregator][channel]."""
+def weights_from(path: Path = TRAINING) -> dict:
+    """The weights of GC_1, exactly, from a training's file; each tower's U as [output][scaler][aggregator][channel].
+
+    Of several seeds the first is taken: results/ keeps the one with the lowest validation error.
+    """
     from safetensors import safe_open
 
     from pna.networks.models import build
@@ -46,8 +50,7 @@ def weights_from(path: Path, seed: int = 0) -> dict:
 
     with safe_open(path, "pt") as file:
         about = json.loads(file.metadata()["pna"])
-        row = about["seeds"].index(seed)
-        theta, state = (file.get_tensor(name)[row] for name in ("theta", "state"))
+        theta, state = (file.get_tensor(name)[0] for name in ("theta", "state"))
     lifted = Lifted(build("pna", 16))
     parameters, buffers = (
         dict(zip(shapes, flat.split([shape.numel() for shape in shapes.values()]), strict=True))
@@ -62,7 +65,7 @@ def weights_from(path: Path, seed: int = 0) -> dict:
     return {
         "source": hashlib.sha256(path.read_bytes()).hexdigest(),
         "cell": about["cell"],
-        "seed": seed,
+        "seed": about["seeds"][0],
         "slopes": _exact(M[:, :, F + RANDOM_FEATURE]),  # [T, F]
         "U": _exact(U[..., F:].reshape(T, -1, len(SCALERS), len(AGGREGATORS), F)),
         "mix": _exact(weight("mix.weight")),

@@ -1,0 +1,387 @@
+"""Certificates, files and programs made to be believed, to be slow, or to break the checker: 300 and more.
+
+Each is refused in words within a second of processor time, or is accepted and true: what is accepted is evaluated once
+more, here, in 60 digits.
+"""
+
+import copy
+import hashlib
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+from verification import find, trained_network
+from verification.checker import STATEMENTS, CertificateError, check_certificate, check_file
+from verification.collide import find_collision
+
+SECONDS = 1.0
+draw = random.Random(7)
+
+
+def stored(name: str) -> list[dict]:
+    return json.loads((find.CERTIFICATES / f"{name}.json").read_text(encoding="utf-8"))["certificates"]
+
+
+def content(name: str, certificates: list[dict]) -> str:
+    return json.dumps({"statement": STATEMENTS[name].text, "certificates": certificates})
+
+
+def no_integers() -> Iterator[tuple[str, str, str]]:
+    """Solutions that share their power sums, and are not of integers."""
+    for certificate in stored("prouhet_tarry_escott"):
+        for factor, shift in (("1/2", "0"), ("1/3", "0"), ("1", "1/2"), ("2/7", "1/5")):
+            other = copy.deepcopy(certificate)
+            for side in ("first", "second"):
+                other[side] = [str(Fraction(x) * Fraction(factor) + Fraction(shift)) for x in other[side]]
+            yield (
+                f"n = {len(other['first'])}, {factor}, {shift}",
+                "prouhet_tarry_escott",
+                content("prouhet_tarry_escott", [other]),
+            )
+
+
+def repeated() -> Iterator[tuple[str, str, str]]:
+    """A certificate again, as it is or in another order."""
+    for path in sorted(find.CERTIFICATES.glob("*.json")):
+        certificates = stored(path.stem)
+        for again in (copy.deepcopy(certificates[0]), copy.deepcopy(certificates[-1])):
+            yield f"{path.stem}, again", path.stem, content(path.stem, [*certificates, again])
+            for key in ("elements", "multiset", "first", "second"):
+                if key in again:
+                    again[key] = again[key][::-1]
+            yield f"{path.stem}, reversed", path.stem, content(path.stem, [*certificates, again])
+
+
+def many_keys() -> Iterator[tuple[str, str, str]]:
+    for count in (1_000, 5_000, 20_000, 60_000):
+        keys = [f'"k{i}": 0' for i in range(count)]
+        for end in ([], ['"k0": 0'], [f'"k{count - 1}": 0']):
+            yield f"{count} keys, {len(end)}", "collide", "{" + ", ".join([*keys, *end]) + "}"
+
+
+FILES = [*no_integers(), *repeated(), *many_keys()]
+
+
+def impostors() -> Iterator[tuple[str, dict, dict]]:
+    """The weights of a network that was never trained so, with the hash that the certificate states."""
+    weights = json.loads(trained_network.WEIGHTS.read_text(encoding="utf-8"))
+    changes = {
+        "U tripled": {"U": scaled(weights["U"], 3)},
+        "mix halved": {"mix": scaled(weights["mix"], Fraction(1, 2))},
+        "slopes negated": {"slopes": scaled(weights["slopes"], -1)},
+        "another delta": {"delta": "2"},
+        "another source": {"source": "0" * 64},
+        "another cell": {"cell": "zinc/released/pna"},
+        "another seed": {"seed": 0},
+        "another epsilon": {"epsilon": "0"},
+    }
+    for certificate in stored("theorem_1_trained_network"):
+        for name, change in changes.items():
+            yield f"n = {certificate['n']}, {name}", certificate, weights | change
+
+
+def scaled(value: list | str, factor: int | Fraction) -> list | str:
+    return [scaled(item, factor) for item in value] if isinstance(value, list) else str(Fraction(value) * factor)
+
+
+IMPOSTORS = list(impostors())
+
+
+def exact(steps: list, outputs: list, first: list, second: list) -> dict:
+    program = {"name": "program", "steps": steps, "outputs": outputs}
+    return {"kind": "exact collision", "aggregators": program, "first": first, "second": second}
+
+
+def heavy() -> Iterator[tuple[str, dict]]:
+    """What is small to write and long to compute."""
+    long = [f"{draw.randint(10**48, 10**49)}/{draw.randint(10**48, 10**49)}" for _ in range(256)]
+    for agree in (
+        ["std"],
+        ["mean"],
+        ["power sum 99"],
+        ["power sum 50", "std"],
+        [f"power sum {k}" for k in range(1, 99)],
+    ):
+        yield f"{agree[-1]} of 128 long rationals", {
+            "kind": "collision", "first": long[:128], "second": long[128:], "agree": agree, "differ": []
+        }  # fmt: skip
+    whole = [str(draw.randint(10**98, 10**99)) for _ in range(256)]
+    for agree in (["power sum 99"], ["std"], [f"power sum {k}" for k in range(1, 100)]):
+        yield f"{agree[-1]} of 128 long integers", {
+            "kind": "collision", "first": whole[:128], "second": whole[128:], "agree": agree, "differ": []
+        }  # fmt: skip
+    x = [["x", i] for i in range(3)]
+    squares = [*x, ["+", 0, 1], *(["*", i, i] for i in range(3, 400))]
+    powers = [*x, ["+", 0, 1], *(["power", i, 256] for i in range(3, 40))]
+    sums = [*x, ["constant", "1/" + "3" * 1900], *(["+", i, i % 3] for i in range(3, 59_000))]
+    products = [*x, ["constant", "99991/99989"], *(["*", i, 3] for i in range(3, 59_000))]
+    roots = [["x", 0], ["x", 1], ["x", 2], *(["exp", 2] if i % 2 else ["tanh", i - 1] for i in range(3, 59_000))]
+    towers = [*x, *(["exp", i] for i in range(2, 200))]
+    for name, steps in (("squares", squares), ("powers", powers), ("sums", sums), ("products", products),
+                        ("roots", roots), ("towers", towers)):  # fmt: skip
+        yield f"exact, {name}", exact(steps, [len(steps) - 1], ["1/3", "2", "3"], ["1/7", "2", "4"])
+    n = 32
+    steps = [*(["x", i] for i in range(n)), *(["*", i, i - n] for i in range(n, 9_000))]
+    for name, count in (("all outputs", n - 1), ("one output", 1)):
+        program = {
+            "name": "program",
+            "steps": steps,
+            "outputs": list(range(len(steps) - count, len(steps))),
+            "follow": [],
+        }
+        yield f"box, {name}", {
+            "kind": "box", "n": n, "aggregators": program, "centre": [str(i) for i in range(n)], "radius": "1/4",
+            "midpoints": ["1/8"] * n, "radii": ["1/1024"] * n, "precision": 2048,
+        }  # fmt: skip
+    chain = [["x", 0], ["x", 1], *(["+", i, i - 1] for i in range(1, 9_990))]
+    for follow in ([0], list(range(0, 9_990)), [9_000, 1]):
+        program = {"name": "program", "steps": chain, "outputs": [9_990], "follow": follow}
+        yield f"sign change, follow {len(follow)}", {
+            "kind": "sign change", "aggregator": program, "centre": ["1", "2"], "a": "5/4", "b": "7/4",
+            "precision": 2048,
+        }  # fmt: skip
+    elements = [f"{draw.randint(10**48, 10**49)}/{draw.randint(10**48, 10**49)}" for _ in range(64)]
+    yield "moments", {"kind": "moments", "n": 64, "elements": elements, "mean": "0", "moments": ["1"] * 63}
+    mean = sum(map(Fraction, elements)) / 64
+    centred = [str(Fraction(e) - mean) for e in elements]
+    yield (
+        "moments, their mean",
+        {"kind": "moments", "n": 64, "elements": elements, "mean": str(mean), "moments": centred[1:]},
+    )
+    values = [f"{'9' * 98}{i:02}/{'7' * 99}" for i in range(64)]
+    for X in ([200] * 64, [1, 200], list(range(137, 201))):
+        yield f"encoding of {len(X)}", {
+            "kind": "encoding", "scaler": {"name": "table", "values": values}, "N": 1000, "K": "9" * 190, "multiset": X,
+            "h": ["1/" + "3" * 1990, "1/" + "7" * 1990], "depth": 200, "precision": 2048,
+        }  # fmt: skip
+        yield f"encoding collision of {len(X)}", {
+            "kind": "encoding collision", "scaler": {"name": "table", "values": values}, "N": 1000, "K": "9" * 190,
+            "first": X, "second": [199] * 64,
+        }  # fmt: skip
+
+
+HEAVY = list(heavy())
+
+
+def swish(x: list) -> object:
+    return sum(max(0, y - Fraction(5, 4)) * np.sqrt(y) for y in x)
+
+
+def honest() -> Iterator[dict]:
+    """Certificates of programs that hold: exact ones, with roots and ReLU in them, a box and a sign change."""
+    low, high = Fraction(1), Fraction(2)
+    sums = [sum, lambda x: sum(max(0, 2 * y - 3) for y in x), lambda x: np.sqrt(sum(x)), lambda x: np.exp(sum(x)) / 3]
+    yield find_collision(sums, 2, low, high).certificate
+    yield find_collision([np.mean, np.std, max, min, lambda x: np.tanh(max(x) * 2)], 5, low, high).certificate
+    yield find_collision([lambda x: sum(np.exp(y) for y in x), swish, lambda x: 2 * swish(x)], 3, low, high).certificate
+    yield find_collision([lambda x: np.exp(x[0]) + x[1], lambda x: 3 * (np.exp(x[0]) + x[1])], 2, low, high).certificate
+
+
+HONEST = list(honest())
+
+
+def other(value: object) -> object:
+    """The value, changed a little."""
+    if isinstance(value, str):
+        return str(Fraction(value) + draw.choice([1, -1, Fraction(1, 1000), Fraction(-1, 7)]))
+    return max(0, value + draw.choice([-2, -1, 1, 2]))
+
+
+def mutated(certificate: dict) -> dict:
+    """The certificate with one thing in it altered: an element, a step, an output, or what follows."""
+    certificate = copy.deepcopy(certificate)
+    program = certificate.get("aggregators") or certificate["aggregator"]
+    places: list[tuple[list, int]] = [(program["outputs"], draw.randrange(len(program["outputs"])))]
+    if program.get("follow"):
+        places.append((program["follow"], 0))
+    for key in ("first", "second", "midpoints", "centre"):
+        if key in certificate:
+            places.append((certificate[key], draw.randrange(len(certificate[key]))))
+    for _ in range(3):
+        step = draw.choice(program["steps"])
+        places.append((step, draw.randrange(1, len(step))))
+    container, place = draw.choice(places)
+    container[place] = other(container[place])
+    return certificate
+
+
+MUTATED = [mutated(certificate) for certificate in HONEST for _ in range(40)]
+
+
+def value(steps: list, output: int, x: list) -> mpmath.mpf:
+    """An output in 60 digits, by Python's and mpmath's own functions."""
+    unary = {"exp": mpmath.exp, "log": mpmath.log, "sqrt": mpmath.sqrt, "tanh": mpmath.tanh, "abs": abs}
+    binary = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+              "max": max, "min": min}  # fmt: skip
+    values: list = []
+    for name, *rest in steps[: output + 1]:
+        if name == "x":
+            values.append(x[rest[0]])
+        elif name == "constant":
+            q = Fraction(rest[0])
+            values.append(mpmath.mpf(q.numerator) / q.denominator)
+        elif name == "power":
+            values.append(values[rest[0]] ** rest[1])
+        else:
+            values.append((unary.get(name) or binary[name])(*(values[i] for i in rest)))
+    return values[output]
+
+
+def number(q: str) -> mpmath.mpf:
+    return mpmath.mpf(Fraction(q).numerator) / Fraction(q).denominator
+
+
+def require_true(certificate: dict) -> None:
+    """What an accepted certificate says, computed once more."""
+    program = certificate.get("aggregators") or certificate["aggregator"]
+    with mpmath.workdps(60):
+        if certificate["kind"] == "exact collision":
+            pair = [[number(q) for q in certificate[side]] for side in ("first", "second")]
+        elif certificate["kind"] == "box":
+            c, r, u = certificate["centre"], number(certificate["radius"]), certificate["midpoints"]
+            pair = [[number(a) + s * r * number(b) for a, b in zip(c, u, strict=True)] for s in (1, -1)]
+        else:
+            t, c = number(certificate["a"]), [number(q) for q in certificate["centre"]]
+            u = [abs((t + shift) % 4 - 2) - 1 for shift in (0, 3)]
+            pair = [[q + s * (c[1] - c[0]) / 2 * v for q, v in zip(c, u, strict=True)] for s in (1, -1)]
+        assert max(abs(a - b) for a, b in zip(*pair, strict=True)) > 1e-9
+        for output in [*program["outputs"], *program.get("follow", [])]:
+            assert mpmath.almosteq(*(value(program["steps"], output, x) for x in pair), rel_eps=1e-15, abs_eps=1e-15)
+
+
+def test_there_are_enough_of_them():
+    assert len(FILES) + len(IMPOSTORS) + len(HEAVY) + len(MUTATED) + len(LIES) + len(NO_FILES) >= 300
+
+
+def refused(check, *arguments: object) -> None:
+    start = time.process_time()
+    with pytest.raises(CertificateError):
+        check(*arguments)
+    assert time.process_time() - start < SECONDS
+
+
+@pytest.mark.parametrize(("name", "stem", "text"), FILES, ids=[name for name, _, _ in FILES])
+def test_a_file_that_says_too_much_is_refused(tmp_path, name, stem, text):
+    path = tmp_path / f"{stem}.json"
+    path.write_text(text, encoding="utf-8")
+    if stem == "theorem_1_trained_network":
+        (tmp_path / "weights").mkdir()
+        (tmp_path / "weights" / trained_network.WEIGHTS.name).write_bytes(trained_network.WEIGHTS.read_bytes())
+    refused(check_file, path)
+
+
+@pytest.mark.parametrize(("name", "certificate", "weights"), IMPOSTORS, ids=[name for name, _, _ in IMPOSTORS])
+def test_an_invented_network_is_refused(tmp_path, name, certificate, weights):
+    (tmp_path / "weights").mkdir()
+    path = tmp_path / "weights" / trained_network.WEIGHTS.name
+    path.write_text(json.dumps(weights), encoding="utf-8")
+    refused(check_certificate, certificate, tmp_path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    refused(
+        check_certificate, {**certificate, "aggregators": {"name": "trained PNA network", "weights": digest}}, tmp_path
+    )
+
+
+@pytest.mark.parametrize(("name", "certificate"), HEAVY, ids=[name for name, _ in HEAVY])
+def test_what_is_long_to_compute_is_refused_at_once(name, certificate):
+    refused(check_certificate, certificate)
+
+
+@pytest.mark.parametrize("certificate", HONEST, ids=[certificate["kind"] for certificate in HONEST])
+def test_the_honest_ones_hold(certificate):
+    check_certificate(certificate)
+    require_true(certificate)
+
+
+@pytest.mark.parametrize("certificate", MUTATED, ids=range(len(MUTATED)))
+def test_what_is_altered_is_refused_or_true(certificate):
+    start = time.process_time()
+    try:
+        check_certificate(certificate)
+    except CertificateError:
+        assert time.process_time() - start < SECONDS
+    else:
+        assert time.process_time() - start < SECONDS
+        require_true(certificate)
+
+
+X = [["x", 0], ["x", 1]]
+PAIR = (["1", "4"], ["2", "3"])
+LIES = {
+    "a term's number is no rational": exact([*X, ["exp", 0], ["min", 1, 2]], [3], ["0", "0"], ["0", "5"]),
+    "sums of roots": exact([*X, ["sqrt", 0], ["sqrt", 1], ["+", 2, 3]], [4], *PAIR),
+    "nearly equal": exact([*X, ["exp", 0], ["*", 2, 1]], [3], ["1", f"{10**21 + 1}"], ["1", f"{10**21}"]),
+    "the root of a negative number": exact([*X, ["+", 0, 1], ["constant", "-9"], ["+", 2, 3], ["sqrt", 4]], [5], *PAIR),
+    "the logarithm of 0": exact([*X, ["+", 0, 1], ["constant", "-5"], ["+", 2, 3], ["log", 4]], [5], *PAIR),
+    "division by 0": exact([*X, ["+", 0, 1], ["constant", "-5"], ["+", 2, 3], ["/", 2, 4]], [5], *PAIR),
+    "a negative power of 0": exact([*X, ["+", 0, 1], ["constant", "-5"], ["+", 2, 3], ["power", 4, -1]], [5], *PAIR),
+    "a maximum that is not decided": exact([*X, ["exp", 0], ["log", 2], ["max", 3, 0]], [4], ["1", "2"], ["1", "3"]),
+    "one multiset": exact([*X, ["+", 0, 1]], [2], ["1", "4"], ["1", "4"]),
+    "one multiset in another order": exact([*X, ["+", 0, 1]], [2], ["1", "4"], ["4", "1"]),
+    "two sizes": exact([["x", 0]], [0], ["1"], ["1", "1"]),
+    "a later step": exact([*X, ["+", 3, 0], ["+", 0, 1]], [2], *PAIR),
+    "a step of itself": exact([*X, ["+", 2, 0]], [2], *PAIR),
+    "no outputs": exact([*X, ["+", 0, 1]], [], *PAIR),
+    "an output too far": exact([*X, ["+", 0, 1]], [3], *PAIR),
+    "a step of no kind": exact([*X, ["oracle", 0, 1]], [2], *PAIR),
+    "a decimal": exact([*X, ["constant", "0.5"], ["+", 0, 1]], [3], *PAIR),
+    "true as a number": exact([*X, ["+", True, 0]], [2], *PAIR),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_about_exact_numbers_is_refused(name):
+    refused(check_certificate, LIES[name])
+
+
+NOT_FOLLOWING = [(kind, i) for kind in ("box", "sign change") for i in range(12)]
+
+
+@pytest.mark.parametrize(("kind", "place"), NOT_FOLLOWING)
+def test_what_does_not_follow_is_refused_or_true(kind, place):
+    certificate = copy.deepcopy(next(c for c in HONEST if c["kind"] == kind))
+    program = certificate.get("aggregators") or certificate["aggregator"]
+    program["follow"] = [min(place, len(program["steps"]) - 1)]
+    try:
+        check_certificate(certificate)
+    except CertificateError:
+        return
+    require_true(certificate)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def gigabytes(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(6 * 2**30)
+
+
+NO_FILES = {
+    "a pipe": pipe,
+    "an endless device": lambda path: path.symlink_to("/dev/zero"),
+    "an empty device": lambda path: path.symlink_to("/dev/null"),
+    "six gigabytes": gigabytes,
+    "a folder": lambda path: path.mkdir(),
+    "a link to a folder": lambda path: path.symlink_to("/"),
+}
+
+
+@pytest.mark.parametrize("name", NO_FILES)
+@pytest.mark.parametrize("weights", [False, True], ids=["certificate", "weights"])
+def test_what_is_no_file_is_refused(tmp_path, name, weights):
+    (tmp_path / "weights").mkdir()
+    NO_FILES[name](tmp_path / "weights" / trained_network.WEIGHTS.name if weights else tmp_path / "collide.json")
+    if weights:
+        refused(check_certificate, stored("theorem_1_trained_network")[0], tmp_path)
+    else:
+        refused(check_file, tmp_path / "collide.json")
