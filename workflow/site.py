@@ -42,7 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     report = (FIGURES_FOLDER / "report.html").read_text(encoding="utf-8")
     files.append(File.generated(config, "figures/report.html", content=_at_home(report)))
     files.append(File.generated(config, "figures/claims.json", abs_src_path=str(FIGURES_FOLDER / "claims.json")))
-    files.append(File.generated(config, "CITATION.cff", abs_src_path=str(ROOT / "CITATION.cff")))
+    for name in ("CITATION.cff", "figures/summary.pdf"):
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         content = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name.lower(), content=content))
