@@ -36,7 +36,7 @@ ATTRIBUTES: dict[str, tuple[URIRef, str]] = {  # each attribute's type and meani
     "split": (mlc.DataType.TEXT, "train, validation or test"),
     "family": (mlc.DataType.TEXT, f"The family of the graph: {', '.join(family.name for family in FAMILIES)}"),
     "nodes": (mlc.DataType.INTEGER, "The number of nodes N; they are numbered from 0 to N - 1"),
-    "source": (mlc.DataType.INTEGER, "The source of the shortest-path task; its first input feature is 1, others have 0"),
+    "source": (mlc.DataType.INTEGER, "The source of the shortest-path task, marked by its first input feature"),
     "edges_from": (mlc.DataType.INTEGER, "The first node of each directed edge; an edge is listed both ways"),
     "edges_to": (mlc.DataType.INTEGER, "The second node of each directed edge, in the order of `edges_from`"),
     "x": (mlc.DataType.FLOAT, "The random input feature of each node"),
