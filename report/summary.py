@@ -19,6 +19,7 @@ from report.comparisons import against_published, pna_best, pna_best_on_average
 from report.coverage import USED, kept_table
 from report.markup import render
 from report.realworld_claims import ZINC
+from report.sections import failures
 from report.svg import averages
 
 __all__ = ["opening"]
@@ -35,6 +36,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
         lines=list(_lines(findings, profile)),
         sentences=list(_sentences(findings, sides, profile)),
         picture=averages(sides),
+        failures=failures(findings),
         sizes=_sizes(sides),
     )
 

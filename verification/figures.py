@@ -27,6 +27,7 @@ STYLE = {
     "legend.frameon": False,
     "savefig.dpi": 150,
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",  # letters stay letters
 }
 
 
