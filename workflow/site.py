@@ -88,7 +88,7 @@ def _body(page: Path) -> str:
 
 
 def _at_home(report: str) -> str:
-    """The report with a link to the site, and links to files of the repository, which the site lacks, as plain words."""
+    """The report with a link to the site, and with words in place of links to files that the site lacks."""
     report = report.replace("<!-- home -->", '<a class="home" href="../index.html">Documentation</a>')
     report = re.sub(r'<a href="\.\./[^"]*">(.*?)</a>', r"\1", report)
     return re.sub(r'<a href="(?!claims)[^"#/]*\.json">(.*?)</a>', r"\1", report)
