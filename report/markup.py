@@ -3,8 +3,11 @@
 import base64
 import math
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -90,20 +93,60 @@ def picture(path: Path, shows: str) -> Markup:
 
 
 def _inline(text: str, name: str) -> tuple[str, str]:
-    """The view box and the content of matplotlib's SVG inside a page.
+    """The view box and the content of matplotlib's SVG inside a page, as short as it can be.
 
-    Its size, letters and ground come from the page; its ids get its name in front.
+    Its size, letters and ground come from the page. Styles become classes, which have the same name wherever they are
+    the same; ids get a short form of the picture's name in front; groups that say nothing go.
     """
-    body = text[text.index("<svg") : text.rindex("</svg>")]
-    box = re.search(r'viewBox="([^"]+)"', body).group(1)
-    body = body[body.index(">") + 1 :].replace("xlink:href", "href")
-    used = set(re.findall(r"#([\w.-]+)[\")]", body))
-    body = re.sub(r'<g id="patch_1">.*?</g>', "", body, count=1, flags=re.S)
-    for noise in (r"<metadata>.*?</metadata>", r"<style.*?</style>", r"<!--.*?-->", r' transform="rotate\(-0 [^"]*\)"'):
-        body = re.sub(noise, "", body, flags=re.S)
-    body = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", body)
-    body = re.sub(r'(url\(|href=")#', rf"\1#{name}-", body)
-    body = re.sub(r"#[0-9a-f]{6}\b", lambda match: _TURNED.get(match[0], match[0]), body)
-    body = re.sub(r"font-family: [^;\"]*(; )?", "", body)
-    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d)\d+", r"\1", tag[0]), body)  # places, not letters
-    return box, re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")
+    noise = r"<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style.*?</style>|xmlns(:\w+)?=\"[^\"]*\"|xlink:"
+    root = ElementTree.fromstring(re.sub(noise, "", text, flags=re.S))
+    styles: dict[str, str] = {}
+    used = set(re.findall(r"(?:href=\"|url\()#([\w.-]+)", text))
+    ids = {one: f"{_short(name)}-{place}" for place, one in enumerate(sorted(used))}
+    parts = [part for child in root for part in _parts(child, ids, styles)]
+    body = "".join(ElementTree.tostring(part, encoding="unicode") for part in parts)
+    rules = "".join(f".{kind}{{{style}}}" for style, kind in styles.items())
+    return root.get("viewBox"), (f"<style>{rules}</style>" if rules else "") + re.sub(
+        r">\s+<", "><", body.replace(" />", "/>")
+    )
+
+
+def _parts(element: Element, ids: dict[str, str], styles: dict[str, str]) -> list[Element]:
+    """An element without noise; only its parts if it says nothing itself."""
+    if element.get("id") == "patch_1":  # the ground
+        return []
+    children = [part for child in element for part in _parts(child, ids, styles)]
+    facts = {key: _value(key, value, ids) for key, value in element.attrib.items()}
+    facts = {key: value for key, value in facts.items() if value}
+    if style := facts.pop("style", ""):
+        facts["class"] = styles.setdefault(style, f"s{_short(style)}")
+    if element.tag in ("g", "defs") and not facts and (element.tag == "g" or not children):
+        return children
+    short = Element(element.tag, facts)
+    short.text, short.tail = element.text, element.tail if element.tag == "tspan" else None
+    short.extend(children)
+    return [short]
+
+
+def _value(key: str, value: str, ids: dict[str, str]) -> str:
+    """An attribute's value: places with one digit after the point, the page's colours, no letters of its own."""
+    if key == "id":
+        return ids.get(value, "")
+    if key == "transform" and value.startswith("rotate(-0"):
+        return ""
+    if key == "href" or "url(#" in value:
+        return re.sub(r"#([\w.-]+)", lambda match: f"#{ids[match[1]]}", value)
+    if key == "style":
+        value = re.sub(r"#[0-9a-f]{6}\b", lambda match: _TURNED.get(match[0], match[0]), value)
+        value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
+        value = re.sub(r"font-family: [^;]*;?", "", value)
+        return re.sub(r"\s*([;:])\s*", r"\1", value).strip("; ")
+    if key in ("d", "points", "x", "y", "transform") and "scale" not in value:
+        value = re.sub(r"(\d+\.\d)\d+", r"\1", value)
+        value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip()) if key == "d" else value
+    return value
+
+
+def _short(text: str) -> str:
+    """A name of a few letters, the same for the same text."""
+    return f"{zlib.crc32(text.encode()):x}"

@@ -13,7 +13,7 @@ from pna.figures.runs import Runs, runs_of
 from pna.figures.style import budget_text
 from pna.places import repository
 from report import sections
-from report.claims import Finding
+from report.claims import Claim, Finding
 from report.departures import departures
 from report.links import Links
 from report.markup import picture, render
@@ -38,7 +38,17 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         "speed": ("Speed", sections.speeds()),
         "provenance": ("Provenance", sections.provenance(profile)),
     }
-    return render("page", title=TITLE, opening=opening(findings, profile), sections=contents, figures=FIGURES)
+    claims: dict[str, tuple[Claim, dict[str, None]]] = {}  # each claim with its verdicts
+    for finding in findings:
+        claims.setdefault(finding.claim.id, (finding.claim, {}))[1][finding.kind] = None
+    return render(
+        "page",
+        title=TITLE,
+        opening=opening(findings, profile),
+        sections=contents,
+        figures=FIGURES,
+        claims=list(claims.values()),
+    )
 
 
 # ---- figures ----

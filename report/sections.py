@@ -13,7 +13,7 @@ from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
 from pna.figures.style import MODEL_COLOURS
 from pna.figures.theory import outcomes, slips
 from pna.realworld.data.datasets import DATASETS
-from pna.verdicts.rules import WORDS, Decision, number
+from pna.verdicts.rules import AGAINST, HOLDS, WORDS, Decision, number
 from report import speed
 from report.claims import Finding
 from report.comparisons import MARGIN, TOLERANCE
@@ -24,7 +24,7 @@ from report.markup import blocks, estimate, p_value, render, table
 from report.plan import read_plan
 from report.svg import curves, interval_row, span
 
-__all__ = ["UNCOMMITTED", "claims", "learning", "method", "provenance", "speeds", "theory"]
+__all__ = ["UNCOMMITTED", "claims", "failures", "learning", "method", "provenance", "speeds", "theory"]
 
 UNCOMMITTED = (
     "09decf3676b03b39ad295fc9f08115e536dcdb1f353ca9976f4321d3cdb3322a"  # the hash of sources that are in no commit
@@ -32,6 +32,36 @@ UNCOMMITTED = (
 
 
 # ---- claims ----
+
+_FAILED, _LINES = "contradicted", 10
+
+
+def failures(findings: Sequence[Finding]) -> Markup:
+    """Every claim that failed, a line each: what the paper says, our number, why it fails; ten lines at most."""
+    by_claim: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.kind == _FAILED:
+            by_claim.setdefault(finding.claim.id, []).append(finding)
+    every = [(group[0].claim, _specs(group), *_why(group[0])) for group in by_claim.values()]
+    shown = every if len(every) <= _LINES else every[: _LINES - 1]
+    return render("failures", kind=_FAILED, rows=shown, more=len(every) - len(shown))
+
+
+def _specs(group: Sequence[Finding]) -> str:
+    return " and ".join(finding.spec for finding in group if finding.spec)
+
+
+def _why(finding: Finding) -> tuple[str, str]:
+    """The comparisons that are most surely against a claim, with their numbers, and how many there are of how many."""
+    deciding = getattr(finding, "tests", ()) or finding.rows  # the parts of its test, where one test decides
+    against = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
+    numbers = ", ".join(str(row.comparison) for row in against[:3])
+    if not against:
+        return "", finding.evidence
+    more = f" and {len(against) - 3} more" if len(against) > 3 else ""
+    held = sum(row.outcome == HOLDS for row in deciding)
+    verb = "is" if len(against) == 1 else "are"
+    return numbers + more, f"{len(against)} of {len(deciding)} comparisons {verb} against it, {held or 'none'} for it"
 
 
 def claims(findings: Sequence[Finding], links: Links) -> Markup:
@@ -43,6 +73,9 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
     return render(
         "claims",
         words=table(("verdict", "means"), words, "What the verdicts mean"),
+        counts=_counts(findings),
+        shared={figure: _shared(group.values()) for figure, group in by_figure.items()},
+        own_budget=_own_budget,
         figures=FIGURES,
         claims=by_figure,
         estimated=_estimated,
@@ -60,6 +93,25 @@ def _planned(finding: Finding) -> str:
         return ""
     most = max(count for part in row["parts"] for count in part["seeds"].values())
     return f"Planned: up to {most} new seeds, power {row['power']:.0%}."
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """The number of claims with each verdict, whichever specification gives it, in the order of WORDS."""
+    kinds = {kind: {finding.claim.id for finding in findings if finding.kind == kind} for kind in WORDS}
+    return {kind: len(claims) for kind, claims in kinds.items() if claims}
+
+
+def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
+    """What the budgets of a figure's findings have in common, by specification: said once, and not with each."""
+    parts: dict[str, list[list[str]]] = {}
+    for finding in (finding for group in claims for finding in group if finding.budget):
+        parts.setdefault(finding.spec, []).append(finding.budget.split("; "))
+    return {spec: [part for part in rows[0] if all(part in row for row in rows)] for spec, rows in parts.items()}
+
+
+def _own_budget(finding: Finding, shared: dict[str, list[str]]) -> str:
+    """What a finding's budget says that is not said for its whole figure."""
+    return "; ".join(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
 
 
 def _estimated(finding: Finding) -> list[Decision]:

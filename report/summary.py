@@ -22,6 +22,7 @@ from report.coverage import USED, kept_table
 from report.markup import render
 from report.parts import Part
 from report.realworld_claims import ZINC, agreement
+from report.sections import failures
 from report.svg import averages
 
 __all__ = ["opening"]
@@ -38,6 +39,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
         lines=list(_lines(findings, profile)),
         sentences=list(_sentences(findings, sides, profile)),
         picture=averages(sides),
+        failures=failures(findings),
         sizes=_sizes(sides),
     )
 

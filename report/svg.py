@@ -47,7 +47,7 @@ def interval_row(row: Decision, low: float, high: float) -> Markup:
 
 # ---- the first picture ----
 
-_STEP = 52  # the height of a model's row
+_STEP = 38  # the height of a model's row
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _words(name: str, theirs: float, ours: dict[str, dict[str, Estimate]]) -> st
 
 # ---- learning curves ----
 
-_POINTS = 40  # shown of a curve; a third of them of a network for a single task, as there are six times as many
+_POINTS = 32  # shown of a curve; a third of them of a network for a single task, as there are six times as many
 _WIDE, _HIGH = 600, 240
 
 

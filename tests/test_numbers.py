@@ -1,4 +1,4 @@
-"""Every documented number is the recorded one, in README.md, docs/ (results, depth, speed) and benchmarks/README.md.
+"""Every documented number is the recorded one: README, docs/ (summary, results, depth, speed), benchmarks/README.md.
 
 A statement is a sentence of a page with gaps for its numbers, and the function that computes them from results/ or
 benchmarks/results.jsonl. A table is compared cell by cell.
@@ -217,6 +217,40 @@ def table(name: str, header: str) -> Iterator[list[str]]:
 
 
 STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
+    "docs/summary.md": [
+        (
+            "a mean log10 MSE of {} as released (published: {}) and {} as described.",
+            lambda: (
+                two(multitask("pna", "released").value),
+                two(published.multitask()["pna"]["average"]),
+                two(multitask("pna", "described").value),
+            ),
+        ),
+        (
+            "ZINC MAE {} (published: {}), with edge features {} ({}); MolHIV ROC-AUC {} % ({} %).",
+            lambda: tuple(
+                f"{one.mean:.{3 if column != MOLHIV else 2}f}"
+                for column in (ZINC, ZINC_EDGES, MOLHIV)
+                for one in (figure6()["PNA", column], published_score("PNA", column))
+            ),
+        ),
+        (
+            "as described, its lead over {} of the six other models narrows.",
+            lambda: (NUMBER_WORDS[len(_larger_alone())],),
+        ),
+        (
+            "the standard one is better for GIN by {} ({} to {}) and for MPNN (sum) by {} ({} to {}).",
+            lambda: (
+                *lead(multitask("gin", "described", "standard"), multitask("gin", "described")),
+                *lead(multitask("mpnn-sum", "described", "standard"), multitask("mpnn-sum", "described")),
+            ),
+        ),
+        (
+            "stopping at the {} layers of training beats the paper's N/2 by {} (95 % interval: {} to {}) for PNA as "
+            "described.",
+            lambda: (str(24 // 2), *spread(capped("described"))),
+        ),
+    ],
     "README.md": [
         (
             "a mean log10 MSE of {} as released (published: {}) and {} as described.",

@@ -27,6 +27,7 @@ STYLE = {
     "legend.frameon": False,
     "savefig.dpi": 150,
     "pdf.fonttype": 42,
+    "svg.fonttype": "none",  # letters stay letters
 }
 
 
@@ -122,16 +123,14 @@ def _five_reals() -> Figure:
     radius = np.linalg.norm(start)
     angle = np.linspace(0, 2 * np.pi, 400)
     left.plot(radius * np.cos(angle), radius * np.sin(angle), color=GREY, lw=1)
-    for middle, colour, name in zip(middles, (BLUE, ORANGE), "XY", strict=True):
+    for middle, colour in zip(middles, (BLUE, ORANGE), strict=True):
         for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
             point = np.array([float(middle[i]) for i in order]) - centre
-            label = f"orders of the middle of {name}" if order == (0, 1, 2) else None
-            left.plot(point @ e1, point @ e2, "o", ms=6, color=colour, label=label)
+            left.plot(point @ e1, point @ e2, "o", ms=6, color=colour)
     left.set_aspect("equal")
     left.set_xlabel("$(x_2-x_4)/\\sqrt{2}$")
     left.set_ylabel("$(x_2-2x_3+x_4)/\\sqrt{6}$")
-    left.set_title("sum and sum of squares of three\nvalues fixed: a circle", fontsize=8)
-    left.legend(loc="center", fontsize=7)
+    left.set_title("the middle three, in every order:\ntheir sum and sum of squares fix a circle", fontsize=8)
     for turn in np.linspace(0, 2 * np.pi, 121):
         point = centre + radius * (np.cos(turn) * e1 + np.sin(turn) * e2)
         right.plot(np.sort(point), [np.degrees(turn)] * 3, ".", ms=2.5, color=GREY)
@@ -145,7 +144,7 @@ def _five_reals() -> Figure:
     right.set_ylabel("place on the circle (degrees)")
     right.set_ylim(0, 360)
     right.set_title("all of these have one mean, std, max and min", fontsize=8)
-    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.1), fontsize=7)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 

@@ -1,17 +1,31 @@
 """`notebook.py SOURCE EXECUTED PAGE [OPTIONS OF PAPERMILL]`: executes a notebook, and makes its page."""
 
+import json
 import sys
+from itertools import pairwise
+from pathlib import Path
 
 import page
 
 
 def main(source: str, executed: str, to: str, *options: str) -> int:
-    """What fails in the notebook raises papermill's error, which shows the cell; then no page is made."""
+    """What fails in the notebook raises papermill's error, which shows the cell; then no page is made.
+
+    Of the parameters in `options` (-p NAME VALUE), a notebook gets those that it has.
+    """
     sys.modules["rfc3987_syntax"] = None  # jsonschema takes seconds to prepare for addresses, and here are none
     from papermill.cli import papermill
 
-    papermill([source, executed, *options], standalone_mode=False)
+    papermill([source, executed, *_understood(source, options)], standalone_mode=False)
     return page.main(executed, to)
+
+
+def _understood(source: str, options: tuple[str, ...]) -> list[str]:
+    cells = json.loads(Path(source).read_text(encoding="utf-8"))["cells"]
+    tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    names = {line.partition(" = ")[0] for text in tagged for line in text.splitlines()}
+    others = {place for place, (flag, name) in enumerate(pairwise(options)) if flag == "-p" and name not in names}
+    return [word for place, word in enumerate(options) if not others & {place, place - 1, place - 2}]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`page.py EXECUTED PAGE`: an executed notebook as an HTML page that needs neither Jupyter nor a network.
 
 Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not held twice: the
-page stands in figures/notebooks/ and links to them.
+page stands in figures/notebooks/ and links to them. All pages share the style sheet beside them.
 """
 
 import base64
@@ -28,6 +28,7 @@ MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
 CODE_FILES = (".py", ".cu", ".cuh", ".json")
 STYLE_SHEET = PACKAGE.parent / "report" / "templates" / "page.css"  # the report's
+SHARED = "style.css"
 STYLE = """
 body { display: block !important; } main { max-width: 54rem; } h1 { margin-top: 1rem; }
 h2 { display: block; margin: 1.8rem 0 0.4rem; }
@@ -45,6 +46,9 @@ def main(executed: str, page: str) -> int:
     What a cell prints and draws differs in its last bits from machine to machine, and says no more than it did.
     """
     cells = json.loads(Path(executed).read_text(encoding="utf-8"))["cells"]
+    style, shared = STYLE_SHEET.read_bytes() + STYLE.encode(), Path(page).with_name(SHARED)
+    if not shared.exists() or shared.read_bytes() != style:
+        write_whole(shared, lambda file: file.write(style))
     key = f"<!-- made from {_source_hash(cells)} -->\n"
     if Path(page).exists() and Path(page).read_text(encoding="utf-8").endswith(key):
         Path(page).touch()
@@ -54,13 +58,13 @@ def main(executed: str, page: str) -> int:
 
 
 def _source_hash(cells: list[dict]) -> str:
-    """A hash of all that decides what a page shows: the notebook's cells, the package, the style sheet, the results."""
+    """A hash of all that decides what a page shows: the notebook's cells, the package, the results."""
     digest = hashlib.sha256()
     for cell in cells:
         if "injected-parameters" not in cell["metadata"].get("tags", []):
             digest.update("".join(cell["source"]).encode())
     code = [path for path in PACKAGE.rglob("*") if path.suffix in CODE_FILES]
-    for path in [Path(__file__), STYLE_SHEET, *sorted(code), *sorted(results_folder().rglob("*.json"))]:
+    for path in [Path(__file__), *sorted(code), *sorted(results_folder().rglob("*.json"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -68,13 +72,12 @@ def _source_hash(cells: list[dict]) -> str:
 def render(cells: list[dict]) -> str:
     """The whole page."""
     title = "".join(cells[0]["source"]).splitlines()[0]
-    style = STYLE_SHEET.read_text(encoding="utf-8")
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title.removeprefix('# '))}</title>\n"
-        f'<link rel="icon" href="data:,">\n<style>{style}{STYLE}</style>\n</head>\n'
+        f'<link rel="icon" href="data:,">\n<link rel="stylesheet" href="{SHARED}">\n</head>\n'
         f'<body>\n<main id="main">\n{body}\n</main>\n</body>\n</html>\n'
     )
 

@@ -42,7 +42,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     report = (FIGURES_FOLDER / "report.html").read_text(encoding="utf-8")
     files.append(File.generated(config, "figures/report.html", content=_at_home(report)))
     files.append(File.generated(config, "figures/claims.json", abs_src_path=str(FIGURES_FOLDER / "claims.json")))
-    files.append(File.generated(config, "CITATION.cff", abs_src_path=str(ROOT / "CITATION.cff")))
+    for name in ("CITATION.cff", "figures/summary.pdf"):
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         content = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name.lower(), content=content))
@@ -87,6 +88,7 @@ def _body(page: Path) -> str:
 
 
 def _at_home(report: str) -> str:
-    """The report with links to files of the repository, which the site has not, as plain words."""
+    """The report with a link to the site, and with words in place of links to files that the site lacks."""
+    report = report.replace("<!-- home -->", '<a class="home" href="../index.html">Documentation</a>')
     report = re.sub(r'<a href="\.\./[^"]*">(.*?)</a>', r"\1", report)
     return re.sub(r'<a href="(?!claims)[^"#/]*\.json">(.*?)</a>', r"\1", report)

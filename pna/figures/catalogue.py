@@ -115,7 +115,7 @@ FIGURES: dict[str, Entry] = {
         pictures=_realworld,
         files={
             "figure6": "A table of models and data sets: published means and deviations, and ours below them",
-            "figure6_differences": "Ours minus published with its 95 % interval, for every model and data set",
+            "figure6_differences": "How much better ours is than published, by model and data set: right is better",
         },
     ),
     "moments": Entry("Moments ablation", "appendix D", {"moments": appendix.moments}),

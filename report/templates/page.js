@@ -1,6 +1,25 @@
-// Folding sections open when an anchor inside them is asked for, and all of them for printing; curves answer to a pointer.
+// Folding sections open when an anchor inside them is asked for, and all of them for printing; #verdict=... shows the
+// claims with one verdict; curves answer to a pointer.
 const openAround = target => { for (let e = target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true; };
+const choose = verdict => {
+  const claims = [...document.querySelectorAll(".claim")];
+  claims.forEach(claim => { claim.hidden = verdict && !claim.dataset.verdicts.split("|").includes(verdict); });
+  document.querySelectorAll(".group").forEach(group => { group.hidden = !group.querySelector(".claim:not([hidden])"); });
+  document.querySelectorAll('a[href^="#verdict="]').forEach(a => {
+    if (verdict && a.getAttribute("href") === `#verdict=${encodeURIComponent(verdict)}`) a.setAttribute("aria-current", "true");
+    else a.removeAttribute("aria-current");
+  });
+  const left = claims.filter(claim => !claim.hidden).length;
+  document.getElementById("shown").textContent = verdict ? `${left} of ${claims.length} claims: ${verdict}` : "";
+};
 const arrive = () => {
+  const asked = decodeURIComponent(location.hash).match(/^#verdict=(.*)$/);
+  choose(asked && asked[1] !== "all" ? asked[1] : "");
+  if (asked) {
+    const section = document.getElementById("claims");
+    section.querySelector(":scope > details").open = true; section.querySelector(".filters").scrollIntoView();
+    return;
+  }
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
   openAround(target); target.querySelector(":scope > details")?.setAttribute("open", ""); target.scrollIntoView();

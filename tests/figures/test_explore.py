@@ -2,7 +2,7 @@ import networkx as nx
 import pytest
 
 import pna
-from pna.figures.plots.explore import curves, drawn, extrapolation, from_family, pick, scrub, show
+from pna.figures.plots.explore import _places, curves, drawn, extrapolation, from_family, pick, scrub, show
 from pna.multitask import FAMILIES
 
 
@@ -48,6 +48,13 @@ def test_predictions_stand_beside_the_truth(network):
     assert "Beware: the graph has 5 nodes" in show(network, nx.path_graph(5)).get_suptitle()
 
 
+def test_the_parts_of_a_graph_stand_side_by_side(network):
+    parts = nx.disjoint_union(nx.cycle_graph(9), nx.path_graph(6))
+    places = _places(parts)
+    assert max(places[node][0] for node in range(9)) < min(places[node][0] for node in range(9, 15))
+    assert show(network, parts)
+
+
 def test_curves_end_where_they_are_cut(network):
     lines = curves(network, until=300).axes[0].lines
     assert len(lines) == 20  # ten seeds, each with the dot of its best epoch
@@ -62,9 +69,10 @@ def test_extrapolation_has_a_line_for_each_family(network):
 
 def test_controls(network):
     pytest.importorskip("ipywidgets")
-    family, nodes, _, _ = pick(network).children
+    family, nodes, trained, _, _ = pick(network).children
     assert family.value == "tree"
     nodes.value = 20
+    assert "trained on 15 to 24 nodes" in trained.value
     assert scrub(network).children[0].max > 300
 
 

@@ -1,12 +1,17 @@
+import base64
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pna.figures.catalogue import FIGURES, NOTEBOOKS, TEACHING
+from pna.figures.catalogue import FIGURES, NOTEBOOKS, TEACHING, files_of
+from workflow import outputs
 
 ROOT = Path(__file__).parents[2]
 PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -32,18 +37,35 @@ def test_kept_so_that_diffs_are_readable(path):
         assert cell["metadata"] in ({}, {"tags": ["parameters"]})
         assert all(line.endswith("\n") for line in cell["source"][:-1])
         assert max(map(len, cell["source"])) <= 130
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == []
-            assert cell["execution_count"] is None
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_thin_with_the_three_parameters(path):
+def test_what_it_shows_is_kept_in_it_and_small(path):
+    """`python workflow/outputs.py build/default/notebooks` keeps what the workflow executed."""
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    data = [output.get("data", {}) for cell in cells for output in cell["outputs"]]
+    assert {kind for one in data for kind in one} <= {"image/png", "text/plain", "text/markdown"}
+    pictures = [base64.b64decode(one["image/png"]) for one in data if "image/png" in one]
+    assert pictures
+    assert all(picture.startswith(b"\x89PNG") and len(picture) <= 100_000 for picture in pictures)
+    name = path.stem.replace("_", "-")
+    if name in FIGURES:
+        assert {one["text/plain"][0] for one in data if "image/png" in one and "text/plain" in one} >= {
+            FIGURES[name].shows(file) for file in files_of(name)
+        }
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_parameter_does_something(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    (parameters,) = (cell for cell in notebook["cells"] if cell["metadata"])
-    names = [line.split(" = ")[0] for line in parameters["source"]]
-    assert names[:3] == ["profile", "spec", "device"]
     assert notebook["cells"][0]["source"][0].startswith("# ")
+    parameters = [cell for cell in notebook["cells"] if cell["metadata"]]
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and cell not in parameters]
+    text = "\n".join("".join(cell["source"]) for cell in code)
+    names = [line.split(" = ")[0] for cell in parameters for line in cell["source"]]
+    assert len(parameters) <= 1
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize("path", FIGURE_PATHS, ids=lambda path: path.stem)
@@ -97,3 +119,42 @@ def test_opened_by_hand_with_its_defaults_from_any_folder(tmp_path):
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == 2  # the figure, and the reader's own comparison
     assert (tmp_path / "figures" / "parameters_released.pdf").exists()
+
+
+# ---- kept outputs ----
+
+
+def noise(width, height):
+    """A picture that no compression makes small."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.frombytes("RGB", (width, height), np.random.default_rng(0).bytes(3 * width * height)).save(buffer, "PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_a_large_picture_becomes_small():
+    from PIL import Image
+
+    small = base64.b64decode(outputs.small_picture(noise(1200, 600)))
+    assert len(small) <= outputs.LARGEST
+    assert Image.open(io.BytesIO(small)).width <= outputs.WIDEST
+
+
+def test_outputs_are_kept_cell_by_cell_without_controls_and_warnings():
+    source = {"cells": [{"cell_type": "code", "source": ["x\n", "y"], "metadata": {}}]}
+    injected = {"cell_type": "code", "source": ["p = 1"], "metadata": {"tags": ["injected-parameters"]}, "outputs": []}
+    html = f'<img alt="a line" data-file="f" src="data:image/png;base64,{noise(8, 8)}">'
+    shown = [
+        {"output_type": "stream", "name": "stderr", "text": "beware"},
+        {"output_type": "stream", "name": "stdout", "text": "a\nb\n"},
+        {"output_type": "display_data", "data": {"text/html": [html], "text/plain": ["{}"]}},
+        {"output_type": "display_data", "data": {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}},
+    ]
+    executed = {"cells": [injected, source["cells"][0] | {"outputs": shown}]}
+    (cell,) = json.loads(outputs.with_outputs(source, executed))["cells"]
+    said, picture = cell["outputs"]
+    assert said == {"name": "stdout", "output_type": "stream", "text": ["a\n", "b\n"]}
+    assert picture["data"]["text/plain"] == ["a line"]
+    with pytest.raises(ValueError, match="of another source"):
+        outputs.with_outputs({"cells": [source["cells"][0] | {"source": ["z"]}]}, executed)

@@ -14,14 +14,14 @@ from pna.figures import published
 from pna.figures.plots.multitask import tested_on
 from pna.figures.runs import Runs
 from pna.figures.scores import score, widened
-from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, WIDTH
+from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, WIDTH
 from pna.multitask import FAMILIES
 from pna.networks import MODELS, build, count_parameters
 from pna.verdicts.statistics import Estimate
 
 __all__ = ["graph_types", "moments", "parameters", "single_task", "standard"]
 
-SCORE = "average over tasks of log₁₀ MSE\n(lower is better)"
+SCORE = "mean log₁₀ MSE over the six tasks\n(lower is better)"
 
 
 def moments(runs: Runs) -> tuple[Figure, dict]:
@@ -84,7 +84,10 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
                 ends.append((count, one.value))
         axis.plot(*zip(*ends, strict=True), ":", color=MODEL_COLOURS[name], lw=1, zorder=1)
     if "16" in numbers.get("pna", {}):
-        axis.axhline(numbers["pna"]["16"]["mean"], color=MODEL_COLOURS["pna"], lw=0.8, ls="--", zorder=0)
+        level, edge = numbers["pna"]["16"]["mean"], axis.get_yaxis_transform()
+        axis.axhline(level, color=MODEL_COLOURS["pna"], lw=0.8, ls="--", zorder=0)
+        words = {"ha": "right", "va": "bottom", "fontsize": SMALL, "color": MODEL_COLOURS["pna"], "transform": edge}
+        axis.text(0.99, level, "dashed: the error of PNA with 16 features", **words)
     axis.set_xlabel("; ".join(filter(None, ["parameters (filled: 16 hidden features, hollow: 20)", sizes])))
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.set_ylabel(SCORE)

@@ -64,7 +64,7 @@ def picture(X: Sequence[float], Y: Sequence[float]) -> Figure:
 
 
 def drag(X: Sequence[float], Y: Sequence[float]) -> object:
-    """Five sliders for Y, with the picture below them."""
+    """Five sliders for Y and a button that puts them back, with the picture below them."""
     import ipywidgets as widgets
     from IPython.display import display
 
@@ -72,8 +72,10 @@ def drag(X: Sequence[float], Y: Sequence[float]) -> object:
         f"y{k}": widgets.FloatSlider(v, min=0, max=6, step=1 / _STEP, description=f"neighbour {k}")
         for k, v in enumerate(Y, 1)
     }
+    back = widgets.Button(description="back to the collision")
+    back.on_click(lambda _: [setattr(slider, "value", v) for slider, v in zip(sliders.values(), Y, strict=True)])
     seen = widgets.interactive_output(lambda **y: display(picture(X, tuple(y.values()))), sliders)
-    return widgets.VBox([*sliders.values(), seen])
+    return widgets.VBox([*sliders.values(), back, seen])
 
 
 def _tenths(values: Sequence[float]) -> list[Fraction]:
@@ -91,4 +93,5 @@ def _verdict(one: bool, equal: dict[str, bool]) -> str:
     fails = [name for name, alike in equal.items() if alike]
     if one:
         return "X and Y are one multiset: nothing can tell them apart"
-    return f"different neighbourhoods that collide under {', '.join(fails)}" if fails else "every aggregator tells"
+    notice = f"{len(equal) - len(fails)} of {len(equal)} aggregators notice"
+    return f"{notice}; X and Y collide under {', '.join(fails)}" if fails else f"{notice}: every aggregator tells"

@@ -14,10 +14,16 @@ from pna.verdicts.statistics import Estimate
 
 __all__ = ["by_rule", "growth", "trained"]
 
-_RULES = dict(zip(RULES, ("#000000", "#D55E00", "#0072B2", "#009E73", "#CC79A7"), strict=True))
-_TRAINED = dict(zip(TRAINED, ("#000000", "#D55E00", "#0072B2", "#009E73"), strict=True))
+# Rules are no models: they have colours and markers of their own, the same for a rule in training and at test.
+_HALF, _CAP, _DIAMETER, _CONVERGENCE, _ALL = zip(
+    ("#6A5ACD", "#C4456B", "#3A8F3A", "#8A7A2E", "#A04FB0"), "osD^v", strict=True
+)
+_RULES = dict(zip(RULES, (_HALF, _CAP, _DIAMETER, _CONVERGENCE, _ALL), strict=True))
+_TRAINED = dict(zip(TRAINED, (_HALF, _CAP, _DIAMETER, _CONVERGENCE), strict=True))
+Mark = tuple[str, str]  # colour and marker
+
 _LARGE, _LITTLE = ("pna", "mpnn-max"), ("gat", "gcn", "gin", "mpnn-sum")
-_SCORE = "average over tasks of log₁₀ MSE\n(lower is better)"
+_SCORE = "mean log₁₀ MSE over the six tasks\n(lower is better)"
 _TOP = 1e4  # of the features that are drawn
 _COLOURS = MODEL_COLOURS | {"moments-1": "#CC79A7", "moments-2": "#7A4FA3"}  # grey is the smaller size here
 
@@ -39,7 +45,7 @@ def by_rule(runs: Runs) -> tuple[Figure, dict]:
         axis.plot(baseline(models[model]), ":", color=GREY, lw=1, label="baseline")
         _sizes(axis, list(next(iter(numbers[model].values()))), every=1 if model in _LARGE else 2)
     axes[0].set_ylabel(_SCORE)
-    axes[2].set_ylabel(_SCORE.split("\n")[0].replace("tasks of", "tasks\nof"))
+    axes[2].set_ylabel("mean log₁₀ MSE\nover the six tasks")
     figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, loc="outside upper center")
     return figure, {model: _numbers(rows, RULES) for model, rows in numbers.items()}
 
@@ -59,16 +65,18 @@ def trained(runs: Runs) -> tuple[Figure, dict]:
                 _sizes(axis, list(row), every=2)
                 numbers.setdefault(model, {})[training] = row
     axes[0].set_ylabel(_SCORE)
-    handles = [axes[0].plot([], [], color=_TRAINED[name], marker="o", ms=3, lw=1.2)[0] for name in TRAINED]
+    marks = (_TRAINED[name] for name in TRAINED)
+    handles = [axes[0].plot([], [], color=colour, marker=marker, ms=3, lw=1.2)[0] for colour, marker in marks]
     figure.legend(handles, TRAINED.values(), ncols=4, loc="outside upper center", title="trained with a depth of")
     return figure, {model: _numbers(rows, TRAINED) for model, rows in numbers.items()}
 
 
-def _line(axis: Axes, row: dict[str, Estimate], colour: str, label: str, shift: float | None = None) -> None:
-    """Draw a line, with its intervals if it is shifted aside to make room for them."""
+def _line(axis: Axes, row: dict[str, Estimate], mark: Mark, label: str, shift: float | None = None) -> None:
+    """Draw a rule's line, with its intervals if it is shifted aside to make room for them."""
     values, known = [one.value for one in row.values()], all(one.known for one in row.values())
     reach = [one.interval[1] - one.value for one in row.values()] if known and shift is not None else None
-    style = {"color": colour, "marker": "o", "ms": 2.5, "lw": 1.2, "elinewidth": 0.6, "label": label}
+    colour, marker = mark
+    style = {"color": colour, "marker": marker, "ms": 2.5, "lw": 1.2, "elinewidth": 0.6, "label": label}
     axis.errorbar(np.arange(len(row)) + (shift or 0.0), values, reach, **style)
 
 

@@ -1,4 +1,4 @@
-"""Figure 6 as a picture: our scores minus the published ones, a panel for each column."""
+"""Figure 6 as a picture: how much better our scores are than the published ones, a panel for each column."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from pna.figures.figure6 import Row, compared, rows_of
 from pna.figures.plots.realworld import heading
 from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
 from pna.figures.style import GREY, SMALL, WARN, WIDTH
+from pna.verdicts.statistics import combined
 
 __all__ = ["differences"]
 
@@ -20,7 +21,7 @@ _WIDEST = 3  # an interval that ends beyond so many times the median end is cut 
 
 
 def differences(profile: str) -> tuple[Figure, dict]:
-    """Ours minus published with Welch's 95 % interval, a panel for each column; on the right of zero ours is better."""
+    """How much better ours is than published, with Welch's 95 % interval, a panel for each column: right is better."""
     titles, rows = list(published.realworld()), rows_of(figure6_runs(profile))
     figure = Figure(figsize=(WIDTH, 0.2 * len(titles) + 1.3), layout="constrained")
     panels = figure.subplots(1, len(COLUMNS), sharey=True)
@@ -45,18 +46,18 @@ def _panel(axis: Axes, column: str, rows: Sequence[Row], titles: Sequence[str]) 
         _mark(axis, row, titles.index(row.title), end)
     tick = float(f"{0.7 * end:.1g}")
     axis.set_xticks([-tick, tick], [f"−{tick:g}", f"+{tick:g}"], fontsize=SMALL)
-    axis.set_xlim((end, -end) if lower_is_better(column) else (-end, end))
+    axis.set_xlim(-end, end)
 
 
 def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
     colour = "black" if row.verdict == "no difference found" else WARN
-    low, high = row.difference.interval
+    gain = combined([(-1 if lower_is_better(row.column) else 1, row.difference)])
+    low, high = gain.interval
     axis.plot([max(low, -end), min(high, end)], [y, y], color=colour, lw=1.2)
-    axis.plot(row.difference.value, y, "o", color=colour, ms=3.5)
+    axis.plot(gain.value, y, "o", color=colour, ms=3.5)
     for beyond, x, marker in ((low < -end, -end, "<"), (high > end, end, ">")):
         if beyond:
-            turned = {"<": ">", ">": "<"}[marker] if lower_is_better(row.column) else marker
-            axis.plot(x, y, turned, color=colour, ms=4, clip_on=False)
+            axis.plot(x, y, marker, color=colour, ms=4, clip_on=False)
 
 
 def _reach(rows: Sequence[Row]) -> float:
@@ -75,7 +76,7 @@ def _words(rows: Sequence[Row]) -> str:
     other = sum(row.verdict in ("better", "worse") for row in rows)
     missing = Counter(row.verdict for row in rows if isnan(row.p))
     lines = [
-        "Ours minus published, with its 95 % interval (Welch); right of zero ours is better.",
+        "How much better ours is than published, with its 95 % interval (Welch): right is better.",
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
         f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
     ]

@@ -1,7 +1,7 @@
 """The pictures of notebooks/explore.ipynb: a trained network on one graph, its training, ever larger graphs."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import networkx as nx
 import numpy as np
@@ -19,6 +19,8 @@ from pna.training.store import Result, load
 
 __all__ = ["curves", "drawn", "extrapolation", "from_family", "pick", "scrub", "show"]
 
+_READABLE = STYLE | dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize"), 11)
+_READABLE |= {"xtick.labelsize": 10, "ytick.labelsize": 10}  # in JupyterLab, which shows a picture at 100 dots an inch
 _OURS, _TRUE = MODEL_COLOURS["pna"], MODEL_COLOURS["mpnn-max"]
 _NODE = [task for task in TASKS if task.level == "node"]
 _GRAPH = [task for task in TASKS if task.level == "graph"]
@@ -58,32 +60,45 @@ def show(network: MultiTaskNetwork, graph: nx.Graph) -> Figure:
     import matplotlib.pyplot as plt  # which tells a notebook how to show figures
 
     prediction = _predicted(network, graph)
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, 4, figsize=(10, 3.2), width_ratios=[1.2, 1, 1, 1], layout="constrained")
+    with plt.rc_context(_READABLE):
+        figure = plt.figure(figsize=(9, 6.6), layout="constrained")
         plt.close(figure)
+        above, below = figure.subfigures(2, 1, height_ratios=[1.3, 1])
+        axes = [above.subplots(), *below.subplots(1, 3)]
         _graph(axes[0], graph, prediction)
         for axis, task in zip(axes[1:], _NODE, strict=True):
             _nodes(axis, *prediction[task.name], task.title)
-        figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        below.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         pairs = {task.title.lower(): prediction[task.name] for task in _GRAPH}
         words = ", ".join(f"{title} {ours:.2f} (true: {true:.4g})" for title, (ours, true) in pairs.items())
         figure.suptitle(
-            "\n".join([words, *(f"Beware: {text.partition(':')[0]}" for text in prediction.outside)]), fontsize=8
+            "\n".join([words, *(f"Beware: {text.partition(':')[0]}" for text in prediction.outside)]), fontsize=11
         )
     return figure
 
 
 def _graph(axis: Axes, graph: nx.Graph, prediction: Prediction) -> None:
     """Draw the graph, coloured by the true distance from the source, which has a ring."""
-    place = nx.spring_layout(graph, seed=0)
+    place = _places(graph)
     rings = [_OURS if node == prediction.source else GREY for node in prediction.nodes]
     nx.draw_networkx_edges(graph, place, ax=axis, edge_color=GREY, width=0.8)
     far = prediction["sssp"][1]
     style = {"cmap": "GnBu", "vmin": 0, "vmax": 1.6 * far.max() + 1, "edgecolors": rings, "linewidths": 2}
-    nx.draw_networkx_nodes(graph, place, prediction.nodes, 130, far, ax=axis, **style)
-    nx.draw_networkx_labels(graph, place, ax=axis, font_size=6)
+    nx.draw_networkx_nodes(graph, place, prediction.nodes, 330, far, ax=axis, **style)
+    nx.draw_networkx_labels(graph, place, ax=axis, font_size=9)
     axis.set_title("the darker, the farther from the ringed node")
     axis.axis("off")
+
+
+def _places(graph: nx.Graph) -> dict[Hashable, np.ndarray]:
+    """Places of the nodes; the parts of a graph that is not connected stand side by side, each as wide as it needs."""
+    places, left = {}, 0.0
+    for part in sorted(nx.connected_components(graph), key=len, reverse=True):
+        width = np.sqrt(len(part))
+        for node, (x, y) in nx.kamada_kawai_layout(graph.subgraph(part)).items():
+            places[node] = np.array([left + width * (1 + x), width * y])
+        left += 2 * width + 1
+    return places
 
 
 def _nodes(axis: Axes, predicted: np.ndarray, true: np.ndarray, title: str) -> None:
@@ -120,8 +135,8 @@ def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
     every = [Curve.of(replica) for replica in _training(network).replicas]
     last = max(curve.last_epoch for curve in every)
     until = until or last
-    with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    with plt.rc_context(_READABLE):
+        figure, axis = plt.subplots(figsize=(8, 3.4), layout="constrained")
         plt.close(figure)
         for curve in every:
             points = [(epoch, loss) for epoch, loss in curve.points if loss is not None and epoch <= until]
@@ -129,7 +144,7 @@ def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
             axis.loglog(*zip(*points, strict=True), color=colour, lw=0.8, zorder=2 + (colour == _OURS))
             axis.plot(*min(points, key=lambda point: point[1]), "o", ms=4, color=colour, zorder=3)
         axis.set(xlabel="epoch", ylabel="validation loss", xlim=(1, last))
-        axis.set_title(f"{network.cell}, up to epoch {until:,} of {last:,}; in colour the seed that is kept")
+        axis.set_title(f"{network.cell}, up to epoch {until:,} of {last:,}\nin colour the seed that is kept")
     return figure
 
 
@@ -142,8 +157,8 @@ def extrapolation(
     """log10 of the mean squared error of one task on each family and size; the sizes of the training are shaded."""
     import matplotlib.pyplot as plt
 
-    with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(7, 2.8), layout="constrained")
+    with plt.rc_context(_READABLE):
+        figure, axis = plt.subplots(figsize=(8, 3.4), layout="constrained")
         plt.close(figure)
         axis.axvspan(min(network.sizes), max(network.sizes), color="0.92", label="sizes of the training")
         for family in families:
@@ -161,19 +176,33 @@ def _error(network: MultiTaskNetwork, graphs: Sequence[nx.Graph], task: str) -> 
 
 # ---- with the mouse ----
 
+_LABEL, _TRACK, _READOUT = 60, 300, 60  # pixels of a slider: its description, its track, its number
+_FEWEST, _MOST = 10, 60  # nodes that the slider offers
+
 
 def pick(network: MultiTaskNetwork) -> object:
     """Controls that choose a family, a size and a number, with `show` below them."""
     import ipywidgets as widgets
     from IPython.display import display
 
+    wide = {"continuous_update": False, "layout": widgets.Layout(width=f"{_LABEL + _TRACK + _READOUT}px")}
+    wide["style"] = {"description_width": f"{_LABEL}px"}
     controls = {
         "family": widgets.Dropdown(options=[one.name for one in FAMILIES], value="tree", description="family"),
-        "nodes": widgets.IntSlider(18, min=10, max=60, description="nodes", continuous_update=False),
-        "number": widgets.IntSlider(0, min=0, max=20, description="number", continuous_update=False),
+        "nodes": widgets.IntSlider(18, min=_FEWEST, max=_MOST, description="nodes", **wide),
+        "number": widgets.IntSlider(0, min=0, max=20, description="number", **wide),
     }
     seen = widgets.interactive_output(lambda **of: display(show(network, from_family(**of))), controls)
-    return widgets.VBox([*controls.values(), seen])
+    family, nodes, number = controls.values()
+    return widgets.VBox([family, nodes, widgets.HTML(_trained_range(network.sizes)), number, seen])
+
+
+def _trained_range(sizes: Sequence[int]) -> str:
+    """A bar below the slider of nodes, as wide as the sizes of the training are on it."""
+    first, last = (_LABEL + _TRACK * (size - _FEWEST) / (_MOST - _FEWEST) for size in (min(sizes), max(sizes)))
+    bar = f"margin-left: {first:.0f}px; width: {last - first:.0f}px; border-top: 4px solid {_OURS}"
+    words = f"trained on {min(sizes)} to {max(sizes)} nodes"
+    return f'<div style="{bar}; white-space: nowrap; line-height: 1.3">{words}</div>'
 
 
 def scrub(network: MultiTaskNetwork) -> object:

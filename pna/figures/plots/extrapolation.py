@@ -3,52 +3,47 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from pna.figures import published
 from pna.figures.runs import Runs
 from pna.figures.scores import EXPLODED, SHOWN, ratio, sizes_of
-from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, WIDTH
+from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, WIDTH
 from pna.networks import MODELS
 from pna.verdicts.statistics import Estimate
 
 __all__ = ["figure5"]
 
-_TOP = float(np.log10(EXPLODED))
+_TOP = float(np.log10(EXPLODED))  # of the axis: a run above counts as one there
 _EDGE = _TOP - 0.13  # where the arrows of exploded models stand
 _ARROW = {"marker": "$\\uparrow$", "ms": 8, "mew": 0.3, "ls": ""}
+_CUT = {"marker": "^", "ms": 4.5, "mew": 0, "ls": ""}
+
+Row = dict[str, Estimate]  # a model's error by size
 
 
 def figure5(runs: Runs) -> tuple[Figure, dict]:
-    """A line for each model with its 95 % interval, the published line dashed; on the right, beyond the paper."""
-    figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
-    inside, beyond = figure.subplots(1, 2, width_ratios=[6, 3.2], sharey=True)
+    """A panel for each model: its line with the 95 % interval, the published line dashed, the other models in grey."""
     ratios = {
         name: {size: ratio(run, split) for size, split in sizes_of(run).items()}
         for name, run in runs.of("extrapolation").items()
     }
     sizes = list(next(iter(ratios.values()))) if ratios else published.table("extrapolation")["columns"]
-    for axis, part in ((inside, sizes[:SHOWN]), (beyond, sizes[SHOWN:])):
-        for place, (name, row) in enumerate(ratios.items()):
-            _line(axis, [row[size] for size in part], name, (place - 2.5) * 0.06)
-        axis.axhline(0, color=GREY, lw=0.8)
-        axis.set_xticks(range(len(part)), part)
-        axis.tick_params(axis="x", labelrotation=25)
-        axis.grid(axis="y")
     theirs = published.extrapolation()
-    for name, line in theirs.items():
-        inside.plot(np.where(np.isfinite(line), line, np.nan), "--", lw=0.9, color=MODEL_COLOURS[name], alpha=0.7)
-    inside.plot([], [], "--", lw=0.9, color=GREY, label="published")
-    inside.text(0, 0.03, "baseline", color=GREY, va="bottom", fontsize=8)
-    _limits(inside, ratios)
-    inside.set_title("the paper's sizes")
-    beyond.set_title("beyond the paper")
-    beyond.set_facecolor("#f4f4f4")
-    inside.set_ylabel("log₁₀(MSE / MSE of the baseline)\n(lower is better)")
-    inside.set_xlabel("nodes of the test graphs")
-    handles, labels = inside.get_legend_handles_labels()
-    handles += inside.plot([], [], color=GREY, **_ARROW)
-    arrow = f"runs above {EXPLODED:.0f} times the baseline"
-    figure.legend(handles, [*labels, arrow], ncols=3, loc="outside upper center")
+    figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
+    panels = figure.subplots(2, 3, sharex=True, sharey=True)
+    for axis, name in zip(panels.flat, theirs, strict=True):
+        _ground(axis, sizes, MODELS[name].title)
+        for other in ratios.keys() - {name}:
+            axis.plot(_inside(ratios[other]), color="#bdbdbd", lw=0.7, zorder=1)
+        axis.plot(np.where(np.isfinite(theirs[name]), theirs[name], np.nan), "--", lw=1.1, color=MODEL_COLOURS[name])
+        if name in ratios:
+            _model(axis, ratios[name], name)
+    panels[0, 0].set_ylim(_lowest(ratios) - 0.1, _TOP)
+    figure.supylabel("log₁₀(MSE / MSE of the baseline), lower is better", fontsize=8)
+    for axis in panels[1]:
+        axis.set_xlabel("nodes, from")
+    _legend(figure)
     return figure, {
         "sizes": sizes,
         "log10(MSE / baseline)": {name: [one.value for one in row.values()] for name, row in ratios.items()},
@@ -59,20 +54,47 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
     }
 
 
-def _line(axis: Axes, row: list[Estimate], name: str, shift: float) -> None:
-    """A model's line; where it leaves the picture, an arrow at the edge."""
-    values = np.array([one.value for one in row])
-    shown = np.where(values < _EDGE, values, np.nan)
-    reach = [one.interval[1] - one.value if one.known else 0.0 for one in row]
-    style = {"color": MODEL_COLOURS[name], "marker": MARKERS[name], "ms": 4, "lw": 1.3}
-    places = np.arange(len(row))
-    axis.errorbar(
-        places + shift, shown, reach if any(reach) else None, elinewidth=0.7, label=MODELS[name].title, **style
-    )
-    gone = np.flatnonzero(~(values < _EDGE))
-    axis.plot(gone + shift, np.full(len(gone), _EDGE), color=MODEL_COLOURS[name], **_ARROW)
+def _ground(axis: Axes, sizes: list[str], title: str) -> None:
+    """The sizes, the baseline, and on grey what is beyond the paper."""
+    axis.set_title(title)
+    axis.axhline(0, color=GREY, lw=0.8)
+    axis.axvspan(SHOWN - 0.5, len(sizes) - 0.5, color="#f4f4f4", lw=0, zorder=0)
+    axis.set_xlim(-0.4, len(sizes) - 0.5)
+    axis.set_xticks(range(len(sizes)), [size.split("-")[0] for size in sizes], fontsize=SMALL)
+    axis.grid(axis="y")
 
 
-def _limits(axis: Axes, ratios: dict[str, dict[str, Estimate]]) -> None:
+def _inside(row: Row) -> np.ndarray:
+    """A model's line, with gaps where it has left the picture."""
+    values = np.array([one.value for one in row.values()])
+    return np.where(values < _EDGE, values, np.nan)
+
+
+def _model(axis: Axes, row: Row, name: str) -> None:
+    """A model's line and interval; a triangle where the interval goes on above, an arrow where the line does."""
+    colour, places, shown = MODEL_COLOURS[name], np.arange(len(row)), _inside(row)
+    low, high = np.array([one.interval if one.known else (np.nan, np.nan) for one in row.values()]).T
+    drawn = np.isfinite(shown)
+    low, high = np.where(drawn, low, np.nan), np.where(drawn, high, np.nan)
+    axis.fill_between(places, low, np.minimum(high, _TOP), color=colour, alpha=0.18, lw=0, zorder=2)
+    axis.plot(places, shown, color=colour, marker=MARKERS[name], ms=4, lw=1.4, zorder=3)
+    for beyond, y, mark in ((high > _TOP, _TOP - 0.06, _CUT), (~drawn, _EDGE, _ARROW)):
+        axis.plot(places[beyond], np.full(beyond.sum(), y), color=colour, zorder=4, **mark)
+
+
+def _legend(figure: Figure) -> None:
+    styles = {
+        "ours, with its 95 % interval": {"marker": "o", "ms": 4, "lw": 1.4},
+        "published": {"ls": "--", "lw": 1.1},
+        "the other models": {"color": "#bdbdbd", "lw": 0.7},
+        "the interval goes on": _CUT,
+        f"above {EXPLODED:.0f} times the baseline": _ARROW,
+        "beyond the paper's sizes": {"marker": "s", "ms": 8, "ls": "", "color": "#e5e5e5"},
+    }
+    handles = [Line2D([], [], **({"color": GREY} | style)) for style in styles.values()]
+    figure.legend(handles, styles, ncols=3, loc="outside upper center", columnspacing=1.2)
+
+
+def _lowest(ratios: dict[str, Row]) -> float:
     ends = [end for row in ratios.values() for one in row.values() for end in (one.value, one.interval[0])]
-    axis.set_ylim(min([-2.0, *(end for end in ends if np.isfinite(end))]) - 0.1, _TOP)
+    return min([-2.0, *(end for end in ends if np.isfinite(end))])

@@ -1,7 +1,7 @@
 """Figure 6: the real-world benchmarks, as a table of published scores with ours below them."""
 
 import itertools
-import textwrap
+from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,28 +9,33 @@ from matplotlib.figure import Figure
 from pna.figures import published, realworld
 from pna.figures.runs import RecordedRun
 from pna.figures.style import GREY, MODEL_COLOURS, SMALL, WARN, WIDTH
-from pna.realworld.data.datasets import DATASETS, WEIGHTS
+from pna.realworld.data.datasets import DATASETS, OFFICIAL, WEIGHTS
+from pna.verdicts.statistics import Estimate
 
 __all__ = ["figure6", "heading"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
-_LETTERS = 108  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
-    """Rows are models, columns data sets; on grey the best published number, below it ours where recorded."""
+    """Rows are models, columns data sets: the published numbers, below them ours; the best of each on grey."""
     theirs, ours = published.realworld(), realworld.figure6_runs(profile)
-    figure = Figure(figsize=(WIDTH, 0.36 * len(theirs) + 1.5), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.34 * len(theirs) + 1.2), layout="constrained")
     axis = figure.subplots()
     axis.set(xlim=(0, WIDTH), ylim=(len(theirs) - 0.5, -1.55))
     axis.set_axis_off()
     for x, column in zip(_places(), realworld.COLUMNS, strict=True):
         axis.text(x, -1.05, heading(column), ha="center", va="center", weight="bold", fontsize=SMALL)
+        scores = {title: realworld.published_score(title, column) for title in theirs}
+        mine = {title: realworld.score(run) for (title, place), run in ours.items() if place == column}
+        best, our_best = _best(scores.values(), column), _best(mine.values(), column)
         for y, title in enumerate(theirs):
             trained = (title, column) in realworld.CELLS
-            _published(axis, x, y - 0.2 * trained, (title, column), _best(theirs, column))
+            text = realworld.published_text(title, column, sign="±") if scores[title] else "–"
+            _write(axis, x, y - 0.2 * trained, text, "black", scores[title], best)
             if trained:
-                _ours(axis, x, y + 0.2, ours.get((title, column)))
+                own = mine.get(title)
+                _write(axis, x, y + 0.2, realworld.score_text(own, "±") if own else "not yet", WARN, own, our_best)
     for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="0.88", lw=0.6)
         axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
@@ -63,17 +68,20 @@ def _lacking(ours: dict[realworld.Place, RecordedRun]) -> list[str]:
 
 
 def _words(ours: dict[realworld.Place, RecordedRun], lacking: list[str]) -> str:
-    """The legend, and the budget of our runs."""
-    legend = "Published mean ± deviation over seeds, the best on grey; * with additional patience."
+    """The legend in at most three lines; the budget of each run is in the figure's JSON and in the report."""
+    legend = "Mean ± deviation over seeds; on grey the best of a column, published and ours. Black: published, "
+    legend += "* with additional patience."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
-    lines = [f"{legend} Below, in colour: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    lines = [legend, f"In colour, below: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     if lacking:
         *most, last = lacking
-        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}:")
-    lines += realworld.budget_lines(ours)
-    return "\n".join(textwrap.fill(line, _LETTERS) for line in lines)
+        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}")
+    elif others := {run.cell.training: run.data[0] for run in ours.values() if run.data[0] != OFFICIAL}:
+        titles = " and ".join(sorted(DATASETS[name].title for name in others))
+        lines.append(f"Training sets that are {' or '.join(sorted(set(others.values())))}: {titles}.")
+    return "\n".join(lines)
 
 
 def _numbers(ours: dict[realworld.Place, RecordedRun]) -> dict[str, dict]:
@@ -91,21 +99,12 @@ def _numbers(ours: dict[realworld.Place, RecordedRun]) -> dict[str, dict]:
     }
 
 
-def _published(axis: Axes, x: float, y: float, place: realworld.Place, best: float) -> None:
-    theirs = realworld.published_score(*place)
-    if theirs is None:
-        axis.text(x, y, "–", ha="center", va="center", color=GREY)
-    else:
-        ground = {"facecolor": "#e5e5e5", "pad": 1.2, "linewidth": 0} if theirs.value == best else None
-        text = realworld.published_text(*place, sign="±")
-        axis.text(x, y, text, ha="center", va="center", fontsize=SMALL, bbox=ground)
+def _write(axis: Axes, x: float, y: float, text: str, colour: str, one: Estimate | None, best: float | None) -> None:
+    """Write a score, on grey if it is the best; grey words where there is none."""
+    ground = {"facecolor": "#e5e5e5", "pad": 1.2, "linewidth": 0} if one and one.value == best else None
+    axis.text(x, y, text, color=colour if one else GREY, bbox=ground, ha="center", va="center", fontsize=SMALL)
 
 
-def _ours(axis: Axes, x: float, y: float, ours: RecordedRun | None) -> None:
-    text, colour = ("not yet", GREY) if ours is None else (realworld.score_text(realworld.score(ours), "±"), WARN)
-    axis.text(x, y, text, ha="center", va="center", fontsize=SMALL, color=colour)
-
-
-def _best(theirs: dict, column: str) -> float:
-    values = [row[column][0] for row in theirs.values() if row[column] is not None]
-    return (min if realworld.lower_is_better(column) else max)(values)
+def _best(scores: Iterable[Estimate | None], column: str) -> float | None:
+    values = [one.value for one in scores if one is not None]
+    return (min if realworld.lower_is_better(column) else max)(values, default=None)

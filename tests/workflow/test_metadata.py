@@ -1,0 +1,217 @@
+"""What others cite and reuse: the summary, the citation files, the RO-Crate, the benchmark in Croissant's terms."""
+
+import hashlib
+import json
+import shutil
+from datetime import date
+
+import numpy as np
+import pytest
+import yaml
+
+import pna
+from pna.figures.catalogue import FIGURES, files_of
+from pna.multitask import DESCRIBED, RELEASED, TASKS, make, multitask
+from tests.workflow.conftest import ROOT
+from workflow import crate, croissant, summary
+
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+
+
+# ---- citation files ----
+
+
+def test_the_citation_has_version_date_licence_and_keywords():
+    assert {"version", "date-released", "license", "keywords", "abstract"} <= CITATION.keys()
+    released = date.fromisoformat(str(CITATION["date-released"]))
+    assert f"## [{pna.__version__}] - {released}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "# doi:" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_codemeta_says_the_same():
+    facts = json.loads((ROOT / "codemeta.json").read_text(encoding="utf-8"))
+    same = {"version": "version", "datePublished": "date-released", "keywords": "keywords"}
+    assert {key: facts[key] for key in same} == {key: CITATION[other] for key, other in same.items()}
+    assert facts["license"].endswith(f"/{CITATION['license']}")
+    assert [one["name"] for one in facts["author"]] == [one["name"] for one in CITATION["authors"]]
+
+
+def test_codecheck_lists_every_figure_and_what_is_written_beside_them():
+    facts = yaml.safe_load((ROOT / "codecheck.yml").read_text(encoding="utf-8"))
+    files = [entry["file"] for entry in facts["manifest"]]
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+    pictures = [f"figures/{file}.png" for name in FIGURES for file in files_of(name)]
+    written = [f"figures/{name}" for name in ("claims.json", "report.html", "summary.pdf")]
+    assert files == [*pictures, *written, "ro-crate-metadata.json", "croissant.json"]
+    assert all(entry["comment"] for entry in facts["manifest"])
+
+
+# ---- the summary ----
+
+
+def test_the_summary_has_the_headings_of_the_challenge_in_their_order():
+    lines = (ROOT / "docs" / "summary.md").read_text(encoding="utf-8").splitlines()
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == [
+        "Scope of reproducibility",
+        "Methodology",
+        "Results",
+        "What was easy",
+        "What was difficult",
+        "Communication with the authors",
+    ]
+
+
+def test_the_summary_is_a_pdf_of_one_page():
+    assert summary.pages((ROOT / "figures" / "summary.pdf").read_bytes()) == 1
+
+
+@pytest.mark.skipif(not any(map(shutil.which, summary.BROWSERS)), reason="needs Chromium")
+def test_printing_refuses_a_second_page_and_leaves_what_is_there(tmp_path, capsys):
+    source, pdf = tmp_path / "summary.md", tmp_path / "summary.pdf"
+    source.write_text("# Short\n\nOne line.\n", encoding="utf-8")
+    assert summary.main(str(source), str(pdf)) == 0
+    before = pdf.read_bytes()
+    assert summary.pages(before) == 1
+    assert summary.main(str(source), str(pdf)) == 0
+    assert pdf.read_bytes() == before  # from the same text it is not printed again
+    source.write_text("# Long\n\n" + "A line.\n\n" * 100, encoding="utf-8")
+    assert summary.main(str(source), str(pdf)) == 1
+    assert "must fit one page" in capsys.readouterr().err
+    assert pdf.read_bytes() == before
+
+
+# ---- the RO-Crate ----
+
+
+def entities(root):
+    """The entities of a crate by id, as the rocrate package reads them back."""
+    from rocrate.rocrate import ROCrate
+
+    return {entity.id: entity for entity in ROCrate(root).get_entities()}
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A repository with one file in each folder that a crate describes."""
+    for name in (*crate.SINGLE, "workflow/Snakefile", "results/archive/old.json", "pna/__pycache__/a.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes() if name == "CITATION.cff" else name.encode())
+    for folder in crate.PARTS:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / "file.json").write_text(f'"{folder}"')
+    return tmp_path
+
+
+def test_a_crate_has_every_file_with_its_hash_and_nothing_else(small):
+    assert crate.main(str(small)) == 0
+    described = {name: entity for name, entity in entities(small).items() if "sha256" in entity}
+    expected = {*crate.SINGLE, "workflow/Snakefile", *(f"{folder}/file.json" for folder in crate.PARTS)}
+    assert described.keys() == expected
+    for name, entity in described.items():
+        content = (small / name).read_bytes()
+        assert entity["sha256"] == hashlib.sha256(content).hexdigest()
+        assert entity["contentSize"] == str(len(content))
+    crate.main(str(small))
+    assert described.keys() == {name for name, entity in entities(small).items() if "sha256" in entity}
+
+
+def check_crate(root):
+    """What RO-Crate 1.1 and Workflow RO-Crate 1.0 require of the metadata file."""
+    graph = json.loads((root / "ro-crate-metadata.json").read_text(encoding="utf-8"))
+    assert graph["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    by_id = {entity["@id"]: entity for entity in graph["@graph"]}
+    assert len(by_id) == len(graph["@graph"])
+    assert all("@type" in entity for entity in by_id.values())
+    descriptor, top = by_id["ro-crate-metadata.json"], by_id["./"]
+    assert descriptor["about"] == {"@id": "./"}
+    conforms = {one["@id"] for one in descriptor["conformsTo"]}
+    assert conforms == {"https://w3id.org/ro/crate/1.1", crate.WORKFLOW_CRATE}
+    assert top["@type"] == "Dataset"
+    assert {"name", "description", "datePublished", "license", "mainEntity"} <= top.keys()
+    main = by_id[top["mainEntity"]["@id"]]
+    assert set(main["@type"]) == {"File", "SoftwareSourceCode", "ComputationalWorkflow"}
+    assert by_id[main["programmingLanguage"]["@id"]]["@type"] == "ComputerLanguage"
+    for entity in by_id.values():  # every reference leads to an entity, or outside
+        for value in entity.values():
+            for one in value if isinstance(value, list) else [value]:
+                assert not isinstance(one, dict) or one["@id"] in by_id or "://" in one["@id"]
+    data = {name for name, entity in by_id.items() if "File" in entity["@type"]}
+    assert data <= {part["@id"] for part in top["hasPart"]}
+
+
+def test_a_crate_is_valid(small):
+    crate.main(str(small))
+    check_crate(small)
+
+
+def test_the_repositorys_crate_is_valid_and_its_results_and_figures_are_as_it_says():
+    """`python workflow/crate.py` renews it."""
+    check_crate(ROOT)
+    described = {name: one for name, one in entities(ROOT).items() if name.startswith(("results/", "figures/"))}
+    files = {name for name in described if not name.endswith("/")}
+    there = [path for folder in ("results", "figures") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    archived = f"{crate.SUPERSEDED}/"
+    names = {path.relative_to(ROOT).as_posix() for path in there}
+    assert files == {name for name in names if not name.startswith(archived)}
+    hashes = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in files}
+    assert [name for name in files if described[name]["sha256"] != hashes[name]] == []
+
+
+# ---- Croissant ----
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A thinned benchmark, and what mlcroissant loads of its description."""
+    import mlcroissant as mlc
+
+    folder = tmp_path_factory.mktemp("croissant")
+    splits = {spec: [split.thinned(5, 256) for split in multitask(spec)] for spec in (DESCRIBED, RELEASED)}
+    sets = {str(spec): make(spec, splits[spec]) for spec in splits}
+    croissant.write(sets, folder / "croissant.json", folder / "data")
+    return sets, mlc.Dataset(jsonld=folder / "croissant.json"), folder
+
+
+def test_mlcroissant_finds_nothing_wrong(loaded):
+    _, dataset, _ = loaded
+    issues = dataset.metadata.ctx.issues
+    assert (issues.errors, issues.warnings) == (set(), set())
+
+
+@pytest.mark.parametrize("spec", ["described", "released"])
+def test_mlcroissant_loads_every_graph_with_its_labels(loaded, spec):
+    sets, dataset, _ = loaded
+    graphs = [graph for part in sets[spec].sets.values() for graph in part]
+    records = list(dataset.records(spec))
+    assert len(records) == len(graphs) > 0
+    (units,) = (row for row in dataset.records("maxima") if row["maxima/specification"] in (spec, spec.encode()))
+    for record, graph in zip(records, graphs, strict=True):
+        values = {name.partition("/")[2]: value for name, value in record.items()}
+        assert [values["edges_from"], values["edges_to"]] == graph.edge_index.tolist()
+        assert values["x"] == pytest.approx(graph.x[:, 1].tolist(), rel=1e-6)
+        assert graph.x[:, 0].argmax() == values["source"]
+        assert values["family"].decode() == graph.family
+        labels = [*graph.y_node.T.tolist(), *graph.y_graph[0].tolist()]
+        for task, label in zip(TASKS, labels, strict=True):
+            scaled = np.array(values[task.name]) / units[f"maxima/{task.name}"]
+            np.testing.assert_allclose(scaled, label, rtol=1e-5)
+
+
+def test_a_file_that_was_altered_is_refused(loaded, tmp_path):
+    import mlcroissant as mlc
+
+    _, _, folder = loaded
+    shutil.copytree(folder, tmp_path / "copy")
+    file = tmp_path / "copy" / "data" / "multitask-described.jsonl"
+    file.write_text(file.read_text().replace('"nodes": 15', '"nodes": 16', 1))
+    with pytest.raises(mlc.GenerationError):
+        list(mlc.Dataset(jsonld=tmp_path / "copy" / "croissant.json").records("described"))
+
+
+def test_the_repositorys_description_is_valid():
+    import mlcroissant as mlc
+
+    dataset = mlc.Dataset(jsonld=ROOT / "croissant.json")
+    assert (dataset.metadata.ctx.issues.errors, dataset.metadata.ctx.issues.warnings) == (set(), set())
+    assert [record_set.name for record_set in dataset.metadata.record_sets] == ["maxima", "described", "released"]
+    assert dataset.metadata.version == pna.__version__
