@@ -5,8 +5,8 @@ CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TXT'
-usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--from-results] [--cores N] [--dry-run]
-                    [-- SNAKEMAKE ARGUMENTS]
+usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--cpu] [--from-results] [--cores N]
+                    [--dry-run] [-- SNAKEMAKE ARGUMENTS]
        ./run_all.sh test     run every test: lint, tests/ and verification/
        ./run_all.sh docs     build the documentation, build/site/index.html; a broken link is an error
        ./run_all.sh --help   print this text
@@ -19,7 +19,10 @@ Trains what is not recorded yet, executes the notebooks, draws the figures and w
   --only FIGURE    only this figure and what it needs; several are separated by commas: figure1 to figure6, benchmark,
                    moments, graph-types, standard, single-task, parameters, theory, depth, introduction,
                    pna-from-scratch, collide-yourself, explore
-  --slurm          run each training as a job on a Slurm cluster, in slices (--slice-minutes N, default 240)
+  --slurm          run the trainings as jobs on a Slurm cluster, each with one GPU (--gres gpu:h100:1 asks for another
+                   kind), in slices (--slice-minutes N, default 240). Small trainings share a job: --cells-per-job N,
+                   default by their estimated times
+  --cpu            train on CPUs, here or on the cluster
   --from-results   draw from recorded runs, train nothing
   --cores N        run N steps side by side (default: all cores)
   --dry-run        say what would be done
@@ -39,11 +42,11 @@ while [ $# -gt 0 ]; do
     case "$1" in
         -h | --help) usage; exit 0 ;;
         test | docs) job=$1; shift ;;
-        --profile | --only | --cores | --slice-minutes)
+        --profile | --only | --cores | --slice-minutes | --gres | --cells-per-job)
             [ $# -gt 1 ] || { echo "run_all.sh: $1 needs a value" >&2; exit 2; }
             shift 2 ;;
-        --slurm | --from-results | --dry-run) shift ;;
-        --profile=?* | --only=?* | --cores=?* | --slice-minutes=?*) shift ;;
+        --slurm | --cpu | --from-results | --dry-run) shift ;;
+        --profile=?* | --only=?* | --cores=?* | --slice-minutes=?* | --gres=?* | --cells-per-job=?*) shift ;;
         --) break ;;
         *) unknown "$1" ;;
     esac

@@ -29,8 +29,8 @@ from benchmarks.crew import Crew, Job
 from benchmarks.machine import describe, keep
 from pna.command_line import seconds
 from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, all_cells, run_of
-from pna.experiments.command import ON_A_GPU
 from pna.experiments.mps import mps
+from pna.experiments.side_by_side import ON_A_GPU, visible_gpus
 from pna.figures.published import RELEASED_SECONDS
 from pna.training.store import load
 
@@ -142,7 +142,7 @@ def whole_paper(options: argparse.Namespace, end: float) -> dict:
     jobs = [Job(str(cell), PROFILES["paper"].seeds, FEWER) for cell in (*figures, *others)]
     on_gpu, rows, rates = options.device != "cpu", {}, {}
     begun, end = time.monotonic(), end - STRETCH - 10
-    sharing = mps(print) if on_gpu else contextlib.nullcontext({})
+    sharing = mps(visible_gpus(1)[0], print) if on_gpu else contextlib.nullcontext({})
     print(f"{'cell':<42}{'runs':>6}{'ms / epoch / run':>18}{'with fewer':>12}{'epochs':>15}{'hours':>8}")
     with sharing as environment, Crew(jobs, PROFILES[options.profile], options.device, environment) as crew:
         for ready in crew.rounds(end):

@@ -86,7 +86,7 @@ def moment(n: int, rounded: bool = False) -> Function:
     Parameters
     ----------
     n : int
-        Order of the moment, at least 2.
+        Order of the moment, from 2 to 999.
     rounded : bool
         Whether the messages are centred once, with a rounded μ, as in departure D12.
 
@@ -95,8 +95,8 @@ def moment(n: int, rounded: bool = False) -> Function:
     Function
         The aggregator, a function of (m, ptr).
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-        raise ValueError(f"n must be an integer of at least 2 (equation 4), got {n!r}")
+    if isinstance(n, bool) or not isinstance(n, int) or not 2 <= n < 1000:
+        raise ValueError(f"n must be an integer from 2 to 999 (equation 4), got {n!r}")
 
     @_checked
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:

@@ -6,8 +6,10 @@ from numbers import Integral
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-__all__ = ["MOST_LAYERS", "choice", "divisible", "flag", "positive", "same_device", "same_dtype", "sequence", "tensor"]
+__all__ = ["MOST_LAYERS", "choice", "divisible", "flag", "is_forward_mode", "is_transformed", "positive"]
+__all__ += ["same_device", "same_dtype", "sequence", "tensor"]
 
 
 MOST_CHANNELS = 1 << 20  # also of towers: more would ask for terabytes before it fails
@@ -58,9 +60,26 @@ def sequence(name: str, values: Sequence) -> tuple:
 
 
 def tensor(name: str, value: Tensor) -> None:
-    """Check that a value is a tensor."""
+    """Check that a value is a dense tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+    if value.layout not in (torch.strided, torch.jagged):
+        raise TypeError(f"{name} must be a dense tensor, got one of layout {value.layout}")
+
+
+def is_transformed() -> bool:
+    """Whether the call is under torch.func, so that no value can be read."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_forward_mode(*values: Tensor) -> bool:
+    """Whether forward-mode derivatives are asked for, by torch.func.jvp, jacfwd or hessian, or by a dual tensor."""
+    if torch.compiler.is_compiling() or not (is_transformed() or forward_ad._current_level >= 0):
+        return False
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    if any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels):
+        return True
+    return any(forward_ad.unpack_dual(value).tangent is not None for value in values)
 
 
 def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

@@ -1,15 +1,13 @@
 """The combined aggregation ⊕ = scalers ⊗ aggregators (section 2.3, equation 7), and the map that follows it."""
 
-import math
 from collections.abc import Sequence
-from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.scalers import SCALERS, DegreeStatistics, factors
+from pna.scalers import DegreeStatistics, check_scaler, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]
@@ -34,7 +32,7 @@ class CombinedAggregation(nn.Module):
         for name in self.aggregators:
             equations.resolve(name)
         for scaler in self.scalers:
-            _check_scaler(scaler)
+            check_scaler(scaler)
         self.statistics = _statistics(self.scalers, deg)
         self._add("delta", flag("train_norm", train_norm))
         self._add("mean_degree", train_norm)
@@ -91,15 +89,6 @@ class CombinedAggregation(nn.Module):
     def extra_repr(self) -> str:
         """Aggregators and scalers, for print()."""
         return f"aggregators={list(self.aggregators)}, scalers={list(self.scalers)}"
-
-
-def _check_scaler(scaler: str | float) -> None:
-    """Raise an error unless the scaler is a name from SCALERS or a finite number."""
-    number = isinstance(scaler, Real) and not isinstance(scaler, bool) and math.isfinite(scaler)
-    if not (number or (isinstance(scaler, str) and scaler in SCALERS)):
-        raise ValueError(
-            f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a finite number, α of equation 6"
-        )
 
 
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:

@@ -169,6 +169,8 @@ class PNAConv(Layer):
         x_i, x_j = self._towers(senders, receivers)
         first, *rest = self.U
         encoder = None if edge is None else self.edge_encoder
+        if edge is not None:  # W3 V in place of W3 (V e) would make an infinite feature one of M's, and ReLU perhaps 0
+            edge = edge + (0 * edge.detach()).sum(-1, keepdim=True)  # NaN for a row that is not finite
         y = fused.split(x_i, x_j, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)
         for layer in rest:
             y = layer(y)
@@ -211,12 +213,12 @@ class PNAConv(Layer):
     def materialise(self, in_channels: int) -> None:
         """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         self.F_in = F_in = self._share(positive("in_channels", in_channels))
-        self.in_channels = in_channels
         for k, layer in enumerate(self.M[::2]):
             layer.materialise(self.towers, F_in if k else self._parts * F_in, F_in)
         self.U[0].materialise(self.towers, (1 + self.combined.width) * F_in, self.F_out)
         if self.edge_dim is not None:
             self.edge_encoder.materialise(F_in)
+        self.in_channels = in_channels
 
     def _in_channels_of(self, width: int) -> int:
         return width // (1 + self.combined.width) * (self.towers if self.divide_input else 1)
@@ -313,8 +315,8 @@ class PNASimpleConv(Layer):
 
     def materialise(self, in_channels: int) -> None:
         """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
-        self.in_channels = positive("in_channels", in_channels)
-        self.U[0].materialise(1, self.combined.width * in_channels, self.out_channels)
+        self.U[0].materialise(1, self.combined.width * positive("in_channels", in_channels), self.out_channels)
+        self.in_channels = in_channels
 
     def _in_channels_of(self, width: int) -> int:
         return width // self.combined.width

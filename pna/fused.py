@@ -96,6 +96,8 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     csr, kernels = _kernels()
     N = x.shape[0]
     if isinstance(edges, Neighbourhoods) and not conv.cached:
+        if edges.flow is None:
+            edges.check()
         return kernels(conv, x, edges)
     if conv.cached or not csr.supports(edges, N):
         return kernels(conv, x, conv.prepare(x, edges)[2])

@@ -1,5 +1,6 @@
 """The base class of PNAConv and PNASimpleConv: inputs, explanations and caches as in PyTorch Geometric's layers."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -7,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from pna.arguments import choice, flag, positive, same_device, same_dtype, tensor
+from pna.arguments import choice, flag, is_forward_mode, positive, same_device, same_dtype, tensor
 from pna.neighbourhoods import FLOWS, Neighbourhoods
 
 __all__ = ["Layer", "Nodes"]
+
+_MATERIALISING = threading.Lock()  # for all layers: it is held once in the life of each
 
 Nodes = Tensor | tuple[Tensor, Tensor]  # x [N, in], or one tensor for each row of edge_index
 
@@ -44,6 +47,13 @@ class Layer(MessagePassing):
     def propagate(self, *args: object, **kwargs: object) -> Tensor:
         """Raise NotImplementedError: there is no message passing to start."""
         raise NotImplementedError(f"{type(self).__name__} has no propagate(): call the layer itself")
+
+    def __prepare_scriptable__(self) -> "Layer":
+        """Refuse torch.jit.script, whose language has no place for the table of paths."""
+        raise RuntimeError(
+            f"{type(self).__name__} cannot be compiled by torch.jit.script: use torch.compile or torch.export, "
+            "or script the layer that PNAConv.to_pyg() returns"
+        )
 
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         """Do nothing: there is no propagate() to generate code for."""
@@ -79,6 +89,12 @@ class Layer(MessagePassing):
                 "use torch.export"
             )
         senders, receivers = self._nodes(x)
+        if is_forward_mode(senders, receivers):
+            raise NotImplementedError(
+                f"{type(self).__name__} has no forward-mode derivatives (torch.func.jvp, jacfwd, hessian). For a "
+                "Hessian use torch.func.jacrev twice or torch.autograd.functional.hessian; PNAConv.to_pyg() returns a "
+                "layer that has them"
+            )
         graph = self._cache if self._cache is not None else self._graph(x, edges)
         num_senders = graph.num_nodes if graph.senders is None else graph.senders
         if receivers.shape[0] != graph.num_nodes or senders.shape[0] != num_senders:
@@ -102,7 +118,7 @@ class Layer(MessagePassing):
         for name, features in named.items():
             tensor(name, features)
             if self.in_channels == -1 and features.dim() == 2:
-                self.materialise(features.shape[1])
+                self._materialise_once(features.shape[1])
             if features.dim() != 2 or features.shape[1] != self.in_channels:
                 shape = f"[N, in_channels = {self.in_channels}]"
                 raise ValueError(f"{name} must have the shape {shape}, got {tuple(features.shape)}")
@@ -111,6 +127,15 @@ class Layer(MessagePassing):
             same_dtype(name, features, weight)
         first, second = x if pair else (x, x)
         return (first, second) if self.flow == "source_to_target" else (second, first)
+
+    def _materialise_once(self, in_channels: int) -> None:
+        """Create the weights, unless another thread does so at this moment; in_channels is what it sets last."""
+        if torch.compiler.is_compiling():
+            self.materialise(in_channels)
+            return
+        with _MATERIALISING:
+            if self.in_channels == -1:
+                self.materialise(in_channels)
 
     def _graph(self, x: Nodes, edges: Tensor | Neighbourhoods) -> Neighbourhoods:
         """Sort an edge_index, or check the flow of a graph that has been sorted before."""
@@ -121,6 +146,8 @@ class Layer(MessagePassing):
             return Neighbourhoods.of(edges, (x[0].shape[0], x[1].shape[0]) if pair else x.shape[0], self.flow)
         if edges.flow not in (None, self.flow):
             raise ValueError(f"edge_index is of Neighbourhoods with flow={edges.flow!r}, the layer has {self.flow!r}")
+        if edges.flow is None:
+            edges.check()
         return edges
 
     def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:

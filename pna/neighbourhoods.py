@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pna.arguments import choice
+from pna.arguments import choice, is_transformed, tensor
 
 __all__ = ["FLOWS", "Joined", "Neighbourhoods", "Transpose", "check_range"]
 
@@ -105,7 +105,9 @@ class Neighbourhoods(NamedTuple):
             raise ValueError(f"a sparse edge_index must be [{N}, {senders}], got {list(adj_t.shape)}")
         other = (None, senders if two else None, flow)
         if adj_t.layout == torch.sparse_csr:
-            return cls(adj_t.crow_indices().long(), adj_t.col_indices().long(), None, *other)
+            graph = cls(adj_t.crow_indices().long(), adj_t.col_indices().long(), None, *other)
+            graph.check()
+            return graph
         if adj_t.layout == torch.sparse_coo:
             target, source = adj_t._indices()
         elif adj_t.layout == torch.sparse_csc:
@@ -144,9 +146,46 @@ class Neighbourhoods(NamedTuple):
         known = None if reverse is None else (self.ptr, self.source, reverse)
         return self._replace(transpose=Transpose(*(known or transpose_edges(self.ptr, self.source, self.senders))))
 
+    def check(self) -> None:
+        """Raise an error unless the tensors describe a graph, which those that are put together by hand may not.
+
+        Where no value can be read, as under torch.compile or while a CUDA graph is recorded, only shapes are checked.
+        """
+        for name in ("ptr", "source", "order"):
+            value = getattr(self, name)
+            if value is None and name == "order":
+                continue
+            if not isinstance(value, Tensor) or value.dim() != 1 or value.dtype not in (torch.int64, torch.int32):
+                raise TypeError(f"{name} of Neighbourhoods must be a tensor of integers with one dimension")
+        if self.ptr.shape[0] == 0 or (self.order is not None and self.order.shape != self.source.shape):
+            raise ValueError("ptr of Neighbourhoods must be [N + 1], and order as long as source")
+        if _is_unreadable(self.ptr):
+            return
+        ptr, E, senders = self.ptr, self.num_edges, self.num_nodes if self.senders is None else self.senders
+        if not bool((ptr[0] == 0) & (ptr[-1] == E) & (ptr.diff() >= 0).all()):
+            raise ValueError(f"ptr of Neighbourhoods must rise from 0 to the number of edges, {E}")
+        for name, value, most in (("source", self.source, senders), ("order", self.order, E)):
+            if value is not None and E > 0 and not bool(((value >= 0) & (value < most)).all()):
+                raise ValueError(
+                    f"{name} of Neighbourhoods, from edge_index, must be from 0 to {most - 1}, "
+                    f"got values from {value.min()} to {value.max()}"
+                )
+        if self.order is not None and bool((torch.bincount(self.order, minlength=E) != 1).any()):
+            raise ValueError("order of Neighbourhoods must hold every place of an edge once")
+
     def sort(self, edge_attr: Tensor) -> Tensor:
         """Put the caller's edge features [E, ...] into the order of the messages."""
+        tensor("edge_attr", edge_attr)
+        if edge_attr.dim() == 0 or edge_attr.shape[0] != self.num_edges:
+            shape = tuple(edge_attr.shape)
+            raise ValueError(f"edge_attr must have a row for each of {self.num_edges} edges, got the shape {shape}")
         return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
+
+
+def _is_unreadable(t: Tensor) -> bool:
+    """Whether values of a tensor cannot be read now."""
+    capturing = t.is_cuda and torch.cuda.is_current_stream_capturing()
+    return capturing or t.is_meta or torch.compiler.is_compiling() or is_transformed() or type(t) is not Tensor
 
 
 def _sizes(num_nodes: int | tuple[int, int]) -> tuple[int, int]:

@@ -13,8 +13,11 @@ from numbers import Real
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
-__all__ = ["SCALERS", "DegreeStatistics", "S", "degree_histogram", "factors", "linear", "scale"]
+from pna.arguments import is_transformed, tensor
+
+__all__ = ["SCALERS", "DegreeStatistics", "S", "check_scaler", "degree_histogram", "factors", "linear", "scale"]
 
 # The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
@@ -43,7 +46,9 @@ def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
     Tensor [N]
         The factor of each node.
     """
-    return _power(d, _logarithm(d, delta), alpha)
+    _check_degrees(d)
+    alpha = _number("alpha", alpha)
+    return _power(d, _logarithm(d, _statistic("delta", delta)), alpha)
 
 
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
@@ -65,7 +70,9 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     Tensor [N]
         The factor of each node.
     """
-    return _power(d, d.clamp(min=1) / mean_degree, power)
+    _check_degrees(d)
+    power = _number("power", power)
+    return _power(d, d.clamp(min=1) / _statistic("mean_degree", mean_degree), power)
 
 
 def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
@@ -90,6 +97,7 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
     bases: dict[str, Tensor] = {}
     columns = []
     for scaler in scalers:
+        check_scaler(scaler)
         kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
         if kind not in bases and exponent != 0:
             bases[kind] = _logarithm(d, delta) if kind == "logarithmic" else d.clamp(min=1) / mean_degree
@@ -99,7 +107,59 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
 
 def scale(d: Tensor, scaler: str | float, delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
     """Compute the factor of each node by one scaler, [N]; the arguments are those of `factors`."""
-    return factors(d, [scaler], delta, mean_degree)[..., 0]
+    _check_degrees(d)
+    return factors(d, [scaler], _statistic("delta", delta), _statistic("mean_degree", mean_degree))[..., 0]
+
+
+def check_scaler(scaler: str | float) -> None:
+    """Raise an error unless the scaler is a name from SCALERS or a finite number."""
+    if not (scaler in SCALERS if isinstance(scaler, str) else _is_finite(scaler)):
+        raise ValueError(
+            f"unknown scaler {scaler!r}; allowed: {', '.join(SCALERS)}, or a finite number, α of equation 6"
+        )
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a real number, no bool, that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # of an integer beyond all floats
+        return False
+
+
+def _number(name: str, value: float) -> float:
+    """Check that an exponent is a finite number, and return it."""
+    if not _is_finite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return value
+
+
+def _statistic(name: str, value: Tensor | float) -> Tensor | float:
+    """Check that δ or d̄ is positive and finite, and return it; a tensor that the CPU cannot read is left unchecked."""
+    if isinstance(value, Tensor):
+        real = value.is_floating_point() and value.layout == torch.strided
+        valid = real and (not _is_readable(value) or bool(((value > 0) & (value < math.inf)).all()))
+    else:
+        valid = _is_finite(value) and value > 0
+    if not valid:
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    return value
+
+
+def _check_degrees(d: Tensor) -> None:
+    """Raise an error unless d is a tensor of degrees, finite and not negative where the CPU can read them."""
+    tensor("d", d)
+    if d.is_complex() or d.dtype == torch.bool:
+        raise TypeError(f"d must be degrees in a floating dtype, got {d.dtype}")
+    if _is_readable(d) and not bool(((d >= 0) & (d < math.inf)).all()):
+        raise ValueError(f"d must be degrees, finite and not negative, got values from {d.min()} to {d.max()}")
+
+
+def _is_readable(t: Tensor) -> bool:
+    """Whether a tensor is on the CPU, and neither compiled nor under torch.func."""
+    return t.is_cpu and type(t) in (Tensor, torch.nn.Parameter) and not (is_compiling() or is_transformed())
 
 
 def _logarithm(d: Tensor, delta: Tensor | float) -> Tensor:
@@ -160,6 +220,8 @@ class DegreeStatistics:
 
 def degree_histogram(graphs: Iterable) -> Tensor:
     """Count the nodes of each in-degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them."""
+    if not isinstance(graphs, Iterable):
+        raise TypeError(f"loader must be an iterable of graphs, got {type(graphs).__name__}; for one graph: [data]")
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
         if getattr(data, "edge_index", None) is None:
@@ -183,6 +245,9 @@ def _check_counts(name: str, counts: Tensor) -> None:
     """Raise an error unless counts are a tensor of finite numbers, none of them negative."""
     if not isinstance(counts, Tensor):
         raise TypeError(f"{name} must be a tensor of counts, got {type(counts).__name__}")
+    if counts.is_complex() or counts.is_meta or counts.layout != torch.strided:
+        kind = "a meta tensor" if counts.is_meta else f"{counts.dtype}, {counts.layout}"
+        raise TypeError(f"{name} must be a dense tensor of real counts, got {kind}")
     if counts.numel() == 0:
         raise ValueError(f"{name} is empty, so δ (equation 5) is not defined")
     if not bool(torch.isfinite(counts.double()).all()) or bool((counts < 0).any()):

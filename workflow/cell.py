@@ -1,4 +1,4 @@
-"""`cell.py PROFILE BUILD CELL... [--time-budget SECONDS]`: trainings as one job of the workflow.
+"""`cell.py PROFILE DEVICE BUILD CELL... [--time-budget SECONDS --side-by-side N]`: trainings as one job.
 
 A training that was left behind by a killed workflow may still be running: the next one waits for it, and then finds
 its checkpoint or its result.
@@ -14,22 +14,25 @@ from pna.experiments.command import train
 STOPPED = 128  # exit codes from here on are of signals
 
 
-def main(profile: str, build: str, *words: str) -> int:
-    """Trains each cell on from its checkpoint; the exit code is the first that is not 0."""
-    place = words.index("--time-budget") if "--time-budget" in words else len(words)
-    cells, budget = words[:place], words[place:]
+def main(profile: str, device: str, build: str, *words: str) -> int:
+    """Trains each cell on from its checkpoint, side by side or one by one; the exit code is the first that is not 0."""
+    cells = [word for word in words if "/" in word]
+    options, logs = words[len(cells) :], Path(build) / "logs" / "train"
+    settings = ("--profile", profile, "--device", device, *options)
+    if len(cells) > 1 and "--side-by-side" in options:
+        return train([*cells, *settings, "--logs", str(logs)])
     first = 0
     for cell in cells:
-        code = _train(cell, profile, Path(build), budget)
+        code = _train(cell, settings, logs / f"{cell}.log")
         first = first or code
         if code >= STOPPED:
             return code
     return first
 
 
-def _train(cell: str, profile: str, build: Path, budget: tuple[str, ...]) -> int:
-    """One cell, with a log of its own."""
-    log = build / "logs" / "train" / f"{cell}.log"
+def _train(cell: str, settings: tuple[str, ...], log: Path) -> int:
+    """Trains one cell, with a log of its own."""
+    place = settings.index("--side-by-side") if "--side-by-side" in settings else len(settings)
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
         log.open("a", buffering=1, encoding="utf-8") as out,
@@ -37,7 +40,7 @@ def _train(cell: str, profile: str, build: Path, budget: tuple[str, ...]) -> int
         contextlib.redirect_stderr(out),
     ):
         try:
-            return train([cell, "--profile", profile, "--resume", "--wait", *budget])
+            return train([cell, *settings[:place], "--resume", "--wait"])
         except Exception:  # the other cells of the job go on
             traceback.print_exc()
             return 1

@@ -2,18 +2,23 @@
 
 import argparse
 import fcntl
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import jobs
+
 from pna.command_line import positive
-from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS, profile_of, run_of
-from pna.experiments.command import ON_A_GPU
+from pna.experiments import EXPERIMENTS, PROFILE_NAMES
+from pna.experiments.side_by_side import ON_A_GPU
 from pna.figures.catalogue import NOTEBOOKS
 from pna.figures.runs import RECORDED
+from pna.files import write_whole
 from pna.training.run import Run
 
 ROOT = Path(__file__).parents[1]
@@ -33,25 +38,32 @@ class Plan:
     build: Path
     figures: Path
     results: Path
-    device: str
+    device: str  # of the notebooks, which run here
+    trained_on: str  # the device of the trainings, here or in a Slurm job
 
     @classmethod
-    def of(cls, asked: str | None, device: str, slurm: bool) -> "Plan":
-        """The asked profile; without one, paper where there is a GPU, else quick."""
-        profile = asked or ("paper" if device == "cuda" or slurm else "quick")
+    def of(cls, asked: str | None, gpus: int, slurm: bool, cpu: bool) -> "Plan":
+        """The asked profile; without one, paper on a GPU, else quick. A Slurm job has a GPU, unless `cpu`."""
+        device, trained_on = ("cuda" if there and not cpu else "cpu" for there in (gpus, gpus or slurm))
+        profile = asked or ("paper" if trained_on == "cuda" else "quick")
         build = Path(os.environ.get("PNA_BUILD") or ROOT / "build") / (asked or "default")
         own = asked in ("smoke", "quick")
         figures = Path(os.environ.get("PNA_FIGURES") or (build / "figures" if own else ROOT / "figures"))
         results = Path(os.environ.get("PNA_RESULTS") or (build / "results" if asked == "smoke" else ROOT / "results"))
         drawn = RECORDED if asked is None and profile == "quick" else profile
-        return cls(profile, drawn, build, figures.resolve(), results.resolve(), device)
+        return cls(profile, drawn, build, figures.resolve(), results.resolve(), device, trained_on)
 
 
 def main(arguments: list[str]) -> int:
     """Runs the workflow; 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
     own, extra = _split(arguments)
-    options = _parser().parse_args(own)
-    plan = Plan.of(options.profile, _device(), options.slurm)
+    parser = _parser()
+    options = parser.parse_args(own)
+    if options.cpu and options.gres:
+        parser.error("--gres asks for a GPU, and --cpu for none")
+    if (options.gres or options.cells_per_job) and not options.slurm:
+        parser.error("--gres and --cells-per-job are for the jobs of --slurm")
+    plan = Plan.of(options.profile, _gpus(), options.slurm, options.cpu)
     os.environ["PNA_RESULTS"] = str(plan.results)  # for what is missing, below
     plan.build.mkdir(parents=True, exist_ok=True)
     with (plan.build / "lock").open("w") as lock:
@@ -64,7 +76,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
-    print(f"profile {plan.profile} on {plan.device}; figures: {plan.figures}; results: {plan.results}", flush=True)
+    where = f"Slurm ({plan.trained_on})" if options.slurm else plan.trained_on
+    print(f"profile {plan.profile} on {where}; figures: {plan.figures}; results: {plan.results}", flush=True)
     if options.from_results:
         code = _snakemake(plan, options, extra, partial=True)
     else:
@@ -82,11 +95,11 @@ def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
 
 
 def _side_by_side(plan: Plan, options: argparse.Namespace) -> int:
-    """On a GPU, the trainings that are missing, side by side; one that fails is tried once more alone, by Snakemake."""
+    """On GPUs, the trainings that are missing, side by side; one that fails is tried once more alone, by Snakemake."""
     wanted = [word for name in _wanted(options) if name in EXPERIMENTS for word in ("--experiment", name)]
-    if plan.device != "cuda" or options.slurm or options.dry_run or not wanted:
+    if plan.trained_on != "cuda" or options.slurm or options.dry_run or not wanted:
         return 0
-    at_once = ["--side-by-side", str(min(options.cores, ON_A_GPU))]
+    at_once = ["--side-by-side", str(min(options.cores, ON_A_GPU * _gpus()))]
     logs = ["--logs", str(plan.build / "logs" / "train")]
     command = [sys.executable, "-m", "pna", "train", "--missing", *wanted, "--profile", plan.profile, *at_once, *logs]
     return _wait(subprocess.Popen(command, cwd=ROOT, env=_environment(plan)))
@@ -101,13 +114,20 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
         "figures": plan.figures,
         "results": plan.results,
         "device": plan.device,
+        "trained_on": plan.trained_on,
         "partial": int(partial),
         "only": ",".join(options.only or []),
         "slice_minutes": options.slice_minutes if options.slurm else 0,
+        "gres": options.gres or "",
     }
-    other_data = [] if partial else [run.result for run in _missing(plan, options) if run.result.exists()]
+    missing = [] if partial else _missing(plan, options)
+    other_data = [run.result for run in missing if run.result.exists()]
+    shared = options.slurm and plan.trained_on == "cuda"
+    divided = jobs.divide((run.cell for run in missing), plan.profile, options.cells_per_job, shared)
+    text = json.dumps([[str(cell) for cell in job] for job in divided], indent=1)
+    write_whole(plan.build / "jobs.json", lambda file: file.write(text.encode()))
     where = "slurm" if options.slurm and not partial else "local"
-    cores = {"local": ["--cores", options.cores, "--resources", f"gpu={max(1, _gpus())}"]}
+    cores = {"local": ["--cores", options.cores, "--resources", "gpu=1"]}  # what failed side by side is tried alone
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", HERE / "Snakefile", "--directory", ROOT),
         *("--workflow-profile", HERE / "profiles" / where),
@@ -184,13 +204,7 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
-    """The cells that are not recorded, or not on the data that are here, though these are here."""
-    wanted = [EXPERIMENTS[name] for name in _wanted(options) if name in EXPERIMENTS]
-    cells = dict.fromkeys(
-        cell for experiment in wanted for spec in SPECS for cell in experiment.cells(spec, plan.profile)
-    )
-    runs = (run_of(cell, profile_of(cell, plan.profile)) for cell in cells)
-    return [run for run in runs if run.ready and not run.recorded]
+    return jobs.missing(_wanted(options), plan.profile)
 
 
 def _last_line(log: Path) -> str:
@@ -199,10 +213,6 @@ def _last_line(log: Path) -> str:
     except OSError:
         return ""
     return f" ({log}: {lines[-1].strip()})" if lines else f" ({log})"
-
-
-def _device() -> str:
-    return "cuda" if _gpus() else "cpu"
 
 
 def _gpus() -> int:
@@ -227,12 +237,26 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FIGURE",
         help=f"one or more, with commas: {', '.join(NOTEBOOKS)}",
     )
-    parser.add_argument("--slurm", action="store_true", help="each training as a job of a Slurm cluster")
+    parser.add_argument("--slurm", action="store_true", help="trainings as jobs of a Slurm cluster, each with one GPU")
+    parser.add_argument("--cpu", action="store_true", help="train on CPUs, here and on Slurm")
+    parser.add_argument("--gres", type=_gres, metavar="GRES", help="of a Slurm job instead of one GPU, as gpu:h100:1")
+    parser.add_argument(
+        "--cells-per-job",
+        type=positive,
+        metavar="N",
+        help="trained side by side by a Slurm job (default: by their estimated times)",
+    )
     parser.add_argument("--from-results", action="store_true", help="draw from recorded runs, train nothing")
     parser.add_argument("--cores", type=positive, default=os.cpu_count(), metavar="N", help="default: all")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     parser.add_argument("--slice-minutes", type=positive, default=240, metavar="N", help="of a Slurm job")
     return parser
+
+
+def _gres(text: str) -> str:
+    if not re.fullmatch(r"\w+(:[\w.]+)?(:\d+[TGM]?)?", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"must be NAME, NAME:NUMBER or NAME:TYPE:NUMBER, as gpu:h100:1; got {text!r}")
+    return text
 
 
 def _only(text: str) -> list[str]:

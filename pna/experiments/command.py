@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import math
 import os
 import shlex
 import signal
@@ -23,7 +24,7 @@ from pna.experiments.plan import planned_cells
 from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.replay import Replayed, replayed
-from pna.experiments.side_by_side import longest_first, train_side_by_side
+from pna.experiments.side_by_side import ON_A_GPU, longest_first, train_side_by_side, visible_gpus
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
 from pna.experiments.tuning import TunedRun, TuningRun, ranked
 from pna.locks import locked
@@ -40,7 +41,6 @@ __all__ = ["evaluate", "replay", "results", "train"]
 
 ROUNDING = 1e-3  # the relative difference of an error that two machines may show
 REPLAYED = 1e-2  # the relative difference of a loss that ten epochs on another machine or version may show
-ON_A_GPU = 12  # cells side by side: from seven on, throughput is 1.6 times that of one; seventeen give no more
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -79,7 +79,8 @@ def _train_parser() -> argparse.ArgumentParser:
         type=positive,
         metavar="N",
         help="how many cells to train at a time, each in its own process, which resumes from its checkpoint "
-        f"(default: one per core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root)",
+        f"(default: one per core; on a GPU at most {ON_A_GPU}, under NVIDIA's MPS if you are root); spread over all "
+        "GPUs that CUDA_VISIBLE_DEVICES shows, unless --device names one",
     )
     parser.add_argument(
         "--logs", type=Path, metavar="FOLDER", help="write the output of each of several cells to a file"
@@ -126,16 +127,23 @@ def _train_several(options: argparse.Namespace) -> int:
         print("nothing to train: all else is recorded")
         return 0
     in_order = list(cells) if options.profile == "planned" else longest_first(cells)  # the plan has its own order
-    on_gpu, cores = options.device != "cpu", os.cpu_count() or 1
-    settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs", "device")}
+    kind, gpus = options.device.partition(":")[0], _gpus(options.device)
+    settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")} | {"device": kind}
     return train_side_by_side(
         in_order,
         [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))],
-        at_once=options.side_by_side or (min(ON_A_GPU, cores) if on_gpu else cores),
-        on_gpu=on_gpu,
+        at_once=options.side_by_side or min(os.cpu_count() or 1, ON_A_GPU * len(gpus) or math.inf),
+        gpus=gpus,
         seconds=options.time_budget,
         logs=options.logs,
     )
+
+
+def _gpus(device: str) -> tuple[str, ...]:
+    """The GPUs that a device stands for: "cuda" for all that are visible, "cuda:1" for the second of them."""
+    kind, _, number = device.partition(":")
+    gpus = visible_gpus(torch.cuda.device_count()) if kind == "cuda" else ()
+    return (gpus[int(number)],) if number and gpus else gpus
 
 
 def _missing(options: argparse.Namespace) -> list[Cell]:

@@ -17,10 +17,11 @@ _PREFIX = "pna-mps-"
 
 
 @contextlib.contextmanager
-def mps(say: Callable[[str], None]) -> Iterator[dict[str, str]]:
-    """Run an MPS daemon for a `with` block; yield the environment variables that its clients need.
+def mps(gpu: str, say: Callable[[str], object]) -> Iterator[dict[str, str]]:
+    """Run an MPS daemon for one GPU during a `with` block; yield the environment variables that its clients need.
 
-    If the daemon cannot be started, `say` is called with the reason, and there are no variables.
+    `gpu` is the GPU's number or UUID, as in CUDA_VISIBLE_DEVICES. If the daemon cannot be started, `say` is called with
+    the reason, and there are no variables.
     """
     _end_left_over()
     new = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))  # hidden from _end_left_over until it is locked
@@ -28,11 +29,11 @@ def mps(say: Callable[[str], None]) -> Iterator[dict[str, str]]:
     try:
         with locked(new / "daemon", "using MPS"):  # a folder without a lock is left over
             new.rename(folder)
-            why = _start(folder)
+            why = _start(folder, gpu)
             if why:
                 say(f"no MPS ({why}): the trainings take turns on the GPU")
             try:
-                yield {} if why else _environment(folder)
+                yield {} if why else _environment(folder) | {"CUDA_VISIBLE_DEVICES": _seen_by_clients(gpu)}
             finally:
                 _quit(folder)
     finally:
@@ -44,13 +45,18 @@ def _environment(folder: Path) -> dict[str, str]:
     return {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
 
 
-def _start(folder: Path) -> str:
+def _seen_by_clients(gpu: str) -> str:
+    """The name of the daemon's only GPU for its clients, who count on from 0 but know the same UUIDs."""
+    return "0" if gpu.isdecimal() else gpu
+
+
+def _start(folder: Path, gpu: str) -> str:
     """Start the daemon; return why it could not be started, or an empty text."""
     if shutil.which(_CONTROL) is None:
         return f"{_CONTROL} is not on the PATH"
     if os.geteuid() != 0:
         return "it needs root"
-    done = _control(folder, "-d")
+    done = _control(folder, "-d", gpu=gpu)
     if done is None:
         return f"{_CONTROL} did not answer"
     words = (done.stderr or done.stdout).strip().splitlines()
@@ -62,9 +68,9 @@ def _quit(folder: Path) -> None:
         _control(folder, text="quit\n")  # no effect without a daemon
 
 
-def _control(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProcess | None:
+def _control(folder: Path, *words: str, text: str = "", gpu: str | None = None) -> subprocess.CompletedProcess | None:
     """Call the control program with `text` as its input; None if it hangs or cannot be run."""
-    environment = os.environ | _environment(folder)
+    environment = os.environ | _environment(folder) | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
     with contextlib.suppress(subprocess.TimeoutExpired, OSError):
         command = [_CONTROL, *words]
         return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, timeout=60)

@@ -315,7 +315,7 @@ def test_a_process_is_started_in_a_session_of_its_own(monkeypatch, tmp_path):
 
 def test_the_last_words_of_a_process_need_not_be_a_whole_line():
     said = subprocess.Popen([sys.executable, "-c", "print('epoch 1\\nno room', end='')"], stdout=subprocess.PIPE)
-    training = side_by_side._Training(Cell.parse(NAMES[0]), said, None)
+    training = side_by_side._Training(Cell.parse(NAMES[0]), None, said, None)
     said.wait()
     training.listen()
     training.close()

@@ -3,7 +3,9 @@
 import copy
 import math
 import random
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch_geometric.nn as pyg
@@ -113,6 +115,44 @@ def neighbourhoods(rng: random.Random) -> str:
     return RIGHT if mine == [sorted(j[i == k].tolist()) for k in range(graph.num_nodes)] else WRONG
 
 
+def not_finite(rng: random.Random) -> str:
+    """Features that are not finite: a row that the reference cannot compute must not come out as numbers."""
+    arguments = draw_arguments(rng) | {"act": rng.choice(["relu", "elu", "tanh", None])}
+    conv = PNAConv(**arguments).double()
+    x, edge_index, edge_attr = draw_graph(rng, arguments, torch.double, pairs=False)
+    features = x if edge_attr is None or rng.random() < 0.3 else edge_attr
+    if features.numel() == 0:
+        return RIGHT
+    features[rng.randrange(len(features)), rng.randrange(features.shape[1])] = rng.choice(
+        (math.inf, -math.inf, math.nan)
+    )
+    out = conv(x, draw_form(rng, edge_index, x, conv.flow, edge_attr), edge_attr)
+    pairs = edge_index if conv.flow == "source_to_target" else edge_index.flip(0)
+    try:
+        expected = reference.layer(conv, x, x, pairs.t().tolist(), edge_attr)
+    except reference.JumpError:
+        return RIGHT
+    bad_rows = ~expected.isfinite().all(1)
+    return WRONG if out[bad_rows].isfinite().all(1).any() else RIGHT
+
+
+def threads(rng: random.Random) -> str:
+    """A layer without weights yet, first called by eight threads: all get the answer of the layer that it becomes."""
+    arguments = draw_arguments(rng) | {"in_channels": -1, "divide_input": False}
+    conv, known = PNAConv(**arguments), arguments | {"in_channels": rng.randint(1, 3)}
+    x, edge_index, edge_attr = draw_graph(rng, known, torch.float, pairs=False)
+    barrier = threading.Barrier(8)
+
+    def call(_: int) -> torch.Tensor:
+        barrier.wait()
+        return conv(x, edge_index, edge_attr).detach()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(call, range(8)))
+    expected = conv(x, edge_index, edge_attr).detach()
+    return RIGHT if all(torch.equal(answer, expected) for answer in answers) else WRONG
+
+
 def from_pyg(rng: random.Random) -> str:
     """Their layer, taken over and given back, and its state loaded."""
     arguments = draw_arguments(rng)
@@ -161,6 +201,8 @@ KINDS = {
     aggregator: 4,
     scaler: 1,
     neighbourhoods: 3,
+    not_finite: 2,
+    threads: 0.2,
     from_pyg: 2,
     histogram: 1,
     bad_argument: 6,

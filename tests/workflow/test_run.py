@@ -127,7 +127,7 @@ def test_unknown_figures_and_numbers_are_named(workflow):
 def test_a_slice_that_its_time_budget_stops_asks_for_the_next(workflow):
     """Exit code 3, which the Slurm profile's retries continue; the next slice finishes the cell."""
     cell = "multitask/described/gcn/16"
-    words = ("smoke", str(workflow.folder / "build"), cell)
+    words = ("smoke", "cpu", str(workflow.folder / "build"), cell)
     assert workflow.train(*words, "--time-budget", "0") == 3
     assert not workflow.result(Cell.parse(cell), PROFILES["smoke"]).exists()
     assert workflow.train(*words) == 0
@@ -140,7 +140,7 @@ def test_a_result_of_other_data_is_trained_again(workflow, monkeypatch):
         monkeypatch.setenv(name, workflow.environment[name])
     write_archive("zinc", "unofficial: 3 of 20 rows are the official molecules")
     for cell in ("zinc/released/mlp/no-edges", "zinc/released/mlp-gated/no-edges"):
-        assert workflow.train("smoke", str(workflow.folder / "build"), cell) == 0
+        assert workflow.train("smoke", "cpu", str(workflow.folder / "build"), cell) == 0
     figure6 = ("--profile", "smoke", "--only", "figure6", "--dry-run")
     assert "2 x train" in workflow.run(*figure6)[1]
     write_archive("zinc", "official")

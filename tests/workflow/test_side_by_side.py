@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pna.experiments.command import ON_A_GPU
+from pna.experiments.side_by_side import ON_A_GPU
 from tests.workflow.conftest import ROOT
 
 
 def module(name):
+    sys.path.insert(0, str(ROOT / "workflow"))
     specification = importlib.util.spec_from_file_location(f"workflow_{name}", ROOT / "workflow" / f"{name}.py")
     loaded = importlib.util.module_from_spec(specification)
     sys.modules[specification.name] = loaded  # for its dataclass
@@ -50,6 +51,16 @@ def test_what_is_missing_is_trained_first(run, tmp_path):
     ]
 
 
+def test_eight_gpus_train_eight_times_as_many_and_cpu_none(run, monkeypatch):
+    monkeypatch.setattr(run, "_gpus", lambda: 8)
+    assert run.main(["--only", "figure4", "--cores", "999"]) == 0
+    assert run.commands[0][-3] == str(8 * ON_A_GPU)
+    run.commands.clear()
+    assert run.main(["--only", "figure4", "--cpu"]) == 0
+    assert programs(run) == ["snakemake"]
+    assert "trained_on=cpu" in run.commands[0]
+
+
 def test_a_cell_that_failed_is_left_to_snakemake_and_an_interrupt_ends_it_all(run):
     run.codes = [1, 0]
     assert run.main([]) == 0
@@ -82,6 +93,19 @@ def test_not_without_a_gpu(run, monkeypatch):
 def test_a_job_of_several_cells_ends_at_a_signal_only(monkeypatch, tmp_path, codes, code, trained):
     cell, called = module("cell"), []
     monkeypatch.setattr(cell, "train", lambda words: called.append(words) or codes[len(called) - 1])
-    assert cell.main("smoke", str(tmp_path), "a/b/c/1", "a/b/c/2", "a/b/c/3") == code
+    assert cell.main("smoke", "cpu", str(tmp_path), "a/b/c/1", "a/b/c/2", "a/b/c/3") == code
     assert len(called) == trained
-    assert called[0] == ["a/b/c/1", "--profile", "smoke", "--resume", "--wait"]
+    assert called[0] == ["a/b/c/1", "--profile", "smoke", "--device", "cpu", "--resume", "--wait"]
+
+
+def test_a_slurm_job_trains_its_cells_side_by_side(monkeypatch, tmp_path):
+    cell, called = module("cell"), []
+    monkeypatch.setattr(cell, "train", lambda words: called.append(words) or 3)
+    limits = ("--time-budget", "60", "--side-by-side", "2")
+    assert cell.main("paper", "cuda", str(tmp_path), "a/b/c/1", "a/b/c/2", *limits) == 3
+    assert cell.main("paper", "cuda", str(tmp_path), "a/b/c/1", *limits) == 3
+    logs = str(tmp_path / "logs" / "train")
+    assert called == [
+        ["a/b/c/1", "a/b/c/2", "--profile", "paper", "--device", "cuda", *limits, "--logs", logs],
+        ["a/b/c/1", "--profile", "paper", "--device", "cuda", *limits[:2], "--resume", "--wait"],
+    ]

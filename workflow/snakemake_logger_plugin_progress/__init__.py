@@ -67,7 +67,8 @@ class LogHandler(LogHandlerBase):
         self.names[record.jobid] = record.rule_name
         self.logs[record.jobid] = Path(record.log[0]) if record.log else Path()
         if self.dry and record.rule_name != "all":
-            self._say(f"would run {_title(record.rule_name, self.logs[record.jobid])}")
+            needs = _resources(record) if _kind(record.rule_name) == "train" else ""
+            self._say(f"would run {_title(record.rule_name, self.logs[record.jobid])}{needs}")
 
     def _started(self, record: LogRecord) -> None:
         for job in record.jobs:
@@ -158,6 +159,16 @@ def _title(rule: str, log: Path, epochs: bool = False) -> str:
         return name.replace("notebooks/", "notebook ").replace("data/", "data ") or rule
     name = name.replace("train/", "training ", 1)
     return f"{name}{_epochs(log)}" if epochs else name
+
+
+def _resources(record: LogRecord) -> str:
+    """What a training asks for, in words."""
+    names = ("gpu", "gres", "cpus_per_task", "runtime")
+    gpus, gres, cpus, minutes = (record.resources.get(name) for name in names)
+    devices = gres or (f"{gpus} GPU{'s' * (gpus != 1)}" if gpus else "no GPU")
+    cores = f"{cpus} core{'s' * (cpus != 1)}"
+    words = [devices, cores, f"{record.resources.mem_mb / 1000:.0f} GB", f"{minutes} minutes" if minutes else ""]
+    return f" ({', '.join(filter(None, words))})"
 
 
 def _epochs(log: Path) -> str:
