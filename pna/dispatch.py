@@ -27,6 +27,25 @@ __all__ = ["AGGREGATION", "LAYER", "Path", "aggregate", "layer", "untouched"]
 # ---- what a call must be like: a whole layer ----
 
 
+def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
+    """Whether torch.compile traces a linear layer that nothing has to look into, and that is one block on a CPU."""
+    return (
+        torch.compiler.is_compiling()
+        and not torch.compiler.is_exporting()
+        and edge_attr is None
+        and isinstance(x, Tensor)
+        and conv.linear
+        and not (conv.cached or conv._explain)
+        and untouched(conv)
+        and _has_plain_mix(conv)
+        and _matches_weights(conv, x)
+        and _is_graph(conv, x, edges)
+        and (operators.supports(conv.combined.aggregators, x) if x.is_cuda else _is_one_block(conv, x, edges))
+        and not torch.is_autocast_enabled(x.device.type)
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
+
+
 def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
     """Whether conv is linear and unobserved, in float32 or float64 on a GPU, and x and the edges are valid."""
     return (
@@ -56,10 +75,8 @@ def _whole_on_cpu(
         and edge is None
         and not conv._explain
         and untouched(conv)
-        and receivers.is_cpu
         and receivers.dtype in (torch.float32, torch.float64)
-        and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
-        and together.NAMES.issuperset(conv.combined.aggregators)
+        and _is_one_block(conv, receivers, graph)
         and not _observed(receivers)
         and _has_plain_mix(conv)
     )
@@ -112,6 +129,13 @@ def _method(name: str) -> Callable[..., Tensor]:
 
 
 LAYER: tuple[Path, ...] = (
+    Path(
+        "whole layer, compiled",
+        _whole_compiled,
+        _method("_whole_compiled"),
+        "torch.compile keeps one operator as it is: sorted edges, few launches and a backward pass written by hand",
+        unchecked=True,
+    ),
     Path(
         "whole layer on a GPU",
         _whole_on_gpu,
@@ -240,6 +264,13 @@ def _is_graph(conv: nn.Module, x: Tensor, edges: object) -> bool:
         return matches and ptr.device == x.device and edges.source.shape[0] > 0
     plain = type(edges) is Tensor and edges.layout is torch.strided and edges.dtype in (torch.int64, torch.int32)
     return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
+
+
+def _is_one_block(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+    """Whether x is on a CPU, all messages are one block, and pna.together has the aggregators."""
+    E = edges.num_edges if isinstance(edges, Neighbourhoods) else edges.shape[1]
+    one = x.is_cpu and E * conv.towers * conv.F_in <= gather.BLOCK
+    return one and together.NAMES.issuperset(conv.combined.aggregators)
 
 
 def _observed(x: Tensor) -> bool:
