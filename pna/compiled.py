@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
 from pna import direct
@@ -42,7 +43,9 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     names = " ".join(combined.aggregators), " ".join(map(str, combined.scalers))
     reverse = conv.flow == "target_to_source"
     form = (combined.delta, combined.mean_degree, graph, *names)
-    return torch.ops.pna.layer.default(*tensors, *form, reverse, save)[0]
+    if not save:
+        return torch.ops.pna.layer.default(*tensors, *form, reverse, save)[0]
+    return _Layer.apply(*tensors, *form, reverse, save)
 
 
 # ---- the layer's form, from what the operators get ----
@@ -94,7 +97,7 @@ def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
 def _backward_on_cpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
     delta, mean_degree, graph, aggregators, scalers, results, *_ = inputs
     conv = _form(x, U, M, delta, mean_degree, aggregators, scalers)
-    sorted_source, *results = results
+    sorted_source, *results = (t if t.numel() else None for t in results)
     source = sorted_source if len(graph) == 1 else graph[1]
     grads = direct.backward(g, x, (U, None, M, None, mix, None), conv, source, results)
     return _wanted([grad.contiguous() for grad in grads], *inputs[6:])
@@ -187,25 +190,25 @@ def _(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) 
     return [x.new_empty(shape) for shape in [*[x.shape] * of_x, *(weights if of_weights else ())]]
 
 
-def _setup(ctx: FunctionCtx, inputs: tuple, output: list[Tensor]) -> None:
-    """Save what the backward pass needs."""
-    x, U, _, M, _, mix, _, delta, mean_degree, graph, *ctx.names, _, _ = inputs
-    ctx.edges, ctx.mixed = len(graph), output[0].shape
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(x, U, M, mix, delta, mean_degree, *graph, *output[1:])
+class _Layer(Function):
+    """The two operators as one differentiable function, which torch.compile traces through."""
 
+    @staticmethod
+    def forward(ctx: FunctionCtx, *inputs: object) -> Tensor:
+        out, *results = torch.ops.pna.layer.default(*inputs)
+        x, U, _, M, _, mix, _, delta, mean_degree, graph, *ctx.names, _, _ = inputs
+        ctx.edges = len(graph)
+        ctx.save_for_backward(x, U, M, mix, delta, mean_degree, *graph, *results)
+        return out
 
-def _backward(ctx: FunctionCtx, grads: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """Compute the gradients by the second operator, which has no derivative of its own."""
-    if torch.is_grad_enabled():
-        raise NotImplementedError("a compiled PNAConv has no second derivative: call it without torch.compile")
-    x, U, M, mix, delta, mean_degree, *rest = ctx.saved_tensors
-    graph, results = rest[: ctx.edges], rest[ctx.edges :]
-    of_x, of_weights = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:7])
-    tensors = (grads[0], x, U, M, mix, delta, mean_degree, graph, *ctx.names, results)
-    out = torch.ops.pna.layer_backward.default(*tensors, of_x, of_weights)
-    out = [*out[:of_x], *[None] * (not of_x), *out[of_x:], *[None] * (0 if of_weights else 6)]
-    return *out, *[None] * 7
-
-
-torch.library.register_autograd("pna::layer", _backward, setup_context=_setup, lib=_library)
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError("a compiled PNAConv has no second derivative: call it without torch.compile")
+        x, U, M, mix, delta, mean_degree, *rest = ctx.saved_tensors
+        graph, results = rest[: ctx.edges], rest[ctx.edges :]
+        of_x, of_weights = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:7])
+        tensors = (g, x, U, M, mix, delta, mean_degree, graph, *ctx.names, results)
+        grads = torch.ops.pna.layer_backward.default(*tensors, of_x, of_weights)
+        of_x, of_weights = (grads[:1], grads[1:]) if of_x else ([None], grads)
+        return *of_x, *(of_weights or [None] * 6), *[None] * 7

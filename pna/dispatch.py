@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from pna import gather, together
+from pna import gather, onnx, together
 from pna.combined import CombinedAggregation
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -42,7 +42,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         and _is_graph(conv, x, edges)
         and (operators.supports(conv.combined.aggregators, x) if x.is_cuda else _is_one_block(conv, x, edges))
         and not torch.is_autocast_enabled(x.device.type)
-        and torch._C._functorch.peek_interpreter_stack() is None
+        and not _transformed()
     )
 
 
@@ -88,6 +88,11 @@ def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> 
 
 
 # ---- what a call must be like: the aggregates ----
+
+
+def _to_onnx(graph: Neighbourhoods | onnx.Edges, *_: object) -> bool:
+    """Whether torch.onnx.export traces the layer, whose edges are not sorted then."""
+    return isinstance(graph, onnx.Edges)
 
 
 def _by_kernels(graph: Neighbourhoods, names: Sequence[str], messages: Tensor) -> bool:
@@ -165,6 +170,7 @@ LAYER: tuple[Path, ...] = (
 )
 
 AGGREGATION: tuple[Path, ...] = (
+    Path("ONNX", _to_onnx, onnx.aggregate, "ONNX has gathers and scatters, but no operator of this package"),
     Path("kernels", _by_kernels, gather.by_kernels, "one pass over the neighbours computes all aggregates on a GPU"),
     Path("blocks", _by_blocks, gather.by_blocks, "an operator of torch costs a small graph as much as its sums"),
     Path("operator", _always, gather.by_operator, "torch.compile, export, torch.func and autocast see through it"),
@@ -281,6 +287,15 @@ def _observed(x: Tensor) -> bool:
     return (
         type(x) not in (Tensor, nn.Parameter)
         or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or _transformed()
         or torch._C._len_torch_dispatch_stack() > 0
     )
+
+
+def _transformed() -> bool:
+    """Whether a transformation of torch.func is in force."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# torch.compile takes the stack for an object that is never None; it traces a transformation with the stack in place.
+_transformed._dynamo_marked_constant = True
