@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import direct, dispatch, fused, pyg
+from pna import compiled, direct, dispatch, fused, pyg
 from pna.arguments import divisible, flag, positive, same_device, same_dtype, tensor
 from pna.combined import CombinedAggregation
 from pna.dispatch import aggregate
@@ -157,6 +157,9 @@ class PNAConv(Layer):
         return dispatch.layer(self, x, edge_index, edge_attr)
 
     # ---- the paths of pna.dispatch ----
+
+    def _whole_compiled(self, x: Tensor, edges: Tensor | Neighbourhoods, _: None) -> Tensor:
+        return compiled.layer(self, x, edges)
 
     def _whole_on_gpu(self, x: Tensor, edges: Tensor | Neighbourhoods, _: None) -> Tensor:
         return fused.layer(self, x, edges)

@@ -4,6 +4,7 @@ On a small graph, most of the time goes into calling operations one by one and r
 are few, and none is recorded. Second derivatives come from the twin, pna.fused.split.
 """
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import torch
@@ -18,7 +19,7 @@ from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.towers import affine, product, product_backward
 
-__all__ = ["layer"]
+__all__ = ["backward", "forward", "layer"]
 
 
 def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> Tensor:
@@ -37,54 +38,69 @@ class _Layer(Function):
 
     @staticmethod
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
-        """Compute the forward pass: x [N, in] -> [N, out]."""
+        """Run the forward pass, below autograd."""
         *weights, conv, graph = inputs
-        U, U_bias, M, M_bias, mix, mix_bias = weights
-        F, H, combined, degree = conv.F_in, conv.F_out, conv.combined, graph.degree
-        h = x.unflatten(1, (-1, F))  # [N, T or 1, F]
-        U_update, U_combined = U.split_with_sizes([F, U.shape[2] - F], dim=2)
-        W = torch.cat([U_update, *M.split_with_sizes([F, F], dim=2)], dim=1)  # [T, H + 2F, F]
-        parts = affine(h, W, torch.cat([U_bias, M_bias, torch.zeros_like(M_bias)], dim=1))
-        update, target, source = parts.split_with_sizes([H, F, F], dim=-1)
-        m = source.index_select(0, graph.source)  # [E, T, F]
-        aggregates, statistics = together.aggregates(m, degree, combined.aggregators)  # [N, T, A, F]
-        shares = _shares(conv, degree, x.dtype)
-        aggregates.addcmul_(target.masked_fill((degree == 0).view(-1, 1, 1), 0).unsqueeze(2), shares)
-        P = combined.by_scaler(U_combined)  # [T, S·H, A·F]
-        factors = combined.factors(degree).to(x.dtype)[:, None, :, None]  # [N, 1, S, 1]
-        y = product(aggregates.flatten(2), P).unflatten(-1, (-1, H))
-        y = (y * factors).sum(2).add_(update).flatten(1)  # [N, T·H]
-        ctx.conv, ctx.graph, ctx.statistics, ctx.shares = conv, graph, statistics, shares
-        ctx.save_for_backward(x, *weights, W, P, m, aggregates, factors, y)
-        return torch.addmm(mix_bias, y, mix.t())
+        out, results = forward(x, weights, conv, graph)
+        ctx.conv, ctx.graph = conv, graph
+        ctx.save_for_backward(x, *weights, *results)
+        return out
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
+        weights, results = rest[:6], rest[6:]
         if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian: through the twin
-            return *_by_autograd(ctx, g, x, rest[:6], torch.is_grad_enabled()), None, None
+            return *_by_autograd(ctx, g, x, weights, torch.is_grad_enabled()), None, None
         with torch._C._AutoDispatchBelowAutograd():
-            return *_Layer.differentiate(ctx, g, x, rest[4], rest[6:]), None, None
+            return *backward(g, x, weights, ctx.conv, ctx.graph.source, results), None, None
 
-    @staticmethod
-    def differentiate(ctx: FunctionCtx, g: Tensor, x: Tensor, mix: Tensor, saved: list[Tensor]) -> tuple[Tensor, ...]:
-        """Compute the backward pass: the gradients of x and of the six weights."""
-        W, P, m, aggregates, factors, y = saved
-        conv = ctx.conv
-        F, H, T = conv.F_in, conv.F_out, conv.towers
-        grad_y = (g @ mix).unflatten(1, (T, H))
-        scaled = (grad_y.unsqueeze(2) * factors).flatten(2)  # [N, T, S·H]
-        grad_aggregates, grad_P = product_backward(scaled, aggregates.flatten(2), P)
-        grad_aggregates = grad_aggregates.unflatten(-1, (-1, F))  # [N, T, A, F]
-        grad_target = (grad_aggregates * ctx.shares).sum(2)
-        grad_m = together.gradient(grad_aggregates, m, conv.combined.aggregators, ctx.statistics)
-        grad_source = torch.zeros_like(grad_target).index_add_(0, ctx.graph.source, grad_m)
-        grad_parts = torch.cat([grad_y, grad_target, grad_source], dim=2)  # [N, T, H + 2F]
-        grad_x, grad_W = product_backward(grad_parts, x.unflatten(1, (-1, F)), W)
-        grad_update, *grad_M = grad_W.split_with_sizes([H, F, F], dim=1)
-        U_bias, M_bias, _ = grad_parts.sum(0).split_with_sizes([H, F, F], dim=1)
-        grad_U = torch.cat([grad_update, conv.combined.by_output(grad_P)], dim=2)
-        return grad_x.flatten(1), grad_U, U_bias, torch.cat(grad_M, dim=2), M_bias, g.t() @ y, g.sum(0)
+
+def forward(
+    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, graph: Neighbourhoods
+) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    """Compute the layer: x [N, in] and weight and bias of U, M and mix -> [N, out], and results for `backward`."""
+    U, U_bias, M, M_bias, mix, mix_bias = weights
+    F, H, combined, degree = conv.F_in, conv.F_out, conv.combined, graph.degree
+    h = x.unflatten(1, (-1, F))  # [N, T or 1, F]
+    U_update, U_combined = U.split_with_sizes([F, U.shape[2] - F], dim=2)
+    W = torch.cat([U_update, *M.split_with_sizes([F, F], dim=2)], dim=1)  # [T, H + 2F, F]
+    parts = affine(h, W, torch.cat([U_bias, M_bias, torch.zeros_like(M_bias)], dim=1))
+    update, target, source = parts.split_with_sizes([H, F, F], dim=-1)
+    m = source.index_select(0, graph.source)  # [E, T, F]
+    aggregates, statistics = together.aggregates(m, degree, combined.aggregators)  # [N, T, A, F]
+    shares = _shares(conv, degree, x.dtype)
+    aggregates.addcmul_(target.masked_fill((degree == 0).view(-1, 1, 1), 0).unsqueeze(2), shares)
+    factors = combined.factors(degree).to(x.dtype)[:, None, :, None]  # [N, 1, S, 1]
+    y = product(aggregates.flatten(2), combined.by_scaler(U_combined)).unflatten(-1, (-1, H))
+    y = (y * factors).sum(2).add_(update).flatten(1)  # [N, T·H]
+    return torch.addmm(mix_bias, y, mix.t()), (W, m, aggregates, factors, y, shares, *statistics)
+
+
+def backward(
+    g: Tensor,
+    x: Tensor,
+    weights: Sequence[Tensor],
+    conv: nn.Module,
+    source: Tensor,
+    results: Sequence[Tensor | None],
+) -> tuple[Tensor, ...]:
+    """Compute the gradients of x and of the six weights from that of the output, g [N, out]; `source`: the senders."""
+    W, m, aggregates, factors, y, shares = results[:6]
+    F, H, T, combined = conv.F_in, conv.F_out, conv.towers, conv.combined
+    grad_y = (g @ weights[4]).unflatten(1, (T, H))
+    scaled = (grad_y.unsqueeze(2) * factors).flatten(2)  # [N, T, S·H]
+    P = combined.by_scaler(weights[0][:, :, F:])  # [T, S·H, A·F]
+    grad_aggregates, grad_P = product_backward(scaled, aggregates.flatten(2), P)
+    grad_aggregates = grad_aggregates.unflatten(-1, (-1, F))  # [N, T, A, F]
+    grad_target = (grad_aggregates * shares).sum(2)
+    grad_m = together.gradient(grad_aggregates, m, combined.aggregators, together.Statistics(*results[6:]))
+    grad_source = torch.zeros_like(grad_target).index_add_(0, source, grad_m)
+    grad_parts = torch.cat([grad_y, grad_target, grad_source], dim=2)  # [N, T, H + 2F]
+    grad_x, grad_W = product_backward(grad_parts, x.unflatten(1, (-1, F)), W)
+    grad_update, *grad_M = grad_W.split_with_sizes([H, F, F], dim=1)
+    U_bias, M_bias, _ = grad_parts.sum(0).split_with_sizes([H, F, F], dim=1)
+    grad_U = torch.cat([grad_update, combined.by_output(grad_P)], dim=2)
+    return grad_x.flatten(1), grad_U, U_bias, torch.cat(grad_M, dim=2), M_bias, g.t() @ y, g.sum(0)
 
 
 def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:

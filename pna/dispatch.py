@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from pna import gather, together
+from pna import gather, onnx, together
 from pna.combined import CombinedAggregation
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -25,6 +25,25 @@ __all__ = ["AGGREGATION", "LAYER", "Path", "aggregate", "layer", "untouched"]
 
 
 # ---- what a call must be like: a whole layer ----
+
+
+def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
+    """Whether torch.compile traces a linear layer that nothing has to look into, and that is one block on a CPU."""
+    return (
+        torch.compiler.is_compiling()
+        and not torch.compiler.is_exporting()
+        and edge_attr is None
+        and isinstance(x, Tensor)
+        and conv.linear
+        and not (conv.cached or conv._explain)
+        and untouched(conv)
+        and _has_plain_mix(conv)
+        and _matches_weights(conv, x)
+        and _is_graph(conv, x, edges)
+        and (operators.supports(conv.combined.aggregators, x) if x.is_cuda else _is_one_block(conv, x, edges))
+        and not torch.is_autocast_enabled(x.device.type)
+        and not _transformed()
+    )
 
 
 def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
@@ -56,10 +75,8 @@ def _whole_on_cpu(
         and edge is None
         and not conv._explain
         and untouched(conv)
-        and receivers.is_cpu
         and receivers.dtype in (torch.float32, torch.float64)
-        and graph.num_edges * conv.towers * conv.F_in <= gather.BLOCK
-        and together.NAMES.issuperset(conv.combined.aggregators)
+        and _is_one_block(conv, receivers, graph)
         and not _observed(receivers)
         and _has_plain_mix(conv)
     )
@@ -71,6 +88,11 @@ def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> 
 
 
 # ---- what a call must be like: the aggregates ----
+
+
+def _to_onnx(graph: Neighbourhoods | onnx.Edges, *_: object) -> bool:
+    """Whether torch.onnx.export traces the layer, whose edges are not sorted then."""
+    return isinstance(graph, onnx.Edges)
 
 
 def _by_kernels(graph: Neighbourhoods, names: Sequence[str], messages: Tensor) -> bool:
@@ -113,6 +135,13 @@ def _method(name: str) -> Callable[..., Tensor]:
 
 LAYER: tuple[Path, ...] = (
     Path(
+        "whole layer, compiled",
+        _whole_compiled,
+        _method("_whole_compiled"),
+        "torch.compile keeps one operator as it is: sorted edges, few launches and a backward pass written by hand",
+        unchecked=True,
+    ),
+    Path(
         "whole layer on a GPU",
         _whole_on_gpu,
         _method("_whole_on_gpu"),
@@ -141,6 +170,7 @@ LAYER: tuple[Path, ...] = (
 )
 
 AGGREGATION: tuple[Path, ...] = (
+    Path("ONNX", _to_onnx, onnx.aggregate, "ONNX has gathers and scatters, but no operator of this package"),
     Path("kernels", _by_kernels, gather.by_kernels, "one pass over the neighbours computes all aggregates on a GPU"),
     Path("blocks", _by_blocks, gather.by_blocks, "an operator of torch costs a small graph as much as its sums"),
     Path("operator", _always, gather.by_operator, "torch.compile, export, torch.func and autocast see through it"),
@@ -242,6 +272,13 @@ def _is_graph(conv: nn.Module, x: Tensor, edges: object) -> bool:
     return plain and edges.device == x.device and edges.dim() == 2 and edges.shape[0] == 2 and edges.shape[1] > 0
 
 
+def _is_one_block(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> bool:
+    """Whether x is on a CPU, all messages are one block, and pna.together has the aggregators."""
+    E = edges.num_edges if isinstance(edges, Neighbourhoods) else edges.shape[1]
+    one = x.is_cpu and E * conv.towers * conv.F_in <= gather.BLOCK
+    return one and together.NAMES.issuperset(conv.combined.aggregators)
+
+
 def _observed(x: Tensor) -> bool:
     """Whether x is under torch.func, autocast or a dispatch mode, or is a tensor subclass.
 
@@ -250,6 +287,15 @@ def _observed(x: Tensor) -> bool:
     return (
         type(x) not in (Tensor, nn.Parameter)
         or torch.is_autocast_enabled(x.device.type)
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or _transformed()
         or torch._C._len_torch_dispatch_stack() > 0
     )
+
+
+def _transformed() -> bool:
+    """Whether a transformation of torch.func is in force."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# torch.compile takes the stack for an object that is never None; it traces a transformation with the stack in place.
+_transformed._dynamo_marked_constant = True

@@ -101,16 +101,10 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
         return kernels(conv, x, edges)
     if conv.cached or not csr.supports(edges, N):
         return kernels(conv, x, conv.prepare(x, edges)[2])
-    key = (edges, N, conv.flow == "target_to_source")
-    graph = csr.remembered(*key, torch.is_grad_enabled())
-    if graph is not None:
-        return kernels(conv, x, graph)
-    graph, bad = csr.sort(*key, torch.is_grad_enabled())
-    check = csr.Check(bad)
+    graph, failed = csr.graph_of(edges, N, conv.flow == "target_to_source", torch.is_grad_enabled())
     out = kernels(conv, x, graph)
-    if check.failed():
+    if failed():
         check_range(edges, N, N)
-    csr.remember(*key, graph)
     return out
 
 

@@ -24,6 +24,7 @@ from pna.kernels import operators
 from pna.kernels.replicas import join_graphs
 from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
+from pna.workers import over_features
 
 __all__ = ["BLOCK", "by_blocks", "by_kernels", "by_operator"]
 
@@ -86,9 +87,13 @@ def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, co
     if _is_one_block(column, values):
         return _aggregate_block(_messages(source, edge, column), ptr, split)
     out = values.new_empty(ptr.shape[0] - 1, values.shape[1], len(split), values.shape[2])
-    for nodes, messages, f in _blocks(ptr, values):
-        m = _messages(source, edge, column, messages, f)  # [e, C, f]
-        out[nodes, :, :, f] = _aggregate_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
+
+    def aggregate(share: slice) -> None:
+        for nodes, messages, f in _blocks(ptr, values, share):
+            m = _messages(source, edge, column, messages, f)  # [e, C, f]
+            out[nodes, :, :, f] = _aggregate_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
+
+    over_features(aggregate, values.shape[2])
     return out
 
 
@@ -123,14 +128,18 @@ def differentiate_blocks(
         return grad_source.to(values.dtype), grad_edge
     grad_source = torch.zeros_like(source, dtype=_wide(source)) if source is not None else values.new_empty(0)
     grad_edge = values.new_empty(0 if edge is None else edge.shape)
-    for nodes, messages, f in _blocks(ptr, values):
-        m = _messages(source, edge, column, messages, f)
-        local = ptr[nodes.start : nodes.stop + 1] - messages.start
-        grad_m = _gradient(g[nodes, :, :, f], m, local, names)  # [e, C, f]
-        if edge is not None:
-            grad_edge[messages, :, f] = grad_m
-        if source is not None:
-            _add_rows(grad_source[:, :, f], column[messages], grad_m)
+
+    def differentiate(share: slice) -> None:
+        for nodes, messages, f in _blocks(ptr, values, share):
+            m = _messages(source, edge, column, messages, f)
+            local = ptr[nodes.start : nodes.stop + 1] - messages.start
+            grad_m = _gradient(g[nodes, :, :, f], m, local, names)  # [e, C, f]
+            if edge is not None:
+                grad_edge[messages, :, f] = grad_m
+            if source is not None:
+                _add_rows(grad_source[:, :, f], column[messages], grad_m)
+
+    over_features(differentiate, values.shape[2])
     return grad_source.to(values.dtype), grad_edge
 
 
@@ -166,9 +175,9 @@ def _messages(
     return m if edge is None else m + edge[messages, :, f]
 
 
-def _blocks(ptr: Tensor, values: Tensor) -> Iterator[tuple[slice, slice, slice]]:
-    """Slices of nodes, of their messages and of features: about BLOCK numbers each."""
-    N, C, F = ptr.shape[0] - 1, values.shape[1], values.shape[2]
+def _blocks(ptr: Tensor, values: Tensor, share: slice) -> Iterator[tuple[slice, slice, slice]]:
+    """Slices of nodes, of their messages and of a share of the features: about BLOCK numbers each."""
+    N, C, F = ptr.shape[0] - 1, values.shape[1], share.stop - share.start
     E = int(ptr[-1])
     step = max(1, BLOCK // max(1, C * F))  # messages of one block
     starts = torch.arange(0, E, step)
@@ -179,8 +188,8 @@ def _blocks(ptr: Tensor, values: Tensor) -> Iterator[tuple[slice, slice, slice]]
             continue
         hub = edges[i + 1] - edges[i]
         width = F if hub <= 4 * step else max(1, F * step // hub)  # the messages of a hub are split by features
-        for f in range(0, F, width):
-            yield slice(nodes[i], nodes[i + 1]), slice(edges[i], edges[i + 1]), slice(f, min(f + width, F))
+        for f in range(share.start, share.stop, width):
+            yield slice(nodes[i], nodes[i + 1]), slice(edges[i], edges[i + 1]), slice(f, min(f + width, share.stop))
 
 
 def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:

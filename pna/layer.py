@@ -10,6 +10,7 @@ from torch_geometric.nn import MessagePassing
 
 from pna.arguments import choice, flag, is_forward_mode, positive, same_device, same_dtype, tensor
 from pna.neighbourhoods import FLOWS, Neighbourhoods
+from pna.onnx import Edges
 
 __all__ = ["Layer", "Nodes"]
 
@@ -142,6 +143,8 @@ class Layer(MessagePassing):
         pair, is_sorted = isinstance(x, tuple), isinstance(edges, Neighbourhoods)
         if is_sorted or isinstance(edges, Tensor):
             same_device("edge_index", edges.ptr if is_sorted else edges, "x", x[0] if pair else x)
+        if not is_sorted and torch.onnx.is_in_onnx_export():
+            return self._edges(x, edges)
         if not is_sorted:
             return Neighbourhoods.of(edges, (x[0].shape[0], x[1].shape[0]) if pair else x.shape[0], self.flow)
         if edges.flow not in (None, self.flow):
@@ -149,6 +152,14 @@ class Layer(MessagePassing):
         if edges.flow is None:
             edges.check()
         return edges
+
+    def _edges(self, x: Nodes, edge_index: Tensor) -> Edges:
+        """The graph for torch.onnx.export, which has no operator that sorts edges."""
+        two, forwards = isinstance(x, tuple), self.flow == "source_to_target"
+        source, target = edge_index.long() if forwards else edge_index.long().flip(0)
+        sizes = (x[0].shape[0], x[1].shape[0]) if two else (x.shape[0],) * 2
+        senders, receivers = sizes if forwards else sizes[::-1]
+        return Edges(source, target, receivers, senders if two else None)
 
     def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:
         """Check the edge features [E, edge_dim], and return them in the order of the messages."""

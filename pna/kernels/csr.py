@@ -9,6 +9,7 @@ the layer, so its result is remembered for as long as the tensor lives and is no
 """
 
 import functools
+from collections.abc import Callable
 
 import torch
 import triton
@@ -21,7 +22,7 @@ from pna.kernels.launch import Constants, Launch
 from pna.kernels.selection import on_its_device
 from pna.neighbourhoods import Neighbourhoods, Transpose
 
-__all__ = ["Check", "remember", "remembered", "sort", "supports"]
+__all__ = ["Check", "from_whole", "graph_of", "remember", "remembered", "sort", "supports", "whole", "whole_size"]
 
 BLOCK, WARPS = 256, 4
 SMALL = 1 << 18  # edges of the largest graph that is remembered, which takes 10 MB
@@ -58,6 +59,48 @@ def _constants(reverse: bool, transpose: bool) -> Constants:
     return Constants(REVERSE=reverse, TRANSPOSE=transpose, BLOCK=BLOCK)
 
 
+def graph_of(
+    edges: Tensor, num_nodes: int, reverse: bool, transpose: bool, compiled: bool = False
+) -> tuple[Neighbourhoods, Callable[[], bool]]:
+    """The remembered graph of an edge_index or else the sorted one, and a function to call once all is launched.
+
+    The function returns whether some number is not a node; if there is none, the graph is remembered. Code that
+    torch.compile has compiled remembers nothing on a side stream: there it may be preparing a CUDA graph, whose memory
+    must not be held.
+    """
+    key = (edges, num_nodes, reverse)
+    graph = remembered(*key, transpose)
+    if graph is not None:
+        return graph, bool  # nothing has failed
+    graph, bad = sort(*key, transpose)
+    check = Check(bad)
+
+    def failed() -> bool:
+        if check.failed():
+            return True
+        if not (compiled and _stream(edges)):
+            remember(*key, graph)
+        return False
+
+    return graph, failed
+
+
+def whole(graph: Neighbourhoods) -> Tensor:
+    """The one tensor in which `sort` has put all parts of a graph and its transpose."""
+    return graph.ptr.as_strided((whole_size(graph.num_nodes, graph.num_edges),), (1,), 0)
+
+
+def whole_size(N: int, E: int) -> int:
+    """The number of elements of `whole`."""
+    return sum(_sizes(N, E, transpose=True))
+
+
+def from_whole(tensor: Tensor, N: int, E: int) -> Neighbourhoods:
+    """The graph whose parts and transpose lie in one tensor."""
+    parts = torch.split_with_sizes(tensor, _sizes(N, E, transpose=True))[::2]
+    return Neighbourhoods(*parts[:3], Transpose(*parts[3:6]))
+
+
 def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods) -> None:
     """Remember the graph of an edge_index whose numbers are all nodes, unless it is large."""
     if edges.shape[1] <= SMALL and not _unknowable(edges):
@@ -79,8 +122,12 @@ def _state(edges: Tensor, num_nodes: int, reverse: bool) -> tuple:
     The stream is part of it: another one need not have waited for the kernels. A tensor whose `.data` is replaced keeps
     its version, but has another address or shape.
     """
-    stream = torch._C._cuda_getCurrentRawStream(edges.get_device()) if edges.is_cuda else 0
-    return edges._version, edges.data_ptr(), edges.shape, edges.stride(), stream, num_nodes, reverse
+    return edges._version, edges.data_ptr(), edges.shape, edges.stride(), _stream(edges), num_nodes, reverse
+
+
+def _stream(edges: Tensor) -> int:
+    """The current stream of the edges' device; 0 is the default one."""
+    return torch._C._cuda_getCurrentRawStream(edges.get_device()) if edges.is_cuda else 0
 
 
 def _unknowable(edges: Tensor) -> bool:
@@ -111,9 +158,14 @@ class Check:
 
 def _allocate(edges: Tensor, N: int, E: int, transpose: bool) -> tuple[Tensor, ...]:
     """Allocate the tensors of Neighbourhoods and Transpose and one flag in one piece, each aligned to 16 bytes."""
-    lengths = [N + 1, E, E, *((N + 1, E, E) if transpose else (0, 0, 0)), 1]
-    sizes = [size for length in lengths for size in (length, length & 1)]
+    sizes = _sizes(N, E, transpose)
     return torch.split_with_sizes(edges.new_empty(sum(sizes), dtype=torch.int64), sizes)[::2]
+
+
+def _sizes(N: int, E: int, transpose: bool) -> list[int]:
+    """Lengths of ptr, source, order, the transpose's three and the flag, and after each the padding to 16 bytes."""
+    lengths = [N + 1, E, E, *((N + 1, E, E) if transpose else (0, 0, 0)), 1]
+    return [size for length in lengths for size in (length, length % 2)]
 
 
 @triton.jit

@@ -27,7 +27,7 @@ from pna.kernels.layer_weights import BH, BN, Plan, degrees, factor, factors
 from pna.kernels.selection import many, on_its_device, plain
 from pna.neighbourhoods import Neighbourhoods, transpose_edges
 
-__all__ = ["WEIGHTS", "layer"]
+__all__ = ["WEIGHTS", "allocate", "backward", "forward", "layer"]
 
 WEIGHTS = ("U.0.weight", "U.0.bias", "M.0.weight", "M.0.bias", "mix.weight", "mix.bias")
 WARPS = 4
@@ -57,55 +57,88 @@ class _Layer(Function):
             return _Layer.compute(ctx, x, *inputs)
 
     @staticmethod
-    @on_its_device
     def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
         """Run the forward pass, below autograd."""
         *weights, conv, neighbourhoods, save = inputs
-        U, U_bias, M, M_bias, mix, mix_bias = [_contiguous(w) for w in weights]
-        combined = conv._modules["combined"]
-        plan = Plan.of(conv, combined, x.dtype)
-        ptr, column, _, transpose, *_ = neighbourhoods
-        packed = layer_weights.pack(U, U_bias, M, M_bias, mix, plan)
-        parts = _project(x, packed, plan)  # [N, W]
-        target, source = _split(parts, plan)
-        aggregates, saved = aggregation.forward(source, None, target, ptr, column, plan.names, save)  # [N, 1, A, C]
-        graph = (ptr, combined.delta, combined.mean_degree)
-        y = _combine(parts, aggregates, packed, graph, plan)  # [N, T·H]
+        out, results = forward(x, weights, conv, neighbourhoods, save)
         if save:
-            ctx.conv, ctx.plan = conv, plan
-            results = (packed, source, aggregates, y, *graph, column, *saved)
-            ctx.save_for_backward(x, *weights, *results, *(transpose or (None,) * 3))
-        return torch.addmm(mix_bias, y, mix.t())
+            ctx.conv = conv
+            ptr, column, _, transpose, *_ = neighbourhoods
+            combined = conv._modules["combined"]
+            graph = (ptr, combined.delta, combined.mean_degree, column, *(transpose or (None,) * 3))
+            ctx.save_for_backward(x, *weights, *graph, *results)
+        return out
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        weights, results, transpose = rest[:6], rest[6:-3], tuple(rest[-3:])
+        weights, graph, results = rest[:6], rest[6:13], rest[13:]
         if torch.is_grad_enabled() or many(g):  # a second derivative or a Jacobian is wanted: through the layer's twin
-            return *_by_autograd(ctx, g, x, weights, results, torch.is_grad_enabled()), None, None, None
+            return *_by_autograd(ctx, g, x, weights, graph, torch.is_grad_enabled()), None, None, None
         with torch._C._AutoDispatchBelowAutograd():
-            return _Layer.differentiate(ctx, _contiguous(g), x, results, transpose)
+            wanted = (ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:7]))
+            return *backward(g, x, ctx.conv, graph, results, wanted), None, None, None
 
-    @staticmethod
-    def differentiate(
-        ctx: FunctionCtx, g: Tensor, x: Tensor, results: list[Tensor], transpose: tuple
-    ) -> tuple[Tensor | None, ...]:
-        """Run the backward pass, below autograd, from the results of the forward pass."""
-        packed, source, aggregates, y, *graph, column = results[:8]
-        plan, ptr = ctx.plan, graph[0]
-        grad_parts = _back_through_mix(g, packed, plan)  # [N, W], of which U's part is written
-        grad_aggregates = _spread(grad_parts, packed, graph, plan)  # [N, 1, A, C]
-        into_target, into_source = _split(grad_parts, plan)
-        aggregation_backward.backward(
-            grad_aggregates, source, None, ptr, column,
-            transpose_edges(ptr, column) if transpose[0] is None else transpose,
-            plan.names, aggregation.Saved(*results[8:]), target=True, into=(into_source, into_target),
-        )  # fmt: skip
-        grad_x = _back_to_x(grad_parts, packed, plan) if ctx.needs_input_grad[0] else None
-        if not any(ctx.needs_input_grad[1:7]):
-            return grad_x, *(None,) * 9
-        grads = layer_weights.gradients(grad_parts, _contiguous(x), aggregates, g, y, graph, plan)
-        return grad_x, *grads, None, None, None
+
+@on_its_device
+def forward(
+    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, neighbourhoods: Neighbourhoods, save: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Compute the layer: x [N, in] and the WEIGHTS -> [N, out], and the results that the backward pass needs.
+
+    conv has the sizes, aggregators and scalers of a PNAConv, δ and the mean degree.
+    """
+    U, U_bias, M, M_bias, mix, mix_bias = [_contiguous(w) for w in weights]
+    combined = conv._modules["combined"]
+    plan = Plan.of(conv, combined, x.dtype)
+    ptr, column = neighbourhoods[:2]
+    packed = layer_weights.pack(U, U_bias, M, M_bias, mix, plan)
+    parts = _project(x, packed, plan)  # [N, W]
+    target, source = _split(parts, plan)
+    aggregates, saved = aggregation.forward(source, None, target, ptr, column, plan.names, save)  # [N, 1, A, C]
+    y = _combine(parts, aggregates, packed, (ptr, combined.delta, combined.mean_degree), plan)  # [N, T·H]
+    return torch.addmm(mix_bias, y, mix.t()), (packed, parts, aggregates, y, *saved)
+
+
+@on_its_device
+def backward(
+    g: Tensor,
+    x: Tensor,
+    conv: nn.Module,
+    graph: Sequence[Tensor | None],
+    results: Sequence[Tensor],
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor | None, ...]:
+    """Compute the gradients of x and of the WEIGHTS, if they are wanted, from that of the output, g [N, out].
+
+    graph: ptr, δ, the mean degree, the senders, and the three tensors of the transpose or None. results: as `forward`
+    returns them.
+    """
+    g, (packed, parts, aggregates, y) = _contiguous(g), results[:4]
+    plan = Plan.of(conv, conv._modules["combined"], x.dtype)
+    ptr, column, transpose, scaling = graph[0], graph[3], tuple(graph[4:]), graph[:3]
+    grad_parts = _back_through_mix(g, packed, plan)  # [N, W], of which U's part is written
+    grad_aggregates = _spread(grad_parts, packed, scaling, plan)  # [N, 1, A, C]
+    into_target, into_source = _split(grad_parts, plan)
+    aggregation_backward.backward(
+        grad_aggregates, _split(parts, plan)[1], None, ptr, column,
+        transpose_edges(ptr, column) if transpose[0] is None else transpose,
+        plan.names, aggregation.Saved(*results[4:]), target=True, into=(into_source, into_target),
+    )  # fmt: skip
+    grad_x = _back_to_x(grad_parts, packed, plan) if wanted[0] else None
+    if not wanted[1]:
+        return grad_x, *(None,) * 6
+    return grad_x, *layer_weights.gradients(grad_parts, _contiguous(x), aggregates, g, y, scaling, plan)
+
+
+def allocate(like: Tensor, conv: nn.Module, N: int, E: int) -> tuple[Tensor, ...]:
+    """Allocate what `forward` returns with save=True, the output first, for x like `like`."""
+    combined = conv._modules["combined"]
+    places, names = Plan.of(conv, combined, like.dtype).places, " ".join(combined.aggregators)
+    width = conv.towers * conv.F_out
+    aggregates, *saved = aggregation.allocate(like.new_empty(N, 1, places.C), N, E, names, True)
+    out, y, parts = (like.new_empty(N, columns) for columns in (width, width, places.W))
+    return out, like.new_empty(places.END), parts, aggregates, y, *saved
 
 
 def _contiguous(t: Tensor) -> Tensor:
@@ -115,10 +148,10 @@ def _contiguous(t: Tensor) -> Tensor:
 
 @torch.enable_grad()
 def _by_autograd(
-    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], results: list[Tensor], differentiable: bool
+    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], graph: list[Tensor], differentiable: bool
 ) -> list[Tensor | None]:
     """Gradients of x and of the weights through the twin; `differentiable`: they have derivatives themselves."""
-    neighbourhoods = Neighbourhoods(results[4], results[7], None)
+    neighbourhoods = Neighbourhoods(graph[0], graph[3], None)
     wanted = ctx.needs_input_grad[:7]
     with plain():
         out = functional_call(ctx.conv, dict(zip(WEIGHTS, weights, strict=True)), (x, neighbourhoods))

@@ -3,7 +3,6 @@
 Triton is imported at the first call: without a GPU, the package works without it.
 """
 
-import functools
 from collections.abc import Sequence
 
 import torch
@@ -19,13 +18,7 @@ _FUSED = frozenset(("mean", "sum", "max", "min", "std", "var", "moment2", "momen
 
 def supports(names: Sequence[str], messages: Tensor) -> bool:
     """Whether kernels can read these messages and there is one for each of these aggregators, none named twice."""
-    return usable(messages) and _known(tuple(names))
-
-
-@functools.cache
-def _known(names: tuple[str, ...]) -> bool:
-    """Whether all aggregators have a kernel and none appears twice."""
-    return _FUSED.issuperset(names) and len(set(names)) == len(names)
+    return usable(messages) and _FUSED.issuperset(names) and len(set(names)) == len(names)
 
 
 _library = torch.library.Library("pna", "FRAGMENT")
