@@ -22,6 +22,7 @@ from pna.figures.plots import (
     realworld,
     schematics,
     theory,
+    tuning,
 )
 from pna.figures.realworld import CELLS, budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, Runs, runs_of, specs_of
@@ -95,6 +96,12 @@ def _realworld(profile: str) -> Iterator[Picture]:
         yield file, figure, made_from | {"numbers": numbers}
 
 
+def _tuning(profile: str) -> Iterator[Picture]:
+    for spec in SPECS:
+        figure, numbers = tuning.search(spec)
+        yield f"tuning_{spec}", figure, {"cells": list(map(_cell, tuning.searches(spec).values())), "numbers": numbers}
+
+
 def _depth(profile: str) -> Iterator[Picture]:
     yield from _panels("figure5", {"depth": depth.by_rule}, profile, SPECS)
     yield from _panels("depth", {"depth_trained": depth.trained}, profile, ("described",))
@@ -161,6 +168,12 @@ FIGURES: dict[str, Entry] = {
             "depth_trained_described": "Error against size of networks trained with other rules of depth, as described",
             "depth_growth": "How features grow from layer to layer, by aggregators and scalers and by degree",
         },
+    ),
+    "tuning": Entry(
+        "Tuned with one budget",
+        "section 4, hyper-parameters",
+        pictures=_tuning,
+        files={f"tuning_{one}": f"Validation loss against learning rate, 64 draws a model, as {one}" for one in SPECS},
     ),
     "theory": Entry(
         "The theory",
