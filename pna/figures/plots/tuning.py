@@ -14,6 +14,7 @@ from pna.training.store import Result
 __all__ = ["MODELS_SEARCHED", "search", "searches"]
 
 MODELS_SEARCHED = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
+TOP = 0.5  # of the losses that are drawn; larger ones lie on the border
 _ENDED = "search"  # left behind at a rung
 
 
@@ -32,16 +33,16 @@ def search(spec: str) -> tuple[Figure, dict]:
         model: _panel(axis, model, results.get(model)) for axis, model in zip(axes, MODELS_SEARCHED, strict=True)
     }
     corner.axis("off")
-    corner.legend(handles=_handles(), loc="center", frameon=False)
     figure.supxlabel("learning rate", fontsize=SMALL)
     figure.supylabel("least validation loss", fontsize=SMALL)
+    figure.legend(handles=_handles(), ncols=2, loc="outside upper center")
     return figure, {model: row for model, row in numbers.items() if row}
 
 
 def _panel(axis: Axes, model: str, result: Result | None) -> dict:
     """Draw the draws of one model; return its best five."""
     axis.set_title(MODELS[model].title)
-    axis.set(xscale="log", yscale="log")
+    axis.set(xscale="log", yscale="log", ylim=(5e-4, TOP))
     axis.axvline(PROFILES["paper"].learning_rate, color=GREY, lw=0.8, ls="--")
     if result is None:
         axis.text(0.5, 0.5, "not recorded", ha="center", transform=axis.transAxes, color=GREY)
@@ -51,8 +52,8 @@ def _panel(axis: Axes, model: str, result: Result | None) -> dict:
     for ended in (True, False):
         group = [draw for draw in finite if (draw.ended_by == _ENDED) is ended]
         colour = GREY if ended else MODEL_COLOURS[model]
-        places = [draw.learning_rate for draw in group], [draw.loss for draw in group]
-        axis.scatter(*places, s=7, color=colour, alpha=0.55 if ended else 1.0, linewidths=0, zorder=2)
+        places = [draw.learning_rate for draw in group], [min(draw.loss, TOP) for draw in group]
+        axis.scatter(*places, s=7, color=colour, alpha=0.55 if ended else 1.0, lw=0, zorder=2, clip_on=False)
     best = draws[0]
     axis.scatter([best.learning_rate], [best.loss], s=60, marker="*", color="black", zorder=3)
     return {"best": [_row(draw) for draw in draws[:5]], "diverged": sum(d.ended_by == "divergence" for d in draws)}
@@ -68,7 +69,7 @@ def _handles() -> list[Line2D]:
     """The legend: what a mark means."""
     dot = {"ls": "", "marker": "o", "ms": 3}
     return [
-        Line2D([], [], color=MODEL_COLOURS["pna"], label="trained to its end", **dot),
+        Line2D([], [], color=MODEL_COLOURS["pna"], label="trained until it stopped", **dot),
         Line2D([], [], color=GREY, label="left behind at a rung", **dot),
         Line2D([], [], color="black", ls="", marker="*", ms=8, label="best of 64"),
         Line2D([], [], color=GREY, lw=0.8, ls="--", label="0.003, common to all models"),
