@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pna.verdicts.planning import claim_power, equivalence_power, fewest_seeds, power
+from pna.verdicts.contrasts import Contrast, Sample
+from pna.verdicts.planning import claim_power, equivalence_power, fewest_seeds, planned, power, t_power
 from pna.verdicts.rules import less, rule, same
-from pna.verdicts.statistics import sample_mean
+from pna.verdicts.statistics import Estimate, sample_mean
 
 TRIALS = 40_000
 
@@ -106,3 +107,38 @@ def test_bad_plans_are_named():
         power(1.0, 0.0, 5)
     with pytest.raises(ValueError, match="comparisons must be at least 1, got 0"):
         power(1.0, 1.0, 5, 0)
+
+
+# ---- contrasts ----
+
+
+@settings(deadline=None)
+@given(st.floats(0.2, 2.0), st.floats(0.1, 1.0), st.integers(4, 40), st.integers(1, 6))
+def test_the_power_of_a_t_test_is_the_noncentral_ts(distance, error, freedom, comparisons):
+    reach = stats.t.isf(0.025 / comparisons, freedom)
+    expected = stats.nct.sf(reach, freedom, distance / error)
+    for value in (-distance, distance):  # on either side of the bound
+        assert t_power(Estimate(value, error, freedom), 0.0, None, comparisons) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize(("value", "margin"), [(0.0, 0.3), (0.1, 0.3), (0.6, 0.3)])
+def test_the_power_of_equivalence_is_that_of_simulated_tests(value, margin):
+    error, freedom = 0.1, 9
+    rng = np.random.default_rng(0)
+    values = rng.normal(value, error, TRIALS)
+    errors = error * np.sqrt(rng.chisquare(freedom, TRIALS) / freedom)
+    near = np.maximum(stats.t.cdf((values - margin) / errors, freedom), stats.t.sf((values + margin) / errors, freedom))
+    far = stats.t.sf((values - margin) / errors, freedom)
+    simulated = (near < 0.05).mean() if value < margin else (far < 0.025).mean()
+    assert within_noise(simulated, t_power(Estimate(value, error, freedom), 0.0, margin))
+
+
+def test_four_times_the_seeds_halve_the_error_of_what_can_be_trained():
+    scores = np.random.default_rng(0).normal(size=8)
+    ours = Sample("ours", sample_mean, 8)
+    fixed = Sample("published", lambda weight: Estimate(weight[0], 0.05, 3.0), 0)
+    contrast = Contrast({ours: scores, fixed: np.ones(1)})
+    now, then = contrast.estimate, planned(contrast, {ours: 32}, lambda sample, seeds: seeds - 1.0)
+    assert then.value == pytest.approx(now.value)
+    assert then.error**2 - 0.05**2 == pytest.approx((now.error**2 - 0.05**2) / 4)
+    assert then.freedom > now.freedom

@@ -115,3 +115,66 @@ def test_numbers_have_true_minus_signs():
     assert number(-0.004) == number(0.004) == "0.00"
     assert number(-math.inf) == "−inf"
     assert str(Comparison("GIN", 0.1, "holds", estimate=Estimate(math.pi))) == "GIN +3.14"
+
+
+# ---- aggregate tests ----
+
+
+def aggregated(tests, details=(), need=None):
+    tests, details = ([less(f"{kind} {k}", one) for k, one in enumerate(row)] for kind, row in
+                      (("test", tests), ("detail", details or tests)))  # fmt: skip
+    return rule(details, need, tests)
+
+
+@pytest.mark.parametrize(
+    ("tests", "details", "word"),
+    [
+        ([CLEAR], [CLEAR, OPEN], "reproduced"),
+        ([CLEAR], [CLEAR, WRONG], "in part, 1 against"),
+        ([CLEAR, OPEN], [], "1 of 2"),
+        ([CLEAR, WRONG], [], "contradicted"),
+        ([WRONG], [CLEAR, CLEAR], "contradicted"),
+        ([OPEN], [CLEAR, CLEAR], "undecided"),
+        ([OPEN, OPEN], [WRONG, CLEAR], "undecided"),
+    ],
+)
+def test_the_aggregate_test_decides_and_the_details_only_qualify(tests, details, word):
+    ruling = aggregated(tests, details)
+    assert ruling.word == word
+    assert ruling.kind == ("in part" if word[0] in "i1" else word)
+    assert len(ruling.tests) == len(tests)
+
+
+def test_for_every_part_no_correction_is_needed():
+    weak = Estimate(-0.3, 0.1, 5.0)  # p = 0.03 alone
+    ruling = aggregated([weak, weak])
+    assert (ruling.kind, ruling.p) == ("reproduced", pytest.approx(2 * weak.below()))
+    assert aggregated([weak, weak], need=1).kind == "undecided"  # Bonferroni's
+
+
+def test_at_least_some_leaves_room_for_those_against():
+    assert aggregated([CLEAR, WRONG, WRONG], need=1).kind == "reproduced"
+    assert aggregated([WRONG, WRONG, WRONG], need=1).kind == "contradicted"
+    assert aggregated([CLEAR, WRONG, WRONG], need=2).kind == "contradicted"
+
+
+@given(st.lists(st.sampled_from([CLEAR, OPEN, WRONG]), min_size=1, max_size=8), st.integers(1, 8))
+def test_no_claim_holds_and_fails_at_once(values, need):
+    ruling = aggregated(values, need=min(need, len(values)))
+    assert max(ruling.p, ruling.p_against) > 0.05
+
+
+def test_the_details_are_counted_and_those_against_named():
+    text = aggregated([CLEAR], [CLEAR, OPEN, WRONG]).text
+    assert text.startswith("test 0 −2.00")
+    assert "in detail 1 for it, 1 undecided, 1 against it (detail 2 +2.00" in text
+
+
+def test_a_corrected_p_stands_beside_an_interval_that_leaves_out_zero():
+    weak = Estimate(-0.3, 0.1, 5.0)
+    assert "p = 0.06 corrected" in claim(weak, weak).text
+    assert "corrected" not in claim(OPEN).text
+
+
+def test_too_few_seeds_decide_no_aggregate_test():
+    assert aggregated([Estimate(-1.0)], [CLEAR]).word == "too few seeds"

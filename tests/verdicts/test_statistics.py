@@ -13,10 +13,13 @@ from pna.verdicts.statistics import (
     choice_covariance,
     choice_freedom,
     combined,
+    conjunction,
     fisher,
     holm,
     mean_of,
     sample_mean,
+    subset_freedom,
+    subset_weights,
 )
 
 KEPT = 5
@@ -197,3 +200,95 @@ def test_no_spread_at_all():
     assert found.error == pytest.approx(0, abs=1e-9)
     exact = Estimate(1.0, 0.0, 5.0)
     assert (exact.below(2.0), exact.below(1.0), exact.below(0.0)) == (0.0, 0.5, 1.0)
+
+
+# ---- more seeds than an experiment has ----
+
+
+def subsets(validation, values, of, keep):
+    """The best mean of every subset of `of` seeds; a subset whose seeds all diverged has none."""
+    means = []
+    for rows in itertools.combinations(range(len(values)), of):
+        alive = sorted((k for k in rows if math.isfinite(validation[k])), key=lambda k: (validation[k], k))
+        if alive:
+            means.append(np.mean([values[k] for k in alive[:keep]]))
+    return np.array(means)
+
+
+@pytest.mark.parametrize(("seeds", "of", "keep"), [(12, 10, 5), (9, 6, 3), (11, 4, 1), (8, 7, 7)])
+@pytest.mark.parametrize("diverged", [0, 2])
+def test_with_more_seeds_it_is_the_mean_over_all_subsets(seeds, of, keep, diverged):
+    rng = np.random.default_rng(seeds)
+    validation, values = rng.integers(0, 6, seeds).astype(float), rng.normal(size=seeds)  # with ties, by order
+    validation[:diverged] = math.inf
+    means = subsets(validation, values, of, keep)
+    estimate = best_mean(validation, values, keep, of=of)
+    assert estimate.value == pytest.approx(means.mean())
+    assert estimate.once**2 == pytest.approx(means.var() + estimate.error**2)
+
+
+def test_its_error_is_the_jackknifes():
+    rng = np.random.default_rng(1)
+    validation, values = rng.normal(size=(2, 12))
+    without = [subsets(np.delete(validation, k), np.delete(values, k), 10, KEPT).mean() for k in range(12)]
+    assert best_mean(validation, values, KEPT, of=10).error ** 2 == pytest.approx(11 * np.var(without))
+
+
+def test_from_exactly_ten_seeds_nothing_changes():
+    validation, values = np.random.default_rng(2).normal(size=(2, 10))
+    assert best_mean(validation, values, KEPT, 5.0, of=10) == best_mean(validation, values, KEPT, 5.0)
+    assert best_mean(validation[:8], values[:8], KEPT, 5.0, of=10) == five_best(validation[:8], values[:8])
+
+
+@given(st.integers(11, 40), st.integers(0, 6))
+def test_the_weights_of_ranks_fall_and_sum_to_one(seeds, diverged):
+    weights = subset_weights(seeds - diverged, seeds, 10, KEPT)
+    assert weights.sum() == pytest.approx(1)
+    assert (np.diff(weights) <= 1e-12).all()
+
+
+@pytest.mark.parametrize(("seeds", "correlation"), [(12, 0.0), (20, 0.9), (40, 0.5)])
+def test_its_interval_shrinks_and_holds_the_truth_as_often_as_it_says(seeds, correlation):
+    rng = np.random.default_rng(seeds)
+
+    def draw(shape):
+        z = rng.standard_normal((2, *shape))
+        return z[0], correlation * z[0] + math.sqrt(1 - correlation**2) * z[1]
+
+    validation, values = draw((50_000, 10))
+    chosen = np.take_along_axis(values, np.argsort(validation, axis=1)[:, :KEPT], axis=1).mean(axis=1)
+    found = [best_mean(v, s, KEPT, of=10) for v, s in zip(*draw((1_000, seeds)), strict=True)]
+    covered = np.mean([one.interval[0] <= chosen.mean() <= one.interval[1] for one in found])
+    assert 0.93 < covered < 0.985
+    assert np.mean([one.error for one in found]) < chosen.std() * math.sqrt(13 / seeds)
+    assert np.sqrt(np.mean([one.once**2 for one in found])) == pytest.approx(chosen.std(), rel=0.12)
+
+
+def test_its_degrees_of_freedom_grow_with_the_seeds():
+    rows = [subset_freedom(seeds, 10, KEPT) for seeds in (11, 12, 15, 20, 40)]
+    assert rows == sorted(rows)
+    assert rows[-1] == pytest.approx(19.5, abs=0.1)
+    assert best_mean(range(20), range(20), KEPT, 5.0, of=10).freedom == pytest.approx(rows[3])
+
+
+def test_the_next_experiment_has_the_error_of_one_and_that_of_the_mean():
+    one = Estimate(0.0, 0.3, 9.0, once=0.4)
+    assert one.next.error == pytest.approx(0.5)
+    assert one.shifted(1.0).next.error == pytest.approx(0.5)
+
+
+# ---- several hypotheses at once ----
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_all_need_no_correction_and_one_needs_bonferronis(values):
+    assert conjunction(values, len(values)) == max(values)
+    assert conjunction(values, 1) == min(1.0, len(values) * min(values))
+    steps = [conjunction(values, need) for need in range(1, len(values) + 1)]
+    assert all(0 <= p <= 1 for p in steps)
+
+
+def test_a_partial_conjunction_on_known_values():
+    assert conjunction([0.01, 0.2, 0.02, 0.5], 2) == pytest.approx(0.06)
+    with pytest.raises(ValueError, match="need must be from 1 to 2, got 3"):
+        conjunction([0.1, 0.2], 3)
