@@ -18,6 +18,7 @@ from verification import (
     families,
     find,
     moments,
+    piecewise_linear,
     proposition_1,
     scalers,
     theorem_1,
@@ -165,6 +166,51 @@ def _float_error() -> str:
     return "; ".join(f"n = {n}: " + ", ".join(f"{e:.0e}" for e in row) for n, row in errors.items())
 
 
+def _lipschitz() -> str:
+    shares = {n: proposition_1.float_error(n, np.float64) / proposition_1.predicted_error(proposition_1.sample(n))
+              for n in (4, 8, 16, 24, 32)}  # fmt: skip
+    _require(all(0.01 < share < 3 for share in shares.values()), "the prediction of the loss")
+    apart, together = (tuple(map(Fraction, x)) for x in ((-2, 0, 2), (-2, 1, 1)))
+    losses = [proposition_1.float_error(3, np.float64, x) for x in (apart, together)]
+    _require(losses[0] < 1e-14 and 1e-10 < losses[1] < 1e-6, "the loss of half of the digits")
+    shown = ", ".join(f"n = {n}: {share:.2g}" for n, share in shares.items())
+    return (
+        f"measured loss over the local Lipschitz constant times the rounding of the moments: {shown}; where two "
+        f"elements meet, {{-2, 1, 1}}: {losses[1]:.0e}, and {{-2, 0, 2}}: {losses[0]:.0e}"
+    )
+
+
+def _thousand() -> Seen:
+    found = piecewise_linear.thousand_aggregates()
+    widths = found.pieces.widths
+    _require(found.difference < 1e-15, "agreement in float64")
+    return (
+        f"{found.aggregates} aggregates, n = 5",
+        f"equal exactly, and in float64 to {found.difference:.0e} of the largest; {len(widths)} linear pieces in "
+        f"[-3, 3], of median width {np.median(widths):.2g}, the widest {widths.max():.2g}",
+    )
+
+
+def _linear_messages() -> Seen:
+    linear = piecewise_linear.linear_messages()
+    _require(all(linear.values()), "that M is linear")
+    return (
+        f"{len(linear)} trained networks",
+        "M is one linear layer, or absent, in every layer: one piece, the whole line",
+    )
+
+
+def _trained_pieces() -> str:
+    parts = []
+    for data in ("mnist", "cifar10"):
+        measured = piecewise_linear.trained_pieces(f"{data}/released/pna/no-edges")
+        kinks, widest = np.median(measured.kinks), np.median(measured.widest)
+        _require(kinks > 0 and 0 < widest < 1, f"kinks of {data}")
+        around = np.median(measured.around)
+        parts.append(f"{data}: {kinks:.0f} kinks, the piece around a node {around:.2g} wide, the widest {widest:.2g}")
+    return "; ".join(parts) + " (medians)"
+
+
 def _exact_codes() -> str:
     draw = random.Random(1)
     table = {d: Fraction(draw.randint(1, 10**6), 991) for d in range(1, 9)}
@@ -291,6 +337,16 @@ CHECKS: list[Check] = [
           "k = 3, 4, 5", "", _signed_roots),
     Check("proposition1/unknown-size", "Proposition 1, unknown size", EXACT, "exhaustion",
           "sizes 1 … 4, elements -2 … 2", "with the repaired extra aggregator", _unknown_size),
+    Check("piecewise-linear/thousand", "A PNA layer with ReLU messages does not tell two multisets of 5 apart", EXACT,
+          "rationals, and float64 beside them", "", "random weights; the pair lies in one linear piece", _thousand),
+    Check("piecewise-linear/linear", "M is linear in the trained PNA networks", MEASURED, "the modules of results/", "",
+          "within one layer; features that enter later layers have passed activations", _linear_messages),
+    Check("piecewise-linear/trained", "How wide the linear pieces of trained messages are", MEASURED,
+          "kinks of the second layer's messages over a node's brightness", "20 nodes each, brightness 0 to 1",
+          "random graphs of 75 nodes; neighbours stay as they are", _trained_pieces),
+    Check("lipschitz/floats", "Proposition 1 loses digits because its inverse is not Lipschitz", MEASURED,
+          "the exact local Lipschitz constant beside the measured error", "float64",
+          "first order, one multiset per n", _lipschitz),
     Check("proposition1/floats", "Proposition 1 in floating point", MEASURED, "measured",
           "float32, float64, 100 digits", "one multiset per n, its error computed exactly; not a bound for others",
           _float_error),

@@ -29,7 +29,7 @@ from math import lcm, prod
 
 import numpy as np
 import sympy
-from flint import arb, ctx, fmpq, fmpq_poly, fmpz_poly
+from flint import arb, ctx, fmpq, fmpq_mat, fmpq_poly, fmpz_poly
 
 __all__ = [
     "central_moments",
@@ -38,7 +38,9 @@ __all__ = [
     "float_error",
     "from_central_moments",
     "from_moments_and_size",
+    "meeting_error",
     "newtons_identities",
+    "predicted_error",
     "sample",
     "signed_root",
     "size_from",
@@ -146,13 +148,13 @@ def sample(n: int) -> tuple[Fraction, ...]:
     return tuple(sorted(Fraction(k, 1000) for k in random.Random(n).sample(range(-1000, 1001), n)))
 
 
-def float_error(n: int, arithmetic: type[np.floating] | int) -> float:
-    """The largest error of an element after the round trip of `sample(n)`, in a numpy type or with that many bits.
+def float_error(n: int, arithmetic: type[np.floating] | int, x: Sequence[Fraction] | None = None) -> float:
+    """The largest error of an element after the round trip of x or `sample(n)`, in a numpy type or in that many bits.
 
     Newton's identities and the roots are computed in the arithmetic itself; the moments are exact and then rounded
     once, so that the figure shows what the aggregators' precision costs. Elements are matched in increasing order.
     """
-    x = sample(n)
+    x = sample(n) if x is None else x
     mu, moments = central_moments(x)
     p = [Fraction(0), *(n * m for m in moments)]
     if isinstance(arithmetic, int):
@@ -161,6 +163,27 @@ def float_error(n: int, arithmetic: type[np.floating] | int) -> float:
         e = elementary_from_power_sums([arithmetic(y) for y in p], arithmetic(1))
         roots = sorted(Fraction(float(r)) for r in np.roots(np.array(coefficients(e)[::-1], dtype=arithmetic)).real)
     return float(max(abs(r + mu - y) for r, y in zip(roots, x, strict=True)))
+
+
+def predicted_error(x: Sequence[Fraction], unit: float = 2.0**-53) -> float:
+    """The error, to first order, that rounding each moment of x once can cause in an element: |J⁻¹| |M| unit.
+
+    J is the derivative of mean and central moments by the elements, inverted exactly. |J⁻¹| is the local Lipschitz
+    constant of Proposition 1's inverse, which has no bound: it is infinite where two elements meet.
+    """
+    n, (mu, moments) = len(x), central_moments(x)
+    M = [Fraction(1), Fraction(0), *moments]
+    rows = [[Fraction(1, n)] * n]
+    rows += [[Fraction(k, n) * ((y - mu) ** (k - 1) - M[k - 1]) for y in x] for k in range(2, n + 1)]
+    inverse = fmpq_mat([[_fmpq(entry) for entry in row] for row in rows]).inv()
+    largest = max(sum(abs(inverse[i, k - 1]) * abs(_fmpq(M[k])) for k in range(2, n + 1)) for i in range(n))
+    return float(Fraction(int(largest.p), int(largest.q))) * unit
+
+
+def meeting_error(t: Fraction) -> tuple[float, float]:
+    """For {1 + t, 1 - t, -2} and {1, 1, -2}: how far their moments are apart, and how far they are themselves."""
+    moments = [central_moments(x)[1] for x in ((1 + t, 1 - t, Fraction(-2)), (Fraction(1), Fraction(1), Fraction(-2)))]
+    return float(max(abs(a - b) for a, b in zip(*moments, strict=True))), float(t)
 
 
 def _roots_with_bits(p: Sequence[Fraction], bits: int) -> list[Fraction]:

@@ -145,3 +145,20 @@ def test_the_error_grows_with_n_and_falls_with_precision():
 
 def test_the_samples_are_distinct():
     assert len(set(p1.sample(64))) == 64
+
+
+def test_the_predicted_error_by_hand():
+    """{-1, 1}: M_2 = 1, x = ±√M_2, so dx = dM_2/2; rounding it to 2^-53 costs 2^-54."""
+    assert p1.predicted_error((Fraction(-1), Fraction(1))) == 2.0**-54
+
+
+def test_the_loss_is_what_the_inverse_lipschitz_constant_says():
+    for n in (4, 8, 16):
+        share = p1.float_error(n, np.float64) / p1.predicted_error(p1.sample(n))
+        assert 0.01 < share < 3
+
+
+def test_where_two_elements_meet_moments_are_closer_than_multisets():
+    for t in (Fraction(1, 10), Fraction(1, 10**6), Fraction(1, 10**9)):
+        moments, elements = p1.meeting_error(t)
+        assert moments <= 2.0001 * elements**2
