@@ -102,7 +102,7 @@ def _inline(text: str, name: str) -> tuple[str, str]:
     root = ElementTree.fromstring(re.sub(noise, "", text, flags=re.S))
     styles: dict[str, str] = {}
     used = set(re.findall(r"(?:href=\"|url\()#([\w.-]+)", text))
-    ids = {one: f"{_short(name)}-{place}" for place, one in enumerate(sorted(used))}
+    ids = {one: f"p{_short(name)}-{place}" for place, one in enumerate(sorted(used))}
     parts = [part for child in root for part in _parts(child, ids, styles)]
     body = "".join(ElementTree.tostring(part, encoding="unicode") for part in parts)
     rules = "".join(f".{kind}{{{style}}}" for style, kind in styles.items())

@@ -29,6 +29,9 @@ JSON.stringify([...document.querySelectorAll("main *, nav *")]
   .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) && e.getClientRects().length)
   .map(e => [parseFloat(getComputedStyle(e).fontSize) * scale(e), e.textContent])
   .sort((a, b) => a[0] - b[0])[0])"""
+FOLD = 'document.querySelectorAll("details").forEach(d => { d.open = false; })'
+TAB_STOPS = """[...document.querySelectorAll("a[href], button, input, summary, [tabindex='0']")]
+  .filter(e => e.checkVisibility()).length"""
 OPEN = 'document.querySelectorAll("main details").forEach(d => { d.open = true; })'
 
 
@@ -114,6 +117,14 @@ class Tab:
         found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def press(self, key):
+        """Press a key, as a reader does."""
+        code = {"Enter": 13, "Tab": 9}[key]
+        facts = {"key": key, "code": key, "windowsVirtualKeyCode": code, "text": "\r" if key == "Enter" else ""}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **facts)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **facts)
+        self.run(DRAWN)
 
     def errors(self):
         """Those of console and network."""

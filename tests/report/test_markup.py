@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import report
 from pna.verdicts.statistics import Estimate
-from report.markup import blocks, estimate, p_value, render, stacked, table
+from report.markup import blocks, estimate, p_value, picture, render, stacked, table
 
 NAMES = ("small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
 TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
@@ -68,3 +68,37 @@ def _imported(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "report":
             inner = node.module.split(".")[1:]
             yield from inner or (alias.name for alias in node.names)
+
+
+# ---- pictures ----
+
+SVG = """<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x.dtd">
+<svg xmlns:xlink="x" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 10"><metadata><rdf:RDF/></metadata>
+ <g id="patch_1"><path d="M 0 0" style="fill: #ffffff"/></g>
+ <g id="axes"><defs><path id="mark" d="M 0.123 1.456 L 2 3" style="stroke: #000000"/></defs>
+  <g clip-path="url(#box)"><use xlink:href="#mark" x="1.23456" style="fill: #d55e00"/></g>
+  <text transform="translate(1.2345 2) scale(0.015625)" style="font: 8px sans; fill: #e5e5e5">x 0.123 &lt; 1</text>
+ </g><clipPath id="box"/></svg>"""
+
+
+def test_a_picture_keeps_its_letters_and_colours_and_loses_its_frame(tmp_path):
+    (tmp_path / "a.svg").write_text(SVG)
+    html = picture(tmp_path / "a", "what it shows")
+    assert 'aria-label="what it shows" viewBox="0 0 10 10"' in html
+    assert ">x 0.123 &lt; 1</text>" in html
+    assert 'transform="translate(1.2345 2) scale(0.015625)"' in html  # a scale that is cut short hides its letters
+    assert 'd="M0.1 1.4L2 3"' in html
+    rules = dict(re.findall(r"\.(s\w+){(.*?)}", html))
+    assert list(rules.values()) == ["stroke:currentColor", "fill:#d55e00", "font-size:8px;fill:var(--line)"]
+    assert set(re.findall(r'class="(s\w+)"', html)) == set(rules)
+    assert not re.search(r"metadata|patch_1|#ffffff|<g>", html)
+
+
+def test_two_pictures_share_no_id_and_references_lead_to_their_own(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.svg").write_text(SVG)
+    pages = [picture(tmp_path / name, name) for name in "ab"]
+    ids = [set(re.findall(r' id="([^"]+)"', page)) for page in pages]
+    assert not ids[0] & ids[1]
+    for page, own in zip(pages, ids, strict=True):
+        assert set(re.findall(r'(?:href="|url\()#([\w-]+)', page)) == own

@@ -1,3 +1,4 @@
+import json
 import re
 import sys
 
@@ -6,10 +7,14 @@ import pytest
 from pna.__main__ import main
 from pna.figures.catalogue import FIGURES, draw
 from pna.figures.theory import outcomes
+from pna.places import repository
+from pna.verdicts import claims as verdicts
+from pna.verdicts.rules import less, rule
+from pna.verdicts.statistics import Estimate
 from report import speed
 from report.claims import CLAIMS
 from report.page import caption_of
-from report.sections import learning
+from report.sections import _own_budget, _shared, failures, learning
 from tests.figures.conftest import write_real, write_result
 from tests.report import chromium
 
@@ -56,7 +61,7 @@ def test_it_has_every_figure_and_every_claim_once(page):
     for name in FIGURES:
         assert text.count(f'<section id="{name}"') == 1
     for claim in CLAIMS:
-        assert text.count(f'<article class="claim" id="claim-{claim.id}">') == 1
+        assert text.count(f'<article class="claim" id="claim-{claim.id}"') == 1
     assert "not yet run at full budget (at this budget: reproduced)" in re.sub(r"<[^>]*>", "", text)
     assert "paper-300-epochs: 10 seeds, at most 300 epochs" in text
     assert (page.parent / "claims.json").exists()
@@ -111,7 +116,7 @@ def test_anchors_lead_somewhere(page):
     text = page.read_text()
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
-    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids)
+    assert set(re.findall(r'href="#((?!verdict=)[^"]+)"', text)) <= set(ids)
 
 
 def test_what_is_not_drawn_is_said(page):
@@ -122,6 +127,61 @@ def test_captions_are_the_notebooks(page):
     assert caption_of("figure5").startswith("Below zero is better than the baseline.")
     assert "log<sub>10</sub>" in caption_of("moments")
     assert all(caption_of(name) for name in FIGURES)
+
+
+@pytest.fixture
+def tab(page, tmp_path):
+    with chromium.browser(tmp_path / "profile") as port:
+        tab = chromium.Tab(port)
+        tab.open(page, 1280)
+        yield tab
+        tab.socket.close()
+
+
+def test_unfolded_it_is_nowhere_wider_than_the_window(tab):
+    tab.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    for width in (360, 390, 768, 1120, 1280, 1440):
+        tab.resize(width)
+        tab.run(chromium.DRAWN)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_folded_it_has_few_tab_stops(tab):
+    assert tab.run(chromium.TAB_STOPS) < 300  # as it opens, with the claims unfolded
+    tab.run(chromium.FOLD)
+    assert tab.run(chromium.TAB_STOPS) < 60
+
+
+CHOSEN = """JSON.stringify([...document.querySelectorAll(".claim")].filter(e => e.checkVisibility())
+  .map(e => [e.id, e.dataset.verdicts.split("|")]))"""
+
+
+def test_a_verdict_filters_the_claims_by_keyboard_and_by_address(tab):
+    every = json.loads(tab.run(CHOSEN))
+    assert len(every) == len(CLAIMS)
+    tab.run("document.querySelector('.lines a.verdict').focus()")
+    tab.press("Enter")
+    kind = tab.run("decodeURIComponent(location.hash)").removeprefix("#verdict=")
+    expected = [claim for claim in every if kind in claim[1]]
+    assert 0 < len(expected) < len(every)
+    assert json.loads(tab.run(CHOSEN)) == expected
+    assert f"{len(expected)} of {len(every)} claims: {kind}" in tab.run("document.getElementById('shown').textContent")
+    tab.run("location.hash = '#verdict=all'")
+    tab.run(chromium.DRAWN)
+    assert json.loads(tab.run(CHOSEN)) == every
+    for other in {kind for _, kinds in every for kind in kinds}:
+        tab.run(f"location.hash = '#verdict=' + encodeURIComponent({other!r})")
+        tab.run(chromium.DRAWN)
+        assert json.loads(tab.run(CHOSEN)) == [claim for claim in every if other in claim[1]]
+    tab.run(f"location.hash = '#{every[0][0]}'")  # a claim that is asked for is shown, whatever was chosen before
+    tab.run(chromium.DRAWN)
+    assert json.loads(tab.run(CHOSEN)) == every
+
+
+def test_the_contents_list_every_claim(page):
+    text = page.read_text()
+    nav = text[text.index("<nav") : text.index("</nav>")]
+    assert re.findall(r'href="#claim-([\w-]+)"', nav) == [claim.id for claim in CLAIMS]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -161,3 +221,48 @@ def test_the_browser_test_sees_errors_missing_images_and_width(tmp_path):
 
 def test_numbers_in_a_picture_keep_their_digits(page):
     assert ">−2.98</text>" in page.read_text()  # PNA's average in figure 4b
+
+
+# ---- what failed ----
+
+
+def finding(name, kind, *values, spec="described", budget=""):
+    """A finding from comparisons that are against it (positive), for it (negative) or undecided (zero)."""
+    rows = rule([less(f"model {k}", Estimate(value, 0.1, 20.0)) for k, value in enumerate(values)]).rows
+    claim = verdicts.Claim(name, f"Claim {name}", "section 5", "figure4")
+    return verdicts.Finding(claim, kind, kind, kind, "the evidence", rows, spec=spec, budget=budget)
+
+
+def test_each_failed_claim_has_a_line_with_its_number_and_a_reason():
+    shown = failures([finding("a", "contradicted", 1.0, 2.0, -1.0, 0.0), finding("b", "reproduced", -1.0)])
+    (line,) = re.findall(r"<li>.*</li>", shown)
+    words = re.sub(r"<[^>]*>", "", line)
+    assert words.startswith("Claim a section 5, as described. Ours: model 1 +2.00 [+1.79, +2.21], model 0 +1.00")
+    assert words.endswith("2 of 4 comparisons are against it, 1 for it.")
+
+
+def test_both_specifications_of_a_failed_claim_share_a_line():
+    both = [finding("a", "contradicted", 1.0, spec=spec) for spec in ("described", "released")]
+    assert "as described and released" in failures(both)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10, 11, 30])
+def test_failed_claims_take_ten_lines_at_most(count):
+    shown = failures([finding(f"c{k}", "contradicted", 1.0) for k in range(count)])
+    lines = re.findall(r"<li>.*</li>", shown)
+    assert len(lines) == min(count, 10)
+    if count > 10:
+        assert f'<a href="#verdict=contradicted">{count - 9} more claims</a>' in lines[-1]
+
+
+def test_a_budget_is_said_once_for_a_figure():
+    budgets = ("described; paper: 10 seeds; 15-24 nodes", "described; paper: 10 seeds; 15-19 nodes")
+    group = [finding("a", "reproduced", -1.0, budget=budgets[0]), finding("b", "reproduced", -1.0, budget=budgets[1])]
+    shared = _shared([group])
+    assert shared == {"described": ["described", "paper: 10 seeds"]}
+    assert [_own_budget(one, shared) for one in group] == ["15-24 nodes", "15-19 nodes"]
+    assert _own_budget(finding("c", "reproduced", -1.0, spec="", budget="4 seeds"), shared) == "4 seeds"
+
+
+def test_the_repositorys_report_is_small():
+    assert (repository() / "figures" / "report.html").stat().st_size < 2_000_000

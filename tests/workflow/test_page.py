@@ -75,6 +75,15 @@ def test_written_as_a_file_without_what_drew_it(tmp_path):
     assert "words" in (tmp_path / "pages" / "t.html").read_text()
 
 
+def test_pages_share_the_style_sheet_beside_them(tmp_path):
+    (tmp_path / "executed.ipynb").write_text(json.dumps({"cells": [markdown("# t")]}))
+    for name in "ab":
+        main(str(tmp_path / "executed.ipynb"), str(tmp_path / f"{name}.html"))
+        assert '<link rel="stylesheet" href="style.css">' in (tmp_path / f"{name}.html").read_text()
+        assert "<style>" not in (tmp_path / f"{name}.html").read_text()
+    assert "color-scheme: light dark" in (tmp_path / "style.css").read_text()
+
+
 def test_the_repository_has_the_page_of_every_notebook_with_its_words():
     """A page that was not made again after its notebook changed is found here."""
     for name in (name.replace("-", "_") for name in NOTEBOOKS):

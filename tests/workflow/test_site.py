@@ -58,6 +58,14 @@ def test_every_link_leads_somewhere(site):
     assert not dead, dead
 
 
+def test_the_report_leads_back_and_colours_can_be_chosen(site):
+    assert '<a class="home" href="../index.html">' in (site / "figures" / "report.html").read_text(encoding="utf-8")
+    index = (site / "index.html").read_text(encoding="utf-8")
+    schemes = re.findall(r'data-md-color-media="([^"]*)"', index)
+    assert schemes == [f"(prefers-color-scheme{scheme})" for scheme in ("", ": light", ": dark")]
+    assert index.count('<label class="md-header__button md-icon" title=') == 3
+
+
 def test_nothing_is_fetched_from_elsewhere(site):
     for page in pages(site):
         assert not [address for tag, address in links(page) if tag != "a" and "://" in address], page
