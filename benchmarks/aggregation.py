@@ -65,6 +65,7 @@ def milliseconds(function: Callable[[], object], repeats: int) -> float:
 
 
 def _queued(function: Callable[[], object], repeats: int) -> float:
+    """Median milliseconds of a call on the GPU, whose calls are all queued before they are waited for."""
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats + 2)]
     torch.cuda.synchronize()
     for start, end in events:
@@ -112,6 +113,7 @@ def measure(run: Callable[[Tensor], list[Tensor]], x: Tensor, repeats: int) -> d
 
 
 def _backward_ms(run: Callable[[Tensor], list[Tensor]], x: Tensor, repeats: int) -> float:
+    """Median milliseconds of a backward pass to x."""
     outs = run(x)
     grads = [torch.rand_like(out) for out in outs]
     return milliseconds(lambda: torch.autograd.grad(outs, x, grads, retain_graph=True), repeats)

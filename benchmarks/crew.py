@@ -93,6 +93,7 @@ class _Worker:
         return list(self.ready), failed
 
     def _trained(self, job: Job) -> list[_Trained]:
+        """Set up the training of a job, and one of fewer seeds if the job has them."""
         with plain() if job.path == "plain" else contextlib.nullcontext():
             trainer, replicas = prepare_cell(job.cell, job.seeds, self.profile, self.device)
             parts = [replicas]
@@ -125,6 +126,7 @@ class _Worker:
 
 
 def _free() -> None:
+    """Return unused memory to the GPU."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
@@ -137,6 +139,7 @@ def _room(device: str) -> bool:
 
 
 def _words(error: BaseException) -> str:
+    """First line of an error in at most 200 characters, with its type."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
 
 
@@ -261,6 +264,7 @@ class Crew:
         return rates
 
     def _fail(self, failed: dict[Job, str]) -> None:
+        """Note why jobs failed, and expect them no longer."""
         self.failed |= failed
         for job in failed:
             self.left.pop(job, None)
@@ -293,5 +297,6 @@ def _work(jobs: Sequence[Job]) -> int:
 
 
 def _cores() -> int:
+    """Number of cores that this process may use."""
     has = getattr(os, "sched_getaffinity", None)
     return len(has(0)) if has else os.cpu_count() or 1

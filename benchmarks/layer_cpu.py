@@ -44,6 +44,7 @@ def measure(which: str, nodes: int, edges: int, features: int, repeats: int) -> 
 
 
 def _resident_bytes() -> int:
+    """Bytes of memory that this process holds now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 

@@ -62,6 +62,7 @@ def milliseconds(step: Step, repeats: int) -> float:
 
 
 def _timed(step: Step) -> float:
+    """Milliseconds of one call, with the GPU idle before and after."""
     _synchronise()
     start = time.perf_counter()
     step()
@@ -70,6 +71,7 @@ def _timed(step: Step) -> float:
 
 
 def _synchronise() -> None:
+    """Wait for the GPU, if there is one."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
 
@@ -128,6 +130,7 @@ class Comparison:
             print(f"{name}, recorded: cannot be, on {self.batch}: {str(error).splitlines()[0]}")
 
     def _measure(self, name: str, step: Step) -> None:
+        """Measure a step, keep its milliseconds and print them."""
         self.rows[name] = milliseconds(step, self.repeats)
         print(f"{name:<28}{self.rows[name]:>10.3f} ms")
 

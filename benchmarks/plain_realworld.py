@@ -62,6 +62,7 @@ class PlainNetwork(nn.Module):
 
 
 def _embedding(categories: tuple[int, ...], numbers: int, features: int) -> nn.Module:
+    """Layer that embeds a category, or maps numbers, to the hidden features."""
     return nn.Embedding(categories[0], features) if categories else nn.Linear(numbers, features)
 
 
@@ -112,6 +113,7 @@ def time_plain(run: Figure6Run, batches: int) -> dict[str, float]:
 
 
 def _timed(batches: DataLoader, work: Callable[[Data], object], device: str) -> tuple[int, float]:
+    """Number of batches, and the seconds that `work` takes on all of them."""
     wait(device)
     start, count = time.perf_counter(), 0
     for batch in batches:

@@ -284,6 +284,7 @@ def main() -> None:
 
 
 def _end(line: dict, kept: bool) -> None:
+    """Print a measurement as JSON, and record it if asked to."""
     print(json.dumps(line))
     if kept:
         keep([line], ("cell",))

@@ -84,6 +84,7 @@ def table(cells: Sequence[str], options: argparse.Namespace, end: float) -> list
 
 
 def _row(job: Job, replicas: int, epoch: float, profile: str) -> dict:
+    """Facts of one measurement, with its goal and the speed relative to the released code where there are such."""
     training, spec, model, variant = job.cell.split("/")
     ms = epoch * 1e3 / replicas
     known = (training, spec, variant) == ("multitask", "released", "16") and model in RELEASED_SECONDS
@@ -96,6 +97,7 @@ def _row(job: Job, replicas: int, epoch: float, profile: str) -> dict:
 
 
 def _said(row: dict) -> str:
+    """Line of the table for one measurement."""
     goal, ratio = row.get("goal", "-"), "-" if row["ratio"] is None else f"{row['ratio']:,.0f}"
     return f"{row['cell']:<38}{row['replicas']:>6}{row['path']:>9}{row['ms']:>18.3f}{goal:>6}{ratio:>25}"
 
@@ -161,6 +163,7 @@ def whole_paper(options: argparse.Namespace, end: float) -> dict:
 
 
 def _cell_row(name: str, many: tuple[int, float], few: tuple[int, float]) -> dict:
+    """Facts of one cell, with the estimated hours of its whole training."""
     runs, epoch = many
     epochs, recorded = epochs_of(Cell.parse(name), runs)
     hours = Epoch.through(many, few).seconds(epochs) / 3600
@@ -169,6 +172,7 @@ def _cell_row(name: str, many: tuple[int, float], few: tuple[int, float]) -> dic
 
 
 def _cell_said(row: dict) -> str:
+    """Line of the table for one cell."""
     epochs = f"{row['epochs']:,}" + ("" if row["recorded"] else " ?")
     times = f"{row['ms']:>18.3f}{row['fewer_ms']:>12.3f}"
     return f"{row['cell']:<42}{row['runs']:>6}{times}{epochs:>15}{row['hours']:>8.3f}"
@@ -211,6 +215,7 @@ def _totals(
 
 
 def _say_failed(crew: Crew) -> None:
+    """Print the jobs that failed, by reason."""
     for why in dict.fromkeys(crew.failed.values()):
         jobs = [job for job, own in crew.failed.items() if own == why]
         print(f"not measured, {why}: {' '.join(f'{job.cell}:{job.seeds}' for job in jobs)}")

@@ -191,6 +191,7 @@ class Cell:
 
 
 def _check_multitask(cell: Cell) -> None:
+    """Raise unless a multi-task cell has a known model, width and specification, written in the one accepted way."""
     choice(f"model in '{cell}'", cell.model, tuple(MODELS))
     if cell.variant not in map(str, range(4, 1025, 4)):
         raise ValueError(
@@ -205,6 +206,7 @@ def _check_multitask(cell: Cell) -> None:
 
 
 def _check_realworld(cell: Cell) -> None:
+    """Raise unless figure 6 has the specification, model and edges of a real-world cell."""
     choice(f"spec in '{cell}'", cell.spec, ("released",))
     rows = [(model, edges) for data, model, edges in HYPERPARAMETERS if data == cell.training]
     choice(f"model in '{cell}'", cell.model, tuple(dict.fromkeys(model for model, _ in rows)))

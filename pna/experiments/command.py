@@ -67,6 +67,7 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _train_parser() -> argparse.ArgumentParser:
+    """Build the parser of `pna train`."""
     about = "Train all seeds of a cell together. Several cells, or all that are missing, are trained side by side."
     parser = argparse.ArgumentParser(prog="pna train", description=about)
     names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
@@ -100,6 +101,7 @@ def _train_parser() -> argparse.ArgumentParser:
 
 
 def _budget(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the budget and the device."""
     parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help="the budget (default: paper)")
     parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
     parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
@@ -114,6 +116,7 @@ def _run(options: argparse.Namespace) -> Run:
 
 
 def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
+    """Run of a cell at the budget and on the device that the options name."""
     run = run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
     if not run.seeds:
         raise ValueError(f"{cell} is not in the plan ({results_folder() / 'plan.json'}); other profiles train any cell")
@@ -166,6 +169,7 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
 
 
 def _train(options: argparse.Namespace, again: str) -> int:
+    """Train one cell and record it, or stop with a checkpoint; return the exit code."""
     start = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes runs on a GPU repeatable to the last bit
     if options.device == "cpu":
@@ -260,6 +264,7 @@ def results(arguments: Sequence[str]) -> int:
 
 
 def _results(options: argparse.Namespace) -> int:
+    """Print which cells of each experiment are recorded; return the exit code."""
     any_budget = (options.profile, options.seeds, options.epochs) == (None, None, None)
     options.profile = options.profile or "paper"
     named = PROFILES[options.profile].changed(options.seeds, options.epochs).name
@@ -330,6 +335,7 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    """Print the errors of recorded weights on a test set; return the exit code."""
     run = _run(options)
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
@@ -373,6 +379,7 @@ def replay(arguments: Sequence[str]) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
+    """Repeat the first epochs of a recorded training and compare the losses; return the exit code."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as in `_train`
     cell = Cell.parse(options.cell).trained
     run = run_of(cell, _recorded_profile(cell, options.profile), options.device)
@@ -446,6 +453,7 @@ def _print_seeds(run: Figure6Run, metrics: dict[str, list[float]]) -> None:
 
 
 def _digits(value: float | None) -> str:
+    """A number with five decimals; a dash if there is none."""
     return "-" if value is None else f"{value:.5f}"
 
 
@@ -471,6 +479,7 @@ def _print_metric(result: Result) -> None:
 
 
 def _print_errors(result: Result) -> None:
+    """Print the table of a multi-task result."""
     _print_table(table_of(result), len({replica.seed for replica in result.replicas}))
 
 

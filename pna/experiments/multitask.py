@@ -82,11 +82,13 @@ class MultiTaskTrainer(Trainer):
         )
 
     def _train_epoch(self, r: Replicas) -> None:
+        """Train for a whole epoch and validate."""
         for batch in self.train:
             self._step(r, batch)
         self._validate(r)
 
     def _train_batch(self, r: Replicas) -> bool:
+        """Train on the next batch, and validate after the last; return whether it was the last."""
         self._step(r, self.train[int(r.position[0])])
         r.position.add_(1)
         whole = int(r.position[0]) == len(self.train)
@@ -95,12 +97,15 @@ class MultiTaskTrainer(Trainer):
         return whole
 
     def _step(self, r: Replicas, batch: GraphBatch) -> None:
+        """Take one step of Adam on a batch; add the losses [R] to r.partial."""
         drawn = varied(batch, r.epoch[0]) if self.varied else None  # all replicas are in the same epoch
         with at_depth(self.lifted.network, (lambda batch: drawn) if self.varied else None):
             losses = self.descend(r, lambda theta: self._losses(theta, r, batch))
         r.partial.add_(losses)
 
     def _losses(self, theta: Tensor, r: Replicas, batch: GraphBatch) -> Tensor:
+        """Training loss of every replica on its tasks, [R], for the weights theta [R, P]."""
+
         def loss(network: Callable[..., tuple[Tensor, Tensor]], tasks: Tensor) -> Tensor:
             return task_loss(network(batch), batch, tasks)
 
@@ -108,6 +113,7 @@ class MultiTaskTrainer(Trainer):
 
     @torch.no_grad()
     def _validate(self, r: Replicas) -> None:
+        """End the epoch with the validation losses [R]."""
         loss = weighted(self.set_errors(r.theta, r.state, self.validation), r.tasks)
         self.end_epoch(r, len(self.train), loss, loss)
 

@@ -177,12 +177,14 @@ class _Session:
             yield whole
 
     def _end_epoch(self, taken: int) -> None:
+        """Validate, and end an epoch of `taken` training graphs."""
         self.validate()
         trainer, graphs = self.trainer, self.trainer.validation
         inputs = (graphs.data, self.predictions, graphs.y[: self.predictions.shape[1]], trainer.model.batch)
         trainer.end_epoch(self.replicas, taken, criterion(*inputs), metric(*inputs))
 
     def _step(self, row: Tensor, shape: Shape, epoch: int, position: int) -> None:
+        """Train on the graphs `row` [R, B], with dropout drawn for this epoch and position."""
         self.index.copy_(row)
         if shape not in self.recorded:
             self.recorded[shape] = self._training(shape)
@@ -194,6 +196,7 @@ class _Session:
         self.replicas.position.fill_(position + 1)
 
     def _training(self, shape: Shape) -> Callable[[], object]:
+        """Record a training step on batches of a shape, with a buffer for its dropout."""
         trainer, r, model, drawn = self.trainer, self.replicas, self.trainer.model, self._drawn_for(shape)
         if drawn not in self.noise:
             sizes = (len(r), model.layers, drawn.nodes, max(model.hidden, model.out))
@@ -301,6 +304,7 @@ class Figure6Run(Run):
 
     @property
     def _files(self) -> tuple[Path, ...]:
+        """Paths of the weights and the result, the result last."""
         return self.weights, self.shipped, self.result
 
     @property

@@ -37,6 +37,7 @@ def replayed(run: Run, result: Result, epochs: int) -> Iterator[list[Replayed]]:
 
 
 def _points(replica: ReplicaResult) -> dict[int, tuple[float | None, ...]]:
+    """Recorded losses of a replica by epoch."""
     return {int(epoch): tuple(losses) for epoch, *losses in replica.curve}
 
 

@@ -129,6 +129,7 @@ class TuningRun(MultiTaskRun):
         return ()
 
     def _ended_by(self, row: int) -> str:
+        """Say why a replica has ended: also by the search, which halts the worst draws."""
         ended_by = super()._ended_by(row)
         halted = ended_by == "epochs" and int(self.replicas.epoch[row]) < self.settings.epochs
         return "search" if halted else ended_by

@@ -27,6 +27,7 @@ def card(data: MultiTask) -> str:
 
 
 def _splits(data: MultiTask) -> str:
+    """Table of each split's sizes, and of how many graphs are connected."""
     header = ("split", "graphs", "sizes", "nodes", "edges", "labelled connected", "connected")
     connected = [task.name for task in GRAPH_TASKS].index("connected")
     rows = (
@@ -45,6 +46,7 @@ def _splits(data: MultiTask) -> str:
 
 
 def _families(data: MultiTask) -> str:
+    """Table of the number of graphs of each family in each split, real graphs left out."""
     families = {name: graphs.family[graphs.family != REAL] for name, graphs in data.sets.items()}
     counts = [np.bincount(family, minlength=len(FAMILIES)) for family in families.values()]
     rows = ((row.name, f"{row.share:.0%}", *(count[place] for count in counts)) for place, row in enumerate(FAMILIES))
@@ -52,6 +54,7 @@ def _families(data: MultiTask) -> str:
 
 
 def _labels(data: MultiTask) -> str:
+    """Table of the range, mean and deviation of each task's training labels."""
     train = data["train"]
     columns = [*train.node_labels.T, *train.graph_labels.T]
     rows = (

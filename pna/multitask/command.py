@@ -27,11 +27,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
+    """Parse the specification and call the command."""
     options.spec = Spec.parse(options.spec)
     options.run(options)
 
 
 def _make(options: argparse.Namespace) -> None:
+    """Make a data set, or sample the real networks, and print the path of the file."""
     if options.what == "real":
         about = make_file(options.packages, options.out)
         print(f"{options.out}: graphs of {', '.join(source['name'] for source in about['sources'])}")
@@ -42,6 +44,7 @@ def _make(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
+    """Print the card of a data set, and draw its gallery if asked to."""
     print(card(cached(options.collection, options.spec, options.seed, options.data, progress=True)))
     if options.gallery:
         draw_gallery(options.gallery, options.spec, options.seed)
@@ -49,6 +52,7 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _baseline(options: argparse.Namespace) -> None:
+    """Print the log10 MSE of predicting the training mean, as a table or as JSON."""
     data = cached("multitask", options.spec, options.seed, options.data, progress=not options.json)
     graphs = data["test"]
     if options.sizes:
@@ -66,6 +70,7 @@ def _baseline(options: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Build the parser of `pna multitask` and its commands."""
     parser = argparse.ArgumentParser(prog="pna multitask", description="The multi-task graph benchmark.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = _command(commands, "make", _make, "draw and label the graphs of a data set, and write them to a file")
@@ -98,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, help: str) -> argparse.ArgumentParser:
+    """Add a subcommand that calls `run`, with the options that all of them share."""
     command = commands.add_parser(name, help=help, description=help)
     command.set_defaults(run=run)
     departures = "; ".join(

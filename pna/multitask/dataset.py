@@ -149,5 +149,6 @@ def make_graph(spec: Spec, split: Split, index: int, seed: int = SEED) -> GraphS
 
 
 def _make(spec: Spec, split: Split, seed: int, N: int, graph: NDArray[np.int64]) -> GraphSet:
+    """Draw and label the graphs of N nodes that have the numbers `graph` [B]."""
     graphs = generate(spec, seed, split.role, N, graph, split.family)
     return GraphSet.of(graphs, *label(graphs, spec))

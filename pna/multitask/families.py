@@ -143,6 +143,7 @@ def _rows(N: int) -> int:
 
 
 def _copies(adjacency: Adjacency, draws: Draws) -> Adjacency:
+    """Repeat a fixed graph for each of B draws: [N, N] -> [B, N, N]."""
     return np.tile(adjacency, (len(draws), 1, 1))
 
 

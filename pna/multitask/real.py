@@ -36,6 +36,7 @@ TOPOLOGIES = ("zoo", "sndlib", "caida")
 
 
 def _groups() -> Iterator[str]:
+    """Yield the names of all groups of real graphs: test sets, then training and validation."""
     for source in SOURCES:
         for sampler in SAMPLERS:
             for sizes in TEST_GRAPHS:
@@ -75,6 +76,7 @@ class RealSplit:
 
 @cache
 def _file() -> tuple[dict[str, NDArray], dict]:
+    """Arrays and facts of the file of real graphs, read once."""
     return read_arrays(FILE, FORMAT)
 
 

@@ -235,6 +235,7 @@ def network_of(source: Source, packages: Path | None = None) -> Network:
 
 
 def _archive(source: Source, packages: Path | None) -> Path | None:
+    """Downloaded package of a source; None if the folder has none."""
     return next(iter(sorted(packages.glob(source.archive))), None) if packages else None
 
 
@@ -309,4 +310,5 @@ def _topohub_files(packages: Path | None) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_topology(name: str) -> bool:
+    """Whether a path within the package topohub is that of a topology."""
     return name.startswith("topohub/data/") and name.endswith(".json")

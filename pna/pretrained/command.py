@@ -42,6 +42,7 @@ def predict(arguments: Sequence[str]) -> int:
 
 
 def _predict(options: argparse.Namespace) -> None:
+    """Print the network's predictions for the graph in a file, as tables or as JSON."""
     graph = read_graph(options.graph)
     network = load(options.cell, options.seed, options.depth)
     if not isinstance(network, MultiTaskNetwork):

@@ -42,6 +42,7 @@ def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> 
 
 
 def _from_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
+    """Nodes and adjacency [N, N] of a simple undirected graph of networkx."""
     if graph.is_directed():
         raise ValueError("graph must be undirected, got a directed one: graph.to_undirected() makes one of it")
     if graph.is_multigraph():
@@ -52,6 +53,7 @@ def _from_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
 
 
 def _from_data(data: Data) -> tuple[Nodes, NDArray[np.bool_], int | None, NDArray | None]:
+    """Nodes, adjacency [N, N], source and feature [N] of a torch_geometric Data."""
     edges = edges_of(data)
     N = data.num_nodes or 0
     _check_size(N)
@@ -99,11 +101,13 @@ def _source_and_feature(x: object) -> tuple[int | None, NDArray | None]:
 
 
 def _check_size(N: int) -> None:
+    """Raise unless a graph has a size that the networks accept."""
     if not 2 <= N <= MOST_NODES:
         raise ValueError(f"graph must have from 2 to {MOST_NODES:,} nodes, got {N:,}")
 
 
 def _place(source: Hashable, nodes: Nodes) -> int:
+    """Position of the source among the nodes."""
     if source not in nodes:
         some = ", ".join(map(repr, nodes[:5])) + (", …" if len(nodes) > 5 else "")
         raise ValueError(f"source must be a node of the graph ({some}), got {source!r}")
@@ -111,6 +115,7 @@ def _place(source: Hashable, nodes: Nodes) -> int:
 
 
 def _features(x: ArrayLike | None, N: int) -> NDArray[np.float32]:
+    """Feature of each node, [N], checked to be finite; random but reproducible where none is passed."""
     if x is None:
         return np.random.default_rng(0).random(N, dtype=np.float32)
     try:
@@ -171,6 +176,7 @@ def _has_other_header(edges: list[list[str]]) -> bool:
 
 
 def _node_link_or_adjacency(path: Path) -> nx.Graph:
+    """Read a graph from networkx's JSON, either of its two forms."""
     facts = json.loads(path.read_text(encoding="utf-8-sig"))
     if not isinstance(facts, dict) or not {"adjacency", "edges", "links"} & facts.keys():
         raise ValueError("networkx's node-link data or adjacency data are wanted")

@@ -108,6 +108,7 @@ def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:
 
 
 def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
+    """Read weights; raise if they belong to another configuration."""
     tensors, facts = read_tensors(path)
     if facts.get("hash") != run.hash:
         raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
@@ -134,6 +135,7 @@ def _weights_of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[in
 
 
 def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> MultiTaskNetwork:
+    """Build a network of the multi-task benchmark, or one for each task, and fill in its weights."""
     rule = None if run.training.architecture == "standard" else "cap" if depth is None else str(depth)
 
     def fresh() -> nn.Module:
@@ -150,6 +152,7 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> 
 
 
 def _real_world(run: Figure6Run, weights: Weights) -> RealWorldNetwork:
+    """Build a network of figure 6 and fill in its weights."""
     network = _filled(Network(run.model, run.dataset, _PLACEHOLDER), weights, 0)
     return RealWorldNetwork(network, run, weights[1]["seeds"], weights[0]["validation"]).eval()
 

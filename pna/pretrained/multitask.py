@@ -67,6 +67,7 @@ class MultiTaskNetwork(Trained):
 
     @property
     def _train(self) -> Split:
+        """Split that the network was trained on."""
         return self.run.splits_of(self.run.training.collection)[0]
 
     @torch.no_grad()

@@ -68,6 +68,7 @@ class Prediction:
         return "\n\n".join([*parts, *(f"Beware: {words}." for words in self.outside)])
 
     def _graph(self) -> str:
+        """Table of the graph's labels, predicted and true."""
         star = {"connected": "*"} if self.bipartite_counts_as_unconnected else {}
         rows = (
             (task.title + star.get(task.name, ""), _text(self.predicted[task.name]), _text(self.true[task.name]))
@@ -76,6 +77,7 @@ class Prediction:
         return table(("of the graph", "predicted", "true"), rows)
 
     def _nodes(self) -> str:
+        """Table of the first nodes' labels, predicted and true."""
         columns = [values[task.name] for task in NODE_TASKS for values in (self.predicted, self.true)]
         titles = {"sssp": f"path from {self.source}", "eccentricity": "eccentricity", "laplacian": "Laplacian"}
         header = ["node", *(word for task in NODE_TASKS for word in (titles[task.name], "true"))]

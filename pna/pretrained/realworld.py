@@ -41,6 +41,7 @@ class RealWorldNetwork(Trained):
         return (output if data.task == "regression" else output.sigmoid()).item()
 
     def _graph(self, graph: str | Data) -> Graph:
+        """Convert a SMILES or a Data to a graph of the data set, with all its features checked."""
         data = self.run.dataset
         if isinstance(graph, str):
             if data.superpixels:

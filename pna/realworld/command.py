@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> None:
+    """Prepare the named data sets and print the size of each file."""
     for name in _named(options.name):
         path = prepare(name, options.source, options.to, fetch=options.download, workers=options.workers)
         words = training_set(name, facts_of(name, options.to))
@@ -31,12 +32,14 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
+    """Print the cards of the named data sets."""
     cards = (card(load(name, options.data, workers=options.workers)) for name in _named(options.name))
     for k, text in enumerate(cards):
         print(("\n" if k else "") + text)
 
 
 def _models(_: argparse.Namespace) -> None:
+    """Print figure 6's networks with their widths and numbers of parameters."""
     rows = []
     for (data, name, edges), model in HYPERPARAMETERS.items():
         network = Network(model, DATASETS[data], DegreeStatistics(1.0, 1.0))
@@ -46,10 +49,12 @@ def _models(_: argparse.Namespace) -> None:
 
 
 def _named(name: str) -> list[str]:
+    """The data sets that a command's argument names: one, or all of them."""
     return list(DATASETS) if name == "all" else [name]
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Build the parser of `pna realworld` and its commands."""
     parser = argparse.ArgumentParser(prog="pna realworld", description="Data sets and networks of figure 6.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = _command(commands, "prepare", _prepare, "make the file of a data set; ZINC's rows are checked")
@@ -68,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: "argparse._SubParsersAction", name: str, run: Callable, help: str) -> argparse.ArgumentParser:
+    """Add a subcommand that calls `run`."""
     command = commands.add_parser(name, help=help, description=help)
     command.set_defaults(run=run)
     return command

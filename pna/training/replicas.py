@@ -186,6 +186,7 @@ def _column(theta: Tensor, values: float | Sequence[float]) -> Tensor:
 
 
 def _row(tensors: Iterable[Tensor]) -> Tensor:
+    """Concatenate tensors into one row."""
     rows = [t.detach().flatten() for t in tensors]
     return torch.cat(rows) if rows else torch.empty(0)  # a network may have no running statistics
 

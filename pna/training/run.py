@@ -191,6 +191,7 @@ class Run(ABC):
         return point
 
     def _progress(self, running: int) -> Progress:
+        """Progress so far, with `running` replicas that have not ended."""
         return Progress(len(self.curves), self.trainer.settings.epochs, running, len(self.replicas), self.best())
 
     def replay(self, epochs: int) -> Iterator[Tensor]:
@@ -207,6 +208,7 @@ class Run(ABC):
         write_tensors(self.checkpoint, tensors, self.identity() | {"cell": str(self.cell), "seconds": self.seconds})
 
     def _load(self) -> None:
+        """Restore replicas, curves and seconds from the checkpoint, unless it is of another configuration or data."""
         tensors, facts = read_tensors(self.checkpoint)
         if any(facts.get(name) != value for name, value in self.identity().items()):
             raise ValueError(
@@ -267,6 +269,7 @@ class Run(ABC):
         return {"theta": r.best_theta, "state": r.best_state, "validation": r.best_metric}
 
     def _replica(self, row: int, tests: dict[str, Tensor], curve: Tensor) -> ReplicaResult:
+        """Result of the replica in a row, with its test errors and its thinned curve [epochs, ·]."""
         r = self.replicas
         epochs = int(r.epoch[row])
         return ReplicaResult(
@@ -281,6 +284,7 @@ class Run(ABC):
         )
 
     def _ended_by(self, row: int) -> str:
+        """Say why the replica in a row has ended."""
         r = self.replicas
         if r.diverged[row]:
             return "divergence"

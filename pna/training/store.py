@@ -89,6 +89,7 @@ def load(path: Path) -> Result:
 
 @lru_cache(maxsize=256)  # a page, or a list of claims, asks for the same result many times
 def _checked(text: bytes, path: Path) -> Result:
+    """Parse a result; raise unless format, fields and checksums are right."""
     content = read_json(path, text)
     stated, form = content.pop("sha256", None), content.get("format")
     if form != FORMAT:

@@ -29,6 +29,7 @@ def card(data: Splits) -> str:
 
 
 def _overall(data: Splits) -> str:
+    """Number and sizes of the graphs of all splits together, in words."""
     sizes = np.concatenate([graphs.nodes for graphs in data.sets.values()]).astype(np.int64)
     messages = sum(len(graphs.source) for graphs in data.sets.values())
     return (
@@ -38,11 +39,13 @@ def _overall(data: Splits) -> str:
 
 
 def _splits(data: Splits) -> str:
+    """Table of the sizes and degrees of each split."""
     header = ("split", "graphs", "nodes", "mean nodes", "sizes", "mean edges", "degrees", "degree std", "mean log(d+1)")
     return table(header, (_split(name, graphs) for name, graphs in data.sets.items()))
 
 
 def _split(name: str, graphs: Graphs) -> tuple[object, ...]:
+    """Row of one split in the table of sizes and degrees."""
     degree = graphs.degree
     counts = np.bincount(degree)
     d = np.arange(len(counts))
@@ -61,6 +64,7 @@ def _split(name: str, graphs: Graphs) -> tuple[object, ...]:
 
 
 def _labels(data: Splits) -> str:
+    """Table of each split's labels: statistics of a number, or counts of the classes."""
     if data.dataset.task == "regression":
         header = ("label", "mean", "std", "min", "max")
         rows = ((s, *(f"{v:.4f}" for v in (g.y.mean(), g.y.std(), g.y.min(), g.y.max()))) for s, g in data.sets.items())

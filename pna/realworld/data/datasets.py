@@ -49,6 +49,7 @@ class Dataset:
 
 
 def _superpixels(name: str, title: str, side: int, train: int, colours: int, published: str) -> Dataset:
+    """Describe a data set of superpixels: images of `side` pixels, of ten classes."""
     return Dataset(
         name,
         title,

@@ -101,6 +101,7 @@ class Graphs:
 
 
 def _starts(counts: NDArray) -> NDArray[np.int64]:
+    """Place at which each of n consecutive groups begins, and the end of the last: counts [n] -> [n + 1]."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 

@@ -69,6 +69,7 @@ def molhiv_rows(data: Dataset, folder: Path) -> dict[str, list[tuple[str, float]
 
 
 def _rows(path: Path, count: int) -> list[int]:
+    """Read a split's row numbers, each checked to be below `count`."""
     try:
         rows = [int(row["row"]) for row in _read_csv(path)]
     except (KeyError, ValueError) as error:
@@ -79,6 +80,7 @@ def _rows(path: Path, count: int) -> list[int]:
 
 
 def _molecules(path: Path) -> list[tuple[str, float]]:
+    """Read the SMILES and labels of a file of molecules, none of them empty."""
     try:
         molecules = [(row["smiles"], float(row["y"])) for row in _read_csv(path)]
     except (KeyError, TypeError, ValueError) as error:
@@ -90,6 +92,7 @@ def _molecules(path: Path) -> list[tuple[str, float]]:
 
 
 def _read_csv(path: Path) -> list[dict[str, str]]:
+    """Read the rows of a compressed CSV file, as dictionaries by column."""
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))

@@ -30,6 +30,7 @@ def download(data: Dataset) -> tuple[dict[str, NDArray], dict]:
 
 
 def _torch_geometric(data: Dataset, folder: str) -> dict[str, list[Graph]]:
+    """Download the splits of ZINC or of a superpixel data set by torch_geometric."""
     from torch_geometric.datasets import ZINC, GNNBenchmarkDataset
 
     sets = {}
@@ -72,5 +73,6 @@ def _molhiv(data: Dataset, folder: str) -> dict[str, list[Graph]]:
 
 
 def _from_ogb(graph: dict, y: float) -> Graph:
+    """Convert a graph of ogb, its messages sorted by target."""
     degree, source, order = sort_by_target(graph["edge_index"], graph["num_nodes"])
     return Graph(graph["node_feat"].astype(np.uint8), degree, source, graph["edge_feat"][order].astype(np.uint8), y)

@@ -118,10 +118,12 @@ def load(
 
 
 def _known(facts: dict) -> dict:
+    """Origin, training set and checksum, from all that a file records."""
     return {key: facts[key] for key in ("origin", "train", "sha256")}
 
 
 def _prepared(name: str, folder: Path | None, workers: int | None = None, progress: bool = True) -> Path:
+    """Path of a data set's file, which is made from local files if it is missing."""
     path, data = archive_path(name, folder), dataset(name)
     if not path.exists():
         source = folder or data_folder()
@@ -162,6 +164,7 @@ def _superpixels(data: Dataset, split: str, arrays: dict[str, NDArray], count: i
 
 
 def _first(part: dict[str, NDArray], count: int) -> dict[str, NDArray]:
+    """Arrays of the first `count` graphs: one entry for each graph, or one column for each of their nodes."""
     V = int(part["nodes"][:count].sum(dtype=np.int64))
     return {name: array[:count] if name in ("nodes", "y") else array[..., :V] for name, array in part.items()}
 
@@ -182,6 +185,7 @@ def _by_name(columns: dict[str, Sequence[NDArray]]) -> dict[str, NDArray]:
 
 
 def _edges_path(path: Path) -> Path:
+    """Path of the file that keeps the computed edges of a prepared data set."""
     return path.with_name(f"{path.stem}-edges.npz")
 
 

@@ -126,6 +126,7 @@ def _edges_of_some(n: Tensor, c: Tensor, without: Tensor) -> tuple[Tensor, Tenso
 
 
 def _checked(image: Superpixels) -> int:
+    """Number of nodes of an image, checked to have enough neighbours and to fit in a byte."""
     n = len(image.position)
     if not NEIGHBOURS + 1 < n <= 255:
         raise ValueError(f"a superpixel graph must have {NEIGHBOURS + 2} to 255 nodes, got {n}")

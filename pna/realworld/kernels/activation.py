@@ -112,4 +112,5 @@ class _Activated(KernelFunction):
 
 
 def _sizes(F: int) -> dict[str, int]:
+    """Compile-time constants of a launch on F features."""
     return {"WIDTH": triton.next_power_of_2(F), "BLOCK": BLOCK, "num_warps": 8}

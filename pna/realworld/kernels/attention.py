@@ -144,4 +144,5 @@ class _Attention(KernelFunction):
 
 
 def _sizes(F: int, H: int) -> dict[str, int]:
+    """Compile-time constants of a launch on H heads of F features."""
     return {"F": F, "H": H, "HEADS": triton.next_power_of_2(H), "BLOCK": BLOCK, "num_warps": 1}

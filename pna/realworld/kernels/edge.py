@@ -117,6 +117,7 @@ class _Embedded(KernelFunction):
 
 
 def _sizes(W3: Tensor, D: int, biased: bool) -> dict[str, int]:
+    """Compile-time constants of a launch on W3 [R, T, F, Q] and edges of D features."""
     T, F = W3.shape[1:3]
     rows = triton.next_power_of_2(padded(F))
     return {"T": T, "F": F, "FP": padded(F), "D": D, "BIASED": biased, "ROWS": rows}

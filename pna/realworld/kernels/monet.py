@@ -132,4 +132,5 @@ class _GaussianSum(KernelFunction):
 
 
 def _by_receiver(messages: Messages) -> tuple[Tensor, Tensor, Tensor]:
+    """Messages in the order of their receivers: ptr, source and target."""
     return messages.ptr, messages.source, messages.target

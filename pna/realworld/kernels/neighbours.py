@@ -113,4 +113,5 @@ class _Neighbours(KernelFunction):
 
 
 def _sizes(F: int) -> dict[str, int]:
+    """Compile-time constants of a launch on F features."""
     return {"F": F, "WIDTH": triton.next_power_of_2(F), "num_warps": 1}

@@ -101,5 +101,6 @@ class _Pooled(KernelFunction):
 
 
 def _sizes(K: int, H: int) -> dict[str, int]:
+    """Compile-time constants of a launch on K clusters and H features; a product of tiles needs 16 of each."""
     clusters, width = (max(16, triton.next_power_of_2(size)) for size in (K, H))
     return {"K": K, "H": H, "CLUSTERS": clusters, "WIDTH": width, "BLOCK": BLOCK, "num_warps": 4, "num_stages": 2}

@@ -92,4 +92,5 @@ class _Readout(KernelFunction):
 
 
 def _sizes(F: int, mean: bool) -> dict[str, int]:
+    """Compile-time constants of a launch that sums or averages F features."""
     return {"F": F, "WIDTH": WIDTH, "BLOCK": BLOCK, "MEAN": mean, "num_warps": 1}

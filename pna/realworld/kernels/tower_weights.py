@@ -138,10 +138,12 @@ def unpack(first: Tensor, second: Tensor, towers: tuple[int, int, int], S: int) 
 
 
 def _sizes(towers: tuple[int, int, int], S: int, A: int) -> dict[str, int]:
+    """Compile-time constants for towers (T, H, F), S scalers and A aggregators."""
     T, H, F = towers
     sizes = {"H": H, "F": F, "A": A, "T": T, "S": S}
     return sizes | {"HP": padded(H), "FP": padded(F), "KP": padded(F + 1), "BLOCK": BLOCK}
 
 
 def _grid(first: Tensor, second: Tensor) -> tuple[int, int]:
+    """Programs for each block of numbers of the larger tensor, and for each tower of each replica."""
     return -(-max(first[0].numel(), second[0].numel()) // BLOCK), len(first)

@@ -210,12 +210,15 @@ def _edges(edge: Tensor | None, weight: Tensor | None) -> tuple[Tensor | None, T
 
 
 def _scalers(scale: Tensor | None) -> int:
+    """Number of scalers S, from their factors [..., S]; one if there are none."""
     return 1 if scale is None else scale.shape[-1]
 
 
 def _grid(numbers: int, T: int) -> tuple[int, int]:
+    """Programs for each block of numbers, and for each of T towers."""
     return -(-numbers // BLOCK), T
 
 
 def _sizes(parts: Tensor, Hp: int, T: int, S: int, scale: Tensor | None) -> dict[str, int | bool]:
+    """Compile-time constants of a launch on the nodes' parts [T·R, V, P], with rows of U padded to Hp."""
     return {"P": parts.shape[2], "HP": Hp, "T": T, "S": S, "SCALED": scale is not None, "BLOCK": BLOCK}

@@ -85,5 +85,6 @@ def weighted_gradients(
 
 
 def _sizes(H: int, F: int) -> dict[str, int]:
+    """Compile-time constants of a launch on H weights for each message and F features."""
     heads, width = triton.next_power_of_2(H), triton.next_power_of_2(F)
     return {"H": H, "F": F, "HEADS": heads, "WIDTH": width, "num_warps": 1}
