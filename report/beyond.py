@@ -1,0 +1,211 @@
+"""The report's section on graphs that the paper never saw: the planned tests on real and on redrawn test graphs.
+
+Every test here was stated in report/plan.py before its runs; this module computes them, and nothing else decides.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri
+
+from pna.experiments import PROFILES, SPECS, Cell
+from pna.figures import published
+from pna.figures.real import FIVE, HALF, REDRAWN, Group, groups, has_real
+from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
+from pna.figures.scores import SPLIT, by_seed, score
+from pna.multitask import TASKS
+from pna.verdicts.contrasts import Contrast, mean_contrast
+from pna.verdicts.rules import NOT_RUN, Ruling, rule, same
+from pna.verdicts.statistics import Estimate
+from report.comparisons import MARGIN, TOLERANCE
+from report.parts import Aggregate, Part, average, by_task
+from report.plan import NEW_TESTS, NewTest
+
+__all__ = ["ANSWERS", "Outcome", "outcomes", "spread"]
+
+Models = dict[str, RecordedRun]
+
+ANSWERS: dict[str, str] = {"reproduced": "yes", "in part": "in part", "contradicted": "no", NOT_RUN: "not run yet"}
+"""Verdicts as answers to a question; the others stay as they are."""
+
+HEAVY = ("internet", "enron", "pgp", "metabolism", "phenotypes")
+EVEN = ("grid", "roads")
+SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a planned test under one specification."""
+
+    test: NewTest
+    spec: str
+    ruling: Ruling
+    missing: tuple[str, ...] = ()  # cells that are not recorded
+
+    @property
+    def answer(self) -> str:
+        """The answer to the test's question in a word or two."""
+        return ANSWERS.get(self.ruling.kind, self.ruling.word)
+
+
+# ---- measures ----
+
+
+def _five(run: RecordedRun, group: Group) -> Contrast:
+    """Mean log10 MSE over five tasks on a group of real graphs, with the paper's depth."""
+    return by_task(run, by_seed(run, f"{HALF}/{group.name}")[:, FIVE])
+
+
+def _leads(runs: Models, measure: Callable[[RecordedRun, object], Contrast], sets: dict[str, object]) -> Ruling:
+    """PNA minus each other model, mean over test sets: below zero for every model; in detail set by set."""
+    parts = [
+        Part(
+            f"{runs[model].title}, {name}",
+            measure(runs["pna"], one) - measure(runs[model], one),
+            {"model": runs[model].title, "set": name},
+        )
+        for model in SEVEN[1:]
+        for name, one in sets.items()
+    ]
+    return _ruling(parts, ("model",))
+
+
+def _ruling(parts: Sequence[Part], every: tuple[str, ...] = ()) -> Ruling:
+    tests = Aggregate("", every).parts(parts)
+    return rule([part.comparison for part in parts], None, [part.comparison for part in tests])
+
+
+def _by_name(rows: Sequence[Group]) -> dict[str, object]:
+    return {group.name: group for group in rows}
+
+
+# ---- tests ----
+
+
+def _real_small(runs: Models) -> Ruling:
+    return _leads(runs, _five, _by_name(groups("small")))
+
+
+def _real_large(runs: Models) -> Ruling:
+    return _leads(runs, _five, _by_name(groups("large")))
+
+
+def _real_tails(runs: Models) -> Ruling:
+    """PNA minus PNA without scalers: networks with heavy tails minus those with even degrees."""
+
+    def gain(networks: Sequence[str]) -> Contrast:
+        rows = groups("small", networks)
+        return mean_contrast(_five(runs["pna"], group) - _five(runs["pna-no-scalers"], group) for group in rows)
+
+    return _ruling([Part("heavy tails minus even degrees", gain(HEAVY) - gain(EVEN))])
+
+
+def _redrawn_lead(runs: Models) -> Ruling:
+    return _leads(runs, average, {split: split for split in REDRAWN})
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of a model's average between redrawn test sets: root mean square over models, bounds."""
+
+    value: float
+    lower: float
+    upper: float
+    by_model: dict[str, float]
+
+
+def spread(runs: Models) -> Spread:
+    """How much the draw of the test graphs matters.
+
+    All models are tested on the same five sets, whose easy and hard graphs they share: the bounds, 95 % each by
+    itself, have the four degrees of freedom of five sets, however many models there are.
+    """
+    deviations = {
+        model: float(np.std([score(run, split).value for split in REDRAWN], ddof=1)) for model, run in runs.items()
+    }
+    freedom = len(REDRAWN) - 1
+    value = math.sqrt(np.mean(np.square(list(deviations.values()))))
+    lower, upper = (value * math.sqrt(freedom / chdtri(freedom, tail)) for tail in (0.05, 0.95))
+    return Spread(value, lower, upper, deviations)
+
+
+def _redrawn_spread(runs: Models) -> Ruling:
+    one = spread(runs)
+    kind = "reproduced" if one.upper < MARGIN else "contradicted" if one.lower > MARGIN else "undecided"
+    return Ruling(kind, kind, f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
+
+
+def _redrawn_connected(runs: Models) -> Ruling:
+    """PNA minus published on *connected*, mean over the redrawn sets; the published one as uncertain as one of ours."""
+    task = [task.name for task in TASKS].index("connected")
+    ours = mean_contrast(average(runs["pna"], split, task) for split in REDRAWN).estimate
+    theirs = Estimate(published.multitask()["pna"]["connected"], ours.next.error, ours.freedom)
+    return rule([same("PNA minus published", ours - theirs, TOLERANCE)])
+
+
+# ---- trained on real subgraphs ----
+
+
+def _real_training(runs: Models) -> Ruling:
+    rows = groups("small")
+    parts = [
+        Part(runs[model].title, mean_contrast(_five(runs[f"real {model}"], g) - _five(runs[model], g) for g in rows))
+        for model in SEVEN
+    ]
+    return _ruling(parts)
+
+
+def _real_cost(runs: Models) -> Ruling:
+    parts = [
+        Part(runs[model].title, average(runs[f"real {model}"], SPLIT) - average(runs[model], SPLIT), bound=TOLERANCE)
+        for model in SEVEN
+    ]
+    return _ruling(parts)
+
+
+def _real_best(runs: Models) -> Ruling:
+    return _leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
+
+
+TESTS: dict[str, Callable[[Models], Ruling]] = {
+    "real-small": _real_small,
+    "real-large": _real_large,
+    "real-tails": _real_tails,
+    "redrawn-lead": _redrawn_lead,
+    "redrawn-spread": _redrawn_spread,
+    "redrawn-connected": _redrawn_connected,
+    "real-training": _real_training,
+    "real-cost": _real_cost,
+    "real-best": _real_best,
+}
+"""The planned tests that are read here, by their names in the plan, in the order in which they are shown."""
+
+
+def outcomes(profile: str = RECORDED) -> list[Outcome]:
+    """The outcome of every planned test, under each specification that it names."""
+    tests = {test.id: test for test in NEW_TESTS}
+    return [
+        _outcome(tests[name], spec, profile)
+        for name in TESTS
+        for spec in SPECS
+        if any(f"/{spec}/" in cell for cell in tests[name].cells)
+    ]
+
+
+def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
+    cells = [Cell.parse(cell) for cell in test.cells if f"/{spec}/" in cell]
+    compared = [Cell("multitask", spec, cell.model, cell.variant) for cell in cells if cell.training == "real"]
+    runs = {cell: _recorded(cell, profile) for cell in (*cells, *compared)}
+    missing = tuple(str(cell) for cell, run in runs.items() if run is None)
+    if missing:
+        return Outcome(test, spec, Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded"), missing)
+    named = {cell.model if cell.training == "multitask" else f"real {cell.model}": run for cell, run in runs.items()}
+    return Outcome(test, spec, TESTS[test.id](named))
+
+
+def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
+    """A recorded run of the plan, or of another profile, that is tested on real and on redrawn graphs."""
+    run = recorded_run(cell, PROFILES["planned"] if profile == RECORDED else profile_named(profile))
+    return run if run and has_real(run) and set(REDRAWN) <= set(run.splits) else None
