@@ -190,6 +190,17 @@ def test_variables_are_nouns(folder):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("folder", [folder for folder in NAMED_BY_NOUNS if folder.startswith("tests")])
+def test_docstrings_of_tests_stand_alone(folder):
+    wrong = [
+        f"{place} {name}: {docstring.splitlines()[0]!r} {complaint(docstring)}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for place, name, _, docstring in definitions(path)
+        if docstring and complaint(docstring)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_which_names_a_source_binds():
     text = "from hypothesis import given\nfound = 1\nfor kept, a in b: told.c\ndef made(*own, d=(e := f)): ..."
     assert sorted(bound_names(text)) == [

@@ -45,7 +45,7 @@ def fused(neighbourhoods, names, tensors, g, device="cpu"):
 
 
 def plain(neighbourhoods, names, tensors, g):
-    """The same by the equations in float64."""
+    """The output and the gradients by the equations, in float64."""
     tensors = {name: t.double().requires_grad_() for name, t in tensors.items()}
     out = aggregate(neighbourhoods, names.split(), **tensors)
     return [t.detach() for t in (out, *torch.autograd.grad(out, list(tensors.values()), g))]

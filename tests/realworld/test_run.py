@@ -279,7 +279,7 @@ def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
 
 
 def test_a_result_of_other_data_is_missing(run, monkeypatch):
-    """Of several cells it is trained; without its data, or before they are made, what is recorded counts."""
+    """It is trained with other missing cells; while its data are not here, the recorded result counts."""
     assert train(SMOKE) == 0
     calls = []
     monkeypatch.setattr("pna.experiments.command.train_side_by_side", lambda cells, *_, **__: calls.append(cells) or 0)

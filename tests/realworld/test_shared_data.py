@@ -145,7 +145,7 @@ def test_superpixels_nodes_and_labels(shared, name):
 
 @pytest.mark.parametrize("name", NODES)
 def test_superpixels_edges_and_degrees(shared, name):
-    """On some test graphs; the README's own figures are from samples too."""
+    """Some of the test graphs are compared; the README's own figures are from samples too."""
     data = DATASETS[name]
     with np.load(shared / "superpixels" / data.files[2]) as arrays:
         ptr, position = arrays["node_ptr"], arrays["pos"]

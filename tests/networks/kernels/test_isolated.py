@@ -12,7 +12,7 @@ LONELY = N - 1  # the last node of the first graph
 
 
 def gradients(network, batch, g, kernels):
-    """Of the weights of all convolutions, by name."""
+    """Gradients of the weights of all convolutions, by name."""
     called = States(network, None, kernels).to(batch.x)
     weights = {k: t.detach().requires_grad_() for k, t in called.named_parameters() if "convolutions" in k}
     out = functional_call(called, weights, (batch,))

@@ -63,7 +63,7 @@ def graphs_of(graphs, seed=1, N=N):
 
 
 def states_and_gradients(networks, batch, layers, kernels):
-    """Of all replicas, in float64 on the CPU."""
+    """States and gradients of all replicas, in float64 on the CPU."""
     stacked = stack_module_state([network.cpu() for network in networks])  # the first may be where it was called
     called = States(networks[0], layers, kernels).to(batch.x.device, batch.x.dtype)
     weights, buffers = ({k: t.detach().to(batch.x) for k, t in part.items() if k.startswith(PARTS)} for part in stacked)
@@ -82,7 +82,7 @@ def moved_to(device, depth):
 
 
 def assert_same(networks, batch_of, x, device, layers, kernels=True):
-    """In norm: forward within 1e-5, the gradient within 1e-4, each weight's own part of it within 2e-4.
+    """Compare norms: states within 1e-5, the whole gradient within 1e-4, that of each weight within 2e-4.
 
     A product by three TF32 ones rounds ten times as far as one in float32, which in eight layers of GIN is 1e-5 away.
     """
@@ -200,7 +200,7 @@ def test_batch_normalisation_within_a_layer(N, rule, graphs, device, cuda):
 
 @pytest.mark.parametrize("model", ["moments-5", "pna-soft"])
 def test_large_messages(model, graphs, device, cuda):
-    """Of which the fifth powers and the exponentials overflow."""
+    """The fifth powers and the exponentials of these messages would overflow."""
     A, x = graphs_of(graphs), 1e9 * torch.rand(G * N, 2, dtype=torch.double).float().double()
     networks = [network.double() for network in networks_of(model, 16, RELEASED)]
     expected, *_ = states_and_gradients(networks, graphs.batch(A, x), 2, False)

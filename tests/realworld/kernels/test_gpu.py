@@ -57,7 +57,7 @@ def test_the_gradients_in_float32_are_the_cpus(toys, cell):
 
 
 def full_step(toys, name, model, dtype, sizes=(9, 60)):
-    """Of a recorded step of all seeds at full width: Adam's first moments, the running statistics, and the trainer."""
+    """Record a step of all seeds at full width: Adam's first moments, the running statistics, and the trainer."""
     networks = []
     for seed in range(model.seeds):
         torch.manual_seed(seed)

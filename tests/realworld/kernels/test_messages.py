@@ -56,7 +56,7 @@ def make_layer(name):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name), *OGB])
 def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
-    """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
+    """Apart from padding: its output, its running statistics, the gradients of its input and of its weights."""
     index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
     R, (layers, (embedding, *_)) = len(index), zip(*(make_layer(name) for _ in index), strict=True)
     features = torch.randn(R, shape.nodes, F, dtype=torch.double)
@@ -146,7 +146,7 @@ def opened(toys, name, device):
 
 
 def other_layout(t):
-    """The same numbers, neighbours of one axis not being neighbours in memory."""
+    """Copy a tensor so that neighbours along the last axis are not neighbours in memory."""
     return torch.stack([t, t], dim=-1)[..., 0]
 
 
@@ -196,7 +196,7 @@ class Same(nn.Module):
 
 
 def messages(name, dtype, device, tensors, data):
-    """What ogb's layer has after its messages, of two replicas, and the gradients of all that is given."""
+    """Output of ogb's layer after its messages, for two replicas, and the gradients of all `tensors`."""
     leaves, features = [t.to(device, dtype).requires_grad_() for t in tensors], tensors[0].shape[2]
     layer = OGB[name]((features, features), True, nn.Linear(13, features, bias=False), 0.0).to(device, dtype)
     layer.norm = layer.inner = layer.first = layer.second = Same()
@@ -236,7 +236,7 @@ def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, fea
 @pytest.mark.parametrize("nodes", [[1, 0, BLOCK, BLOCK + 1], [0, 0, 0, 0], [3 * BLOCK, 0, 0, 5]], ids=str)
 @pytest.mark.parametrize("mean", [False, True])
 def test_the_sum_and_the_mean_over_graphs(nodes, features, mean, device):
-    """Of no node they are zero; what the padding has is not read, and has no gradient."""
+    """A graph without nodes gets zero; the padding's values are not read, and have no gradient."""
     V, total = 64, sum(nodes)
     ends = torch.tensor([0, *nodes, V - total]).cumsum(0)
     ptr = torch.cat([ends[:-1] + V * r for r in range(2)] + [torch.tensor([2 * V])]).to(device)
@@ -255,7 +255,7 @@ def test_the_sum_and_the_mean_over_graphs(nodes, features, mean, device):
 
 @pytest.mark.filterwarnings("ignore:overflow")  # where a block of messages goes beyond the last one
 def test_attention_is_a_mean_however_large_the_logits(toys, device, kernels):
-    """Of ones it is one, or zero for a node that receives nothing."""
+    """The mean of ones is one, or zero for a node that receives nothing."""
     kernels()
     batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
     nodes = torch.cat([torch.ones(V, F), 1e4 * torch.randn(V, 8)], dim=1).to(device)
