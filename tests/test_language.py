@@ -37,6 +37,12 @@ UNCLEAR_NAMES = {
     *("told", "Told", "found", "given", "made", "own", "kept", "takes", "serves", "serving", "settle", "gated_settle"),
     *("beside", "EachItsTask", "Resident"),
 }
+# Folders in which no variable, argument or loop has one of these participles for a name.
+PARTICIPLES = {"found", "given", "kept", "made", "told"}
+NAMED_BY_NOUNS = (
+    *("pna/multitask", "pna/networks", "pna/realworld", "pna/training", "tests/experiments", "tests/kernels"),
+    *("tests/multitask", "tests/networks", "tests/realworld", "tests/training"),
+)
 ONE_MEANING = ("Run", "Layout")  # classes of which there must not be two
 
 
@@ -158,6 +164,54 @@ def test_names_say_what_a_thing_is():
         if name in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def bound_names(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and name of every variable, argument, function and class that a source binds; imports are not."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+@pytest.mark.parametrize("folder", NAMED_BY_NOUNS)
+def test_variables_are_nouns(folder):
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in paths
+        for line, name in bound_names(path.read_text(encoding="utf-8"))
+        if name in PARTICIPLES
+    ]
+    assert paths
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", [folder for folder in NAMED_BY_NOUNS if folder.startswith("tests")])
+def test_docstrings_of_tests_stand_alone(folder):
+    wrong = [
+        f"{place} {name}: {docstring.splitlines()[0]!r} {complaint(docstring)}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for place, name, _, docstring in definitions(path)
+        if docstring and complaint(docstring)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_which_names_a_source_binds():
+    text = "from hypothesis import given\nfound = 1\nfor kept, a in b: told.c\ndef made(*own, d=(e := f)): ..."
+    assert sorted(bound_names(text)) == [
+        (2, "found"),
+        (3, "a"),
+        (3, "kept"),
+        (4, "d"),
+        (4, "e"),
+        (4, "made"),
+        (4, "own"),
+    ]
 
 
 @pytest.mark.parametrize("name", ONE_MEANING)

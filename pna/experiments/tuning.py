@@ -105,7 +105,7 @@ class TuningRun(MultiTaskRun):
 
     @property
     def rungs(self) -> tuple[tuple[int, int], ...]:
-        """After how many epochs how many replicas go on."""
+        """Pairs of numbers: epochs of a rung, and how many replicas train on past it."""
         return tuple(
             (max(1, round(share * self.profile.epochs)), max(1, len(self.seeds) // part)) for share, part in RUNGS
         )

@@ -20,7 +20,7 @@ def block_moments(values, real, m, AXIS: tl.constexpr):
 
 @triton.jit
 def merge(n, mean, m, other):
-    """Mean of n rows with the one mean and m with the other; and what their squared distances grow by beyond a sum."""
+    """Mean of n and m rows merged, from both means, and the excess of their squared distance over the sum of both."""
     step = other - mean
     return mean + step * (m / (n + m)), step * step * (n * m / (n + m))
 

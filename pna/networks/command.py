@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _table(counts: dict[str, dict[str, int]]) -> str:
-    """The names to the left, the parameters to the right."""
+    """Table of all models, with their numbers of parameters by the number of hidden features."""
     key, title = max(map(len, MODELS)), max(len(model.title) for model in MODELS.values())
     lines = [
         "parameters in the recurrent architecture, by the number of hidden features",

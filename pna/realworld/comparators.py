@@ -304,8 +304,8 @@ class OGBGCNLayer(nn.Module):
         """[V, F] -> [V, F]."""
         if kernels := kernels_for("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
             x = linear(x, self.linear.weight, None)
-            own, bias = self.root.squeeze(0), self.linear.bias
-            y = kernels.received(x, self.bonds.weight, own, bias, batch.edge, batch.count, batch.neighbourhoods)
+            root, bias = self.root.squeeze(0), self.linear.bias
+            y = kernels.received(x, self.bonds.weight, root, bias, batch.edge, batch.count, batch.neighbourhoods)
         else:
             graph, x = batch.neighbourhoods, self.linear(x)
             d = (graph.degree + 1).to(x.dtype).unsqueeze(1)  # [V, 1]

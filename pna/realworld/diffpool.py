@@ -107,8 +107,8 @@ class DiffPool(nn.Module):
         logits = self.assignment_norm(logits, batch).unflatten(1, (self.places, self.k))
         place = torch.arange(B + 1, device=both.device).clamp(max=self.places - 1)  # of each graph, and of the padding
         place = segments.spread(place, batch.graph_ptr, len(both), batch.joined)  # of each node
-        own = logits.gather(1, place.view(-1, 1, 1).expand(-1, 1, self.k)).squeeze(1)
-        return functional.softmax(own, dim=1)
+        cluster_logits = logits.gather(1, place.view(-1, 1, 1).expand(-1, 1, self.k)).squeeze(1)
+        return functional.softmax(cluster_logits, dim=1)
 
 
 class ClusterLayer(nn.Module):
@@ -121,8 +121,8 @@ class ClusterLayer(nn.Module):
 
     def forward(self, h: Tensor, A: Tensor, valid: Tensor) -> Tensor:
         """h [B, k, in], A [B, k, k] and valid [B] -> [B, k, out]."""
-        received, own = (A @ h).flatten(0, 1), h.flatten(0, 1)  # [B · k, in]
-        y = activated(received, self.linear, "unit", residual=own if self.residual else None)
+        received, features = (A @ h).flatten(0, 1), h.flatten(0, 1)  # [B · k, in]
+        y = activated(received, self.linear, "unit", residual=features if self.residual else None)
         return self.norm(y.unflatten(0, h.shape[:2]), valid)
 
 

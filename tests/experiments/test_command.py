@@ -360,8 +360,8 @@ def test_a_device_that_is_not_there_is_told(capsys, device):
         with pytest.raises(SystemExit) as stop:
             call([NAME, "--profile", "smoke", "--device", device])
         assert stop.value.code == 2
-        told = f"'{device}' cannot be used here: " if device == "cuda" else f"must be cpu or cuda, got '{device}'"
-        assert f"argument --device: {told}" in capsys.readouterr().err
+        message = f"'{device}' cannot be used here: " if device == "cuda" else f"must be cpu or cuda, got '{device}'"
+        assert f"argument --device: {message}" in capsys.readouterr().err
 
 
 def foreign(path):
@@ -531,9 +531,9 @@ def test_evaluate_takes_none_that_diverged(run, capsys):
 def test_evaluate_takes_the_best_seed_from_an_installed_package(run, monkeypatch, capsys):
     assert train(SMOKE) == 0
     installed = run.result.parents[4] / "weights"
-    kept = installed / run.shipped.relative_to(run.result.parents[3])
-    kept.parent.mkdir(parents=True)
-    run.shipped.rename(kept)
+    weights = installed / run.shipped.relative_to(run.result.parents[3])
+    weights.parent.mkdir(parents=True)
+    run.shipped.rename(weights)
     run.weights.unlink()
     monkeypatch.setattr("pna.training.run.weights_folders", lambda: (run.result.parents[3], installed))
     capsys.readouterr()

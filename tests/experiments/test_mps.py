@@ -33,7 +33,7 @@ def control(tmp_path, monkeypatch):
 
     def calls(gpus=False):
         rows = [line.split() for line in log.read_text().splitlines()]
-        assert all(pipe == own for pipe, own, *_ in rows)
+        assert all(pipe == folder for pipe, folder, *_ in rows)
         return [(pipe, words[0], words[-1])[: 3 if gpus else 2] for pipe, _, *words in rows]
 
     def make(then=""):
@@ -50,23 +50,23 @@ def left_over(tmp_path):
 
 
 def test_it_is_started_used_and_ended(control, tmp_path):
-    calls, said = control(), []
-    with mps("0", said.append) as environment:
+    calls, messages = control(), []
+    with mps("0", messages.append) as environment:
         folder = environment["CUDA_MPS_PIPE_DIRECTORY"]
         places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         assert environment == places | {"CUDA_VISIBLE_DEVICES": "0"}
         assert os.stat(folder).st_mode & 0o777 == 0o700
         assert calls() == [(folder, "-d")]
     assert calls() == [(folder, "-d"), (folder, "quit")]
-    assert said == []
+    assert messages == []
     assert left_over(tmp_path) == []
 
 
-@pytest.mark.parametrize(("gpu", "seen"), [("0", "0"), ("5", "0"), ("GPU-8a1c", "GPU-8a1c")])
-def test_a_daemon_has_one_gpu_which_its_clients_count_from_0(control, gpu, seen):
+@pytest.mark.parametrize(("gpu", "number"), [("0", "0"), ("5", "0"), ("GPU-8a1c", "GPU-8a1c")])
+def test_a_daemon_has_one_gpu_which_its_clients_count_from_0(control, gpu, number):
     calls = control()
     with mps(gpu, print) as environment:
-        assert environment["CUDA_VISIBLE_DEVICES"] == seen
+        assert environment["CUDA_VISIBLE_DEVICES"] == number
     assert calls(gpus=True)[0][1:] == ("-d", gpu)
 
 
@@ -85,24 +85,24 @@ def test_it_is_ended_after_an_error_too(control, tmp_path, error):
 )
 def test_where_it_cannot_be_started_the_reason_is_said(control, tmp_path, then, why):
     control(then)
-    said = []
-    with mps("0", said.append) as environment:
+    messages = []
+    with mps("0", messages.append) as environment:
         assert environment == {}
-    assert said == [f"no MPS ({why}): the trainings take turns on the GPU"]
+    assert messages == [f"no MPS ({why}): the trainings take turns on the GPU"]
     assert left_over(tmp_path) == []
 
 
 def test_without_the_program_or_root_it_is_not_started(control, tmp_path, monkeypatch):
-    said, path = [], os.environ["PATH"]
+    messages, path = [], os.environ["PATH"]
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # a machine with a GPU has the program
-    with mps("0", said.append) as environment:
+    with mps("0", messages.append) as environment:
         assert environment == {}
     monkeypatch.setenv("PATH", path)
     calls = control()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with mps("0", said.append) as environment:
+    with mps("0", messages.append) as environment:
         assert environment == {}
-    assert [text[: text.index(")")] for text in said] == [
+    assert [text[: text.index(")")] for text in messages] == [
         "no MPS (nvidia-cuda-mps-control is not on the PATH",
         "no MPS (it needs root",
     ]
@@ -123,14 +123,14 @@ def test_the_daemon_of_a_killed_process_is_ended_by_the_next_and_a_living_ones_i
 @pytest.mark.parametrize(("module", "step"), [(tempfile, "mkdtemp"), (starting, "locked"), (starting, "_start")])
 def test_one_that_starts_at_the_same_time_takes_nothing_for_left_over(control, tmp_path, monkeypatch, module, step):
     """Another one looks for what is left over right before and after a step of this one."""
-    calls, own = control(), getattr(module, step)
+    calls, original = control(), getattr(module, step)
 
     def watched(*arguments, **options):
-        monkeypatch.setattr(module, step, own)
+        monkeypatch.setattr(module, step, original)
         starting._end_left_over()
-        made = own(*arguments, **options)
+        result = original(*arguments, **options)
         starting._end_left_over()
-        return made
+        return result
 
     monkeypatch.setattr(module, step, watched)
     with mps("0", print) as environment:

@@ -159,11 +159,11 @@ def test_a_finished_training_that_was_not_recorded_is_not_trained_again(profile)
 
 
 def test_progress_tells_epoch_and_running_replicas(profile):
-    told = []
+    reports = []
     run = MultiTaskRun(Cell.parse("single-task/released/gcn/8"), replace(profile, epochs=2))
-    run.train(report=told.append)
-    assert [(p.epoch, p.epochs, p.running, p.replicas) for p in told] == [(1, 2, 12, 12), (2, 2, 12, 12)]
-    assert told[-1].best == run.replicas.best.min().item()
+    run.train(report=reports.append)
+    assert [(p.epoch, p.epochs, p.running, p.replicas) for p in reports] == [(1, 2, 12, 12), (2, 2, 12, 12)]
+    assert reports[-1].best == run.replicas.best.min().item()
 
 
 def test_no_time_left_is_told_before_one_can_be_known(capsys):

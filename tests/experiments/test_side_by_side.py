@@ -265,8 +265,8 @@ def test_what_is_missing_is_trained_and_then_nothing_is(few_graphs, started, cap
 def test_the_departures_that_are_missing_are_found_by_their_experiment(tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
     words = ["--missing", "--experiment", "departures"]
-    found = command._missing(command._train_parser().parse_args(words))
-    assert found == [cell for spec in EXPERIMENTS["departures"].specs for cell in EXPERIMENTS["departures"].cells(spec)]
+    cells = command._missing(command._train_parser().parse_args(words))
+    assert cells == [cell for spec in EXPERIMENTS["departures"].specs for cell in EXPERIMENTS["departures"].cells(spec)]
     assert command._missing(command._train_parser().parse_args([*words, "--profile", "quick"])) == []
 
 
@@ -314,9 +314,9 @@ def test_a_process_is_started_in_a_session_of_its_own(monkeypatch, tmp_path):
 
 
 def test_the_last_words_of_a_process_need_not_be_a_whole_line():
-    said = subprocess.Popen([sys.executable, "-c", "print('epoch 1\\nno room', end='')"], stdout=subprocess.PIPE)
-    training = side_by_side._Training(Cell.parse(NAMES[0]), None, said, None)
-    said.wait()
+    process = subprocess.Popen([sys.executable, "-c", "print('epoch 1\\nno room', end='')"], stdout=subprocess.PIPE)
+    training = side_by_side._Training(Cell.parse(NAMES[0]), None, process, None)
+    process.wait()
     training.listen()
     training.close()
     assert list(training.said) == ["epoch 1", "no room"]

@@ -207,8 +207,8 @@ def test_an_altered_configuration_with_a_true_checksum_is_refused(trained):
 
 def test_another_depth_is_tested_without_changing_the_network(trained):
     usual = trained.test("extrapolation")
-    found = {rule: trained.test(f"extrapolation@{rule}") for rule in (*RULES, "N/2", "3")}
-    for rule, errors in found.items():
+    tests = {rule: trained.test(f"extrapolation@{rule}") for rule in (*RULES, "N/2", "3")}
+    for rule, errors in tests.items():
         assert [name.replace(f"@{rule}", "") for name in errors] == list(usual)
         same = [torch.equal(e, u) for e, u in zip(errors.values(), usual.values(), strict=True)]
         assert all(same) == (rule in ("N/2", "cap"))  # these graphs have at most 24 nodes

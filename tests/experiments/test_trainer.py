@@ -64,9 +64,9 @@ def test_one_that_has_left_is_not_touched_any_more(small):
     trainer, replicas = small.trainer(MODEL, epochs=6, patience=2), small.replicas(MODEL, [0, 1])
     replicas.learning_rate[1] = ASCENT
     epochs = trainer.epochs(replicas)
-    left = next(replicas.rows([1]) for index in epochs if replicas.epoch[1] == 3)
+    row = next(replicas.rows([1]) for index in epochs if replicas.epoch[1] == 3)
     assert len(list(epochs)) == 3
-    assert equal_rows(replicas, [1], left)
+    assert equal_rows(replicas, [1], row)
 
 
 def test_patience_starts_again_with_every_better_epoch(small):
@@ -209,7 +209,7 @@ def test_replicas_that_train_on_are_copied_back_with_every_epoch_and_when_asked(
     trainer, replicas = small.trainer(MODEL, epochs=6, patience=2), small.replicas(MODEL, [0, 1])
     replicas.learning_rate[1] = ASCENT
     copied, put = [], type(replicas).put
-    monkeypatch.setattr(type(replicas), "put", lambda *given: (copied.append(1), put(*given)))
+    monkeypatch.setattr(type(replicas), "put", lambda *arguments: (copied.append(1), put(*arguments)))
     for index in trainer.steps(replicas):
         if index is None and replicas.epoch.tolist() == [4, 3] and replicas.position[0] == 0:
             trainer.sync()  # within the fifth epoch

@@ -33,14 +33,14 @@ def left_behind(best, epoch, diverged=()):
     """Which of some replicas, given their best losses, are left behind at rungs of 2 and 4 epochs for 2 and 1 of 4."""
     trainer = TuningTrainer.__new__(TuningTrainer)
     trainer.rungs = ((2, 2), (4, 1))
-    gone = torch.zeros(len(best), dtype=torch.bool)
-    gone[list(diverged)] = True
+    mask = torch.zeros(len(best), dtype=torch.bool)
+    mask[list(diverged)] = True
 
     class Some:
         pass
 
     some = Some()
-    some.best, some.epoch, some.diverged = torch.tensor(best), torch.tensor(epoch), gone
+    some.best, some.epoch, some.diverged = torch.tensor(best), torch.tensor(epoch), mask
     return trainer.left_behind(some).tolist()
 
 

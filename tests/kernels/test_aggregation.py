@@ -27,9 +27,9 @@ def random_graph(N=N, E=120, hub=34):
     return Neighbourhoods.of(torch.stack([source, target]), N)
 
 
-def inputs(neighbourhoods, given, G, F, dtype=torch.double, offset=0.0):
+def inputs(neighbourhoods, roles, G, F, dtype=torch.double, offset=0.0):
     rows = {"source": neighbourhoods.num_nodes, "edge": neighbourhoods.num_edges, "target": neighbourhoods.num_nodes}
-    return {name: (torch.randn(rows[name], G, F, dtype=torch.double) + offset).to(dtype) for name in given.split()}
+    return {name: (torch.randn(rows[name], G, F, dtype=torch.double) + offset).to(dtype) for name in roles.split()}
 
 
 def fused(neighbourhoods, names, tensors, g, device="cpu"):
@@ -45,7 +45,7 @@ def fused(neighbourhoods, names, tensors, g, device="cpu"):
 
 
 def plain(neighbourhoods, names, tensors, g):
-    """The same by the equations in float64."""
+    """The output and the gradients by the equations, in float64."""
     tensors = {name: t.double().requires_grad_() for name, t in tensors.items()}
     out = aggregate(neighbourhoods, names.split(), **tensors)
     return [t.detach() for t in (out, *torch.autograd.grad(out, list(tensors.values()), g))]
@@ -77,13 +77,13 @@ def limit(request, monkeypatch):
     return request.param
 
 
-TWINS = by_turns(*((names, given) for names in (PAPER, EVERY) for given in PARTS))
+TWINS = by_turns(*((names, roles) for names in (PAPER, EVERY) for roles in PARTS))
 
 
-@pytest.mark.parametrize(("names", "given", "limit"), TWINS, indirect=["limit"])
-def test_equals_the_twin_in_float64(names, given, limit, device):
+@pytest.mark.parametrize(("names", "roles", "limit"), TWINS, indirect=["limit"])
+def test_equals_the_twin_in_float64(names, roles, limit, device):
     neighbourhoods = random_graph()
-    assert_same(neighbourhoods, names, inputs(neighbourhoods, given, 2, 5), device, 1e-10, 1e-9)
+    assert_same(neighbourhoods, names, inputs(neighbourhoods, roles, 2, 5), device, 1e-10, 1e-9)
 
 
 OFFSETS = by_turns((PAPER, 0), (PAPER, 1000), (SMOOTH, 1000), (SMOOTH, 0))
@@ -97,12 +97,12 @@ def test_float32_is_as_near_as_claimed(names, offset, limit, device):
     assert_same(neighbourhoods, names, tensors, device, 1e-5, 1e-4)
 
 
-@pytest.mark.parametrize("given", ["source", "source edge"])
-def test_moments_of_any_spread_are_those_of_the_equation(given, limit, device):
+@pytest.mark.parametrize("roles", ["source", "source edge"])
+def test_moments_of_any_spread_are_those_of_the_equation(roles, limit, device):
     """No power of a deviation leaves float32's range, neither below, where the equation gives ±ε^(1/n), nor above."""
     neighbourhoods, names = random_graph(), "moment2 moment3 moment4 moment5"
     spread = torch.tensor([1e-20, 1e-10, 1e-3, 1e3, 1e7])  # of a channel each
-    tensors = {name: t * spread for name, t in inputs(neighbourhoods, given, 1, 5, torch.float).items()}
+    tensors = {name: t * spread for name, t in inputs(neighbourhoods, roles, 1, 5, torch.float).items()}
     g = torch.randn(N, 1, 4, 5, dtype=torch.float).double()
     mine, theirs = fused(neighbourhoods, names, tensors, g, device), plain(neighbourhoods, names, tensors, g)
     torch.testing.assert_close(mine[0], theirs[0], rtol=1e-4, atol=1e-8)
@@ -122,15 +122,15 @@ def test_any_number_of_channels(G, F, device):
     assert_same(neighbourhoods, PAPER, inputs(neighbourhoods, "source target", G, F), device, 1e-10, 1e-9)
 
 
-HALVES = by_turns(*((torch.float16, given) for given in ("source", "source edge")))
-HALVES += by_turns(*((torch.bfloat16, given) for given in ("source edge", "source")))
+HALVES = by_turns(*((torch.float16, roles) for roles in ("source", "source edge")))
+HALVES += by_turns(*((torch.bfloat16, roles) for roles in ("source edge", "source")))
 
 
-@pytest.mark.parametrize(("dtype", "given", "limit"), HALVES, indirect=["limit"])
-def test_half_precision_is_accumulated_in_float32(dtype, given, limit, device):
+@pytest.mark.parametrize(("dtype", "roles", "limit"), HALVES, indirect=["limit"])
+def test_half_precision_is_accumulated_in_float32(dtype, roles, limit, device):
     neighbourhoods = random_graph()
     tolerance = 2 * torch.finfo(dtype).eps
-    tensors = inputs(neighbourhoods, given, 1, 8, dtype)
+    tensors = inputs(neighbourhoods, roles, 1, 8, dtype)
     assert_same(neighbourhoods, PAPER, tensors, device, tolerance, 10 * tolerance)
 
 
@@ -189,12 +189,12 @@ def test_edges_that_are_one_number_are_weighed_on_the_way(names, R, V, G, F, dty
 
     source, target = tensors.values()
     ptr, column = (t.to(device) for t in graph[:2])
-    given = [t.to(device) for t in (source, number)]
-    out, saved = aggregation.forward(*given, target.to(device), ptr, column, names, True, weight=weight.to(device))
+    operands = [t.to(device) for t in (source, number)]
+    out, saved = aggregation.forward(*operands, target.to(device), ptr, column, names, True, weight=weight.to(device))
     transpose = transpose_edges(ptr, column)
     grads = [
         aggregation_backward.backward(
-            g.to(device), *given, ptr, column, transpose, names, saved, True, weight=weight.to(device)
+            g.to(device), *operands, ptr, column, transpose, names, saved, True, weight=weight.to(device)
         )
         for _ in range(2)
     ]
@@ -212,10 +212,10 @@ def test_edges_that_are_one_number_are_weighed_on_the_way(names, R, V, G, F, dty
 def test_a_weight_of_no_edges_has_no_gradient(N, E, device):
     weight, source = torch.randn(2, 3, 4, device=device), torch.randn(N, 3, 4, device=device)
     ptr, column = torch.zeros(N + 1, dtype=torch.long, device=device), torch.zeros(E, dtype=torch.long, device=device)
-    given = (source, source.new_empty(E))
-    out, saved = aggregation.forward(*given, None, ptr, column, PAPER, True, weight=weight)
+    operands = (source, source.new_empty(E))
+    out, saved = aggregation.forward(*operands, None, ptr, column, PAPER, True, weight=weight)
     transpose = (ptr, column, column)
-    grads = aggregation_backward.backward(out, *given, ptr, column, transpose, PAPER, saved, False, weight=weight)
+    grads = aggregation_backward.backward(out, *operands, ptr, column, transpose, PAPER, saved, False, weight=weight)
     assert torch.equal(grads[0], torch.zeros_like(source))
     assert torch.equal(grads[1], torch.zeros_like(weight))
 
@@ -256,10 +256,10 @@ def test_same_bits_every_time(limit, device):
 
 def test_no_tensor_of_all_messages_is_kept():
     """What the backward pass keeps: nothing without a gradient; else numbers per node, and two bits per message."""
-    given = torch.empty(100, 1, 64)
-    sizes = [t.numel() for t in aggregation.allocate(given, 100, 5000, PAPER, save=False)[1:]]
+    x = torch.empty(100, 1, 64)
+    sizes = [t.numel() for t in aggregation.allocate(x, 100, 5000, PAPER, save=False)[1:]]
     assert sum(sizes) == 0
-    *numbers, marks = aggregation.allocate(given, 100, 5000, PAPER, save=True)[1:]
+    *numbers, marks = aggregation.allocate(x, 100, 5000, PAPER, save=True)[1:]
     assert sum(t.numel() for t in numbers) <= 64 + 3 * 100 * 64
     assert marks.dtype == torch.uint8
     assert marks.numel() == 5000 * 64 // 4
@@ -325,7 +325,7 @@ def test_without_hubs_nothing_is_launched_for_them(monkeypatch, device):
     neighbourhoods = random_graph(N=8, E=40, hub=5)
     ptr, column = (t.to(device) for t in neighbourhoods[:2])
     source, g = torch.randn(8, 1, 4, device=device), torch.randn(8, 1, 4, 4, device=device)
-    found = []
+    results = []
     for hubs in (True, False):
         if not hubs:
             for module in (aggregation, aggregation_backward):
@@ -333,29 +333,29 @@ def test_without_hubs_nothing_is_launched_for_them(monkeypatch, device):
         out, *saved = operators.aggregate(source, None, None, ptr, column, PAPER, True, hubs)
         assert (saved[3].numel() > 0) == hubs
         arguments = (g, source, None, ptr, column, None, None, None, PAPER, *saved, True, hubs)
-        found.append((out, *operators.aggregate_backward(*arguments)))
+        results.append((out, *operators.aggregate_backward(*arguments)))
     torch.library.opcheck(operators.aggregate, (source, None, None, ptr, column, PAPER, True, False))
     torch.library.opcheck(operators.aggregate_backward, arguments)
-    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*results)
 
 
 def test_which_aggregators_have_a_kernel():
     assert not operators.supports(PAPER.split(), torch.empty(1))  # the twin serves on a CPU
     if torch.cuda.is_available():
-        given = torch.empty(1, device="cuda")
-        assert operators.supports(EVERY.split(), given)
-        assert not operators.supports(["mean", "softmax"], given)
-        assert not operators.supports(["moment6"], given)
-        assert not operators.supports(["mean", "mean"], given)
+        x = torch.empty(1, device="cuda")
+        assert operators.supports(EVERY.split(), x)
+        assert not operators.supports(["mean", "softmax"], x)
+        assert not operators.supports(["moment6"], x)
+        assert not operators.supports(["mean", "mean"], x)
 
 
 @pytest.mark.parametrize("way", ["at once", "mapped"])
-@pytest.mark.parametrize("given", ["source", "source edge"])
+@pytest.mark.parametrize("roles", ["source", "source edge"])
 @pytest.mark.parametrize("kernels", [True, False], ids=["kernels", "twin"])
-def test_many_gradients_at_once_are_those_one_by_one(kernels, given, way, device):
+def test_many_gradients_at_once_are_those_one_by_one(kernels, roles, way, device):
     """By the kernels' function and by the one that serves elsewhere on a GPU."""
     graph = random_graph()
-    parts = [t.to(device).requires_grad_() for t in inputs(graph, given, 2, 3).values()]
+    parts = [t.to(device).requires_grad_() for t in inputs(graph, roles, 2, 3).values()]
     flat, (ptr, column) = (*parts, None)[:2], (t.to(device) for t in graph[:2])
     if kernels:
         out = twin._fused(*flat, None, ptr, column, None, None, None, SMOOTH)
@@ -363,8 +363,8 @@ def test_many_gradients_at_once_are_those_one_by_one(kernels, given, way, device
         out = twin._GatherAggregate.apply(*flat, ptr, column, f"softmax {SMOOTH}")
     g = torch.randn(3, *out.shape, dtype=torch.double, device=device)
     if way == "at once":
-        found = torch.autograd.grad(out, parts, g, retain_graph=True, is_grads_batched=True)
+        gradients = torch.autograd.grad(out, parts, g, retain_graph=True, is_grads_batched=True)
     else:
-        found = torch.func.vmap(lambda g: torch.autograd.grad(out, parts, g, retain_graph=True))(g)
+        gradients = torch.func.vmap(lambda g: torch.autograd.grad(out, parts, g, retain_graph=True))(g)
     for k in range(3):
-        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, parts, g[k], True)))
+        torch.testing.assert_close([grad[k] for grad in gradients], list(torch.autograd.grad(out, parts, g[k], True)))

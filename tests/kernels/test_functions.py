@@ -72,7 +72,7 @@ def test_replicas_are_the_networks_one_by_one(replicas, joined):
     rows, g = reversal(replicas if joined else 1), torch.randn(replicas, V, F, dtype=torch.double)
     totals = torch.zeros(replicas, dtype=torch.double)
     out, sums = vmap(lambda *t: _Weighted.call(2, *t, rows))(*leaves, totals)
-    expected = torch.stack([plain(*own) for own in zip(*leaves, strict=True)])
+    expected = torch.stack([plain(*row) for row in zip(*leaves, strict=True)])
     torch.testing.assert_close(out, expected)
     torch.testing.assert_close(sums, (expected - leaves[2].unsqueeze(1)).sum((1, 2)))
     assert totals.tolist() == [1] * replicas  # written in place, one row for each
@@ -113,9 +113,9 @@ def test_no_layout_of_inputs_or_gradients_changes_a_bit():
     leaves, g = [t[0] for t in example()], torch.randn(V, F, dtype=torch.double)
     outputs = []
     for other in (lambda t: t, lambda t: torch.stack([t, t], dim=-1)[..., 0]):
-        own = [other(t).requires_grad_() for t in leaves]
-        out, _ = _Weighted.call(2, *own, torch.zeros(()), reversal())
-        outputs.append((out, *torch.autograd.grad(out, own, other(g))))
+        inputs = [other(t).requires_grad_() for t in leaves]
+        out, _ = _Weighted.call(2, *inputs, torch.zeros(()), reversal())
+        outputs.append((out, *torch.autograd.grad(out, inputs, other(g))))
     assert all(torch.equal(a, b) for a, b in zip(*outputs, strict=True))
 
 

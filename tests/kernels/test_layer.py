@@ -37,10 +37,10 @@ def step_by_step(conv, x, edges):
 
 def results(run, conv, x, edges):
     """The output and the gradients of x, where it has one, and of every weight."""
-    wanted = [t for t in (x, *conv.parameters()) if t.requires_grad]
+    leaves = [t for t in (x, *conv.parameters()) if t.requires_grad]
     out = run(conv, x, edges)
     g = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape)
-    return [out, *torch.autograd.grad(out, wanted, g)]
+    return [out, *torch.autograd.grad(out, leaves, g)]
 
 
 def assert_same(conv, x, edges, others=None, forward=1e-10, backward=1e-9):
@@ -140,9 +140,9 @@ def test_second_derivatives(device):
     edges = graph().to(device)
     seconds = []
     for run in (fused, step_by_step):
-        wanted = [x, *conv.parameters()]
-        firsts = torch.autograd.grad(run(conv, x, edges).square().sum(), wanted, create_graph=True)
-        seconds.append(torch.autograd.grad(sum(t.square().sum() for t in firsts), wanted))
+        leaves = [x, *conv.parameters()]
+        firsts = torch.autograd.grad(run(conv, x, edges).square().sum(), leaves, create_graph=True)
+        seconds.append(torch.autograd.grad(sum(t.square().sum() for t in firsts), leaves))
     for a, b in zip(*seconds, strict=True):
         torch.testing.assert_close(a, b)
 
@@ -163,18 +163,18 @@ def test_many_gradients_at_once_are_those_one_by_one(run, way, sort, device):
     inputs = [torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True), *conv.parameters()]
     out = run(conv, inputs[0], graph().to(device))
     g = torch.randn(3, *out.shape, dtype=torch.double, device=device)
-    found = way(out, inputs, g)
-    assert not any(grad.requires_grad for grad in found)
+    gradients = way(out, inputs, g)
+    assert not any(grad.requires_grad for grad in gradients)
     for k in range(3):
-        torch.testing.assert_close([grad[k] for grad in found], list(torch.autograd.grad(out, inputs, g[k], True)))
+        torch.testing.assert_close([grad[k] for grad in gradients], list(torch.autograd.grad(out, inputs, g[k], True)))
 
 
 def test_a_vectorised_jacobian_and_those_of_torch_func(device):
     conv, edges = make(device, towers=5), graph().to(device)
     x = torch.randn(N, 10, dtype=torch.double, device=device)
     expected = torch.autograd.functional.jacobian(lambda x: step_by_step(conv, x, edges), x)
-    found = torch.autograd.functional.jacobian(lambda x: fused(conv, x, edges), x, vectorize=True)
-    torch.testing.assert_close(found, expected)
+    jacobian = torch.autograd.functional.jacobian(lambda x: fused(conv, x, edges), x, vectorize=True)
+    torch.testing.assert_close(jacobian, expected)
     torch.testing.assert_close(torch.func.jacrev(lambda x: conv(x, edges))(x), expected)
 
 
@@ -192,17 +192,17 @@ def test_same_bits_every_time(nodes, device):
 def test_one_sort_gives_the_graph_and_its_transpose(nodes, edges, reverse, device):
     edge_index = torch.randint(0, nodes, (2, edges), device=device)
     expected = Neighbourhoods.of(edge_index.flip(0) if reverse else edge_index, nodes)
-    got, bad = csr.sort(edge_index, nodes, reverse, transpose=True)
+    result, bad = csr.sort(edge_index, nodes, reverse, transpose=True)
     assert int(bad) == 0
     for name in ("ptr", "source", "order"):
-        assert torch.equal(getattr(got, name), getattr(expected, name)), name
-    sender_ptr, receiver, place = got.transpose
-    assert torch.equal(sender_ptr, transpose_edges(got.ptr, got.source)[0])
-    assert torch.equal(receiver, got.target[place])
-    assert torch.equal(got.source[place], torch.repeat_interleave(sender_ptr.diff()))
+        assert torch.equal(getattr(result, name), getattr(expected, name)), name
+    sender_ptr, receiver, place = result.transpose
+    assert torch.equal(sender_ptr, transpose_edges(result.ptr, result.source)[0])
+    assert torch.equal(receiver, result.target[place])
+    assert torch.equal(result.source[place], torch.repeat_interleave(sender_ptr.diff()))
     without, _ = csr.sort(edge_index, nodes, reverse, transpose=False)
     assert without.transpose is None
-    assert all(torch.equal(a, b) for a, b in zip(without[:3], got[:3], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(without[:3], result[:3], strict=True))
 
 
 def test_an_edge_index_is_sorted_once_until_it_is_written_to(device, monkeypatch):
@@ -270,13 +270,16 @@ def test_on_another_stream_it_is_sorted_again():
     assert torch.equal(out, expected)
 
 
-@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("differentiable", [False, True])
 @pytest.mark.parametrize(("end", "node"), [(0, -1), (0, N), (1, -1), (1, N), (1, 1 << 40), (0, -(1 << 40))])
-def test_a_node_that_is_not_there_is_named(end, node, wanted, device):
+def test_a_node_that_is_not_there_is_named(end, node, differentiable, device):
     conv, edges = make(device), graph().to(device)
     edges[end, 7] = node
-    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=wanted)
-    with torch.set_grad_enabled(wanted), pytest.raises(ValueError, match=f"from 0 to {N - 1} .* got values from"):
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=differentiable)
+    with (
+        torch.set_grad_enabled(differentiable),
+        pytest.raises(ValueError, match=f"from 0 to {N - 1} .* got values from"),
+    ):
         fused(conv, x, edges)
 
 
@@ -316,10 +319,10 @@ class OtherLauncher:
     def __call__(self, grid, stream, function, *args): ...
 
 
-@pytest.mark.parametrize(("kind", "known"), [(Launcher36, True), (Launcher37, True), (OtherLauncher, False)])
-def test_only_a_launcher_that_is_known_is_called_itself(kind, known):
+@pytest.mark.parametrize(("kind", "expected"), [(Launcher36, True), (Launcher37, True), (OtherLauncher, False)])
+def test_only_a_launcher_that_is_known_is_called_itself(kind, expected):
     kernel = SimpleNamespace(run=kind())
-    assert Form.of(kernel, ()).launcher is (kernel.run if known else None)
+    assert Form.of(kernel, ()).launcher is (kernel.run if expected else None)
 
 
 @pytest.fixture
@@ -384,10 +387,10 @@ def test_whoever_looks_inside_sees_the_steps(calls, device):
     with torch.autocast(device, torch.bfloat16):
         conv(x, edges)
     torch.compile(conv, backend="eager", fullgraph=True)(x, edges)
-    seen = []
-    handle = conv.mix.register_forward_hook(lambda *_: seen.append(1))
+    visits = []
+    handle = conv.mix.register_forward_hook(lambda *_: visits.append(1))
     conv(x, edges)
-    assert seen
+    assert visits
     assert not calls
     handle.remove()
     conv(x, edges)

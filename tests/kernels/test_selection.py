@@ -39,23 +39,23 @@ def in_order(*steps):
 
 def test_two_threads_that_leave_in_the_order_in_which_they_entered_leave_nothing_behind():
     """The first enters, the second enters, the first leaves, the second leaves: not as brackets do."""
-    turns, seen, contexts = [Event() for _ in range(4)], {}, (plain(), plain())
+    turns, states, contexts = [Event() for _ in range(4)], {}, (plain(), plain())
 
     def enter(k):
         contexts[k].__enter__()
-        seen[f"{k} inside"] = is_plain()
+        states[f"{k} inside"] = is_plain()
         turns[k + 1].set()
 
     def leave(k):
         contexts[k].__exit__(None, None, None)
-        seen[f"{k} after"] = is_plain()
+        states[f"{k} after"] = is_plain()
         turns[3].set()
 
     threads = [in_order((turns[k], lambda k=k: enter(k)), (turns[k + 2], lambda k=k: leave(k))) for k in range(2)]
     turns[0].set()
     for thread in threads:
         thread.join(60)
-    assert seen == {"0 inside": True, "1 inside": True, "0 after": False, "1 after": False}
+    assert states == {"0 inside": True, "1 inside": True, "0 after": False, "1 after": False}
     assert not is_plain()
 
 
@@ -103,11 +103,13 @@ def test_a_compiled_function_reads_it_without_a_graph_break():
 
 def test_no_backward_pass_asks_for_it():
     """Autograd's threads do not have the context of the forward pass, so that decides for both."""
-    asked = []
+    askers = []
     for path in sorted((repository() / "pna").rglob("*.py")):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and "backward" in function.name:
                 calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
                 names = {getattr(call, "id", getattr(call, "attr", "")) for call in calls}
-                asked += [(path.name, function.name) for _ in names & {"usable", "kernels_for", "is_plain", "supports"}]
-    assert asked == []
+                askers += [
+                    (path.name, function.name) for _ in names & {"usable", "kernels_for", "is_plain", "supports"}
+                ]
+    assert askers == []

@@ -134,7 +134,7 @@ def test_d11_by_hand():
 
 
 def test_d14_by_hand():
-    """Of node labels: distances 0, 1 and 0, 1, 2, 0, 1, 1 in units of 2. Every graph counts as one in both means."""
+    """Node labels are the distances 0, 1 and 0, 1, 2, 0, 1, 1 in units of 2; graphs weigh the same in both means."""
     data = by_hand()
     assert data.mean[0] == pytest.approx(6 / 8 / 2)
     assert data.batched_mean[0] == pytest.approx((1 / 2 + 5 / 6) / 2 / 2)

@@ -111,7 +111,7 @@ def test_degrees_are_distributed_as_in_networkx(name):
 
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_barabasi_albert_grows_as_in_networkx(k, monkeypatch):
-    """For a fixed k: the degree of each node by its age, 10,000 graphs."""
+    """The degree of each node by its age agrees for a fixed k, over 10,000 graphs."""
     monkeypatch.setattr(Draws, "integers", lambda self, low, high: np.full((len(self), 1), k))
     ours = draw("barabasi_albert", 12, COUNT).sum(axis=2)
     theirs = (nx.barabasi_albert_graph(12, k, seed=seed) for seed in range(COUNT))

@@ -27,7 +27,7 @@ def test_steps_together_are_the_steps_one_by_one(N, steps, seed):
     degrees, finished = _replace(degree, place, fresh)
     expected = [one_step_at_a_time(*row) for row in zip(degree, place, fresh, strict=True)]
     np.testing.assert_array_equal(degrees, [row for row, _ in expected])
-    np.testing.assert_array_equal(finished, [done for _, done in expected])
+    np.testing.assert_array_equal(finished, [end for _, end in expected])
 
 
 @given(st.integers(2, 100), st.integers(0, 2**32))

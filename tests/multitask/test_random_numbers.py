@@ -47,9 +47,9 @@ def test_uniform_and_integers_are_uniform():
 
 def test_integers_take_bounds_per_graph():
     high = np.array([1, 2, 5])
-    drawn = Draws(0, 0, np.arange(3), FAMILY).integers(0, high, 200)
-    assert (drawn.max(axis=1) == high - 1).all()
-    assert (drawn.min(axis=1) == 0).all()
+    numbers = Draws(0, 0, np.arange(3), FAMILY).integers(0, high, 200)
+    assert (numbers.max(axis=1) == high - 1).all()
+    assert (numbers.min(axis=1) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def test_processes_that_start_together_make_it_once(small, monkeypatch):
 
     monkeypatch.setattr(module, "make", counted)
     processes = [Forked(lambda: cached("multitask", RELEASED) is None) for _ in range(4)]
-    said = [process.read() for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, said
+    outputs = [process.read() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, outputs
     assert (small / "made").read_text() == "."
     assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]
 
@@ -94,10 +94,10 @@ def saved(tmp_path):
     return tmp_path / "set.npz"
 
 
-@pytest.mark.parametrize("left", [0, 1, 100, 0.5, 0.99])
-def test_truncated(saved, left):
+@pytest.mark.parametrize("length", [0, 1, 100, 0.5, 0.99])
+def test_truncated(saved, length):
     whole = saved.read_bytes()
-    saved.write_bytes(whole[: int(left * len(whole)) if isinstance(left, float) else left])
+    saved.write_bytes(whole[: int(length * len(whole)) if isinstance(length, float) else length])
     with pytest.raises(ValueError, match=r"set.npz is no data set of this package, or it is damaged"):
         load(saved)
 

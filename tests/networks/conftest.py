@@ -44,7 +44,7 @@ def _batch(A, x=None, dtype=torch.double, device="cpu"):
 
 
 def _permuted(A, x, seed):
-    """The same graphs with their nodes in another order, and the old row of each new row."""
+    """Graphs with their nodes in another order, and the old row of each new row."""
     G, N, _ = A.shape
     generator = torch.Generator().manual_seed(seed)
     orders = [torch.randperm(N, generator=generator) for _ in range(G)]

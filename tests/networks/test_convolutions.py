@@ -266,15 +266,15 @@ def mpnn_oracle(layer, x, A, aggregator, swapped):
     graph = torch.block_diag(*A)
     rows, towers = len(graph), []
     for t in range(4):
-        own = x.view(rows, 4, -1)[:, t] if layer.divide_input else x
-        pair = torch.cat([own.unsqueeze(1).expand(-1, rows, -1), own.unsqueeze(0).expand(rows, -1, -1)], -1)
+        inputs = x.view(rows, 4, -1)[:, t] if layer.divide_input else x
+        pair = torch.cat([inputs.unsqueeze(1).expand(-1, rows, -1), inputs.unsqueeze(0).expand(rows, -1, -1)], -1)
         M = pair @ layer.M[0].weight[t].t() + layer.M[0].bias[t]  # [i, j] = M(x_i, x_j)
         if swapped:
             M = M.transpose(0, 1)
         mask = graph.unsqueeze(-1) > 0
         reduced = {"sum": torch.where(mask, M, 0).sum(1), "max": torch.where(mask, M, -math.inf).amax(1)}
         aggregate = reduced[aggregator]
-        towers.append(torch.cat([own, aggregate], -1) @ layer.U[0].weight[t].t() + layer.U[0].bias[t])
+        towers.append(torch.cat([inputs, aggregate], -1) @ layer.U[0].weight[t].t() + layer.U[0].bias[t])
     return functional.leaky_relu(layer.mix(torch.cat(towers, -1)))
 
 

@@ -49,23 +49,23 @@ def test_at_most_so_many_layers(graphs, name, most, expected):
 def test_at_most_so_many_layers_of_each_graph(graphs):
     batch = graphs.batch(torch.stack([matrix(nx.path_graph(8)), matrix(nx.star_graph(7))]))
     for most, layers in ((12, [7, 2]), (5, [5, 2])):
-        found = capped(DEPTHS["diameter"], most)(batch)
-        assert (found.layers.tolist(), found.most) == (layers, layers[0])
+        depth = capped(DEPTHS["diameter"], most)(batch)
+        assert (depth.layers.tolist(), depth.most) == (layers, layers[0])
 
 
 @pytest.mark.parametrize(("N", "least", "most"), [(15, 4, 10), (24, 6, 18), (3, 1, 1)])
 def test_a_varied_depth_is_drawn_for_each_graph_and_epoch(graphs, N, least, most):
     batch = graphs.batch(torch.zeros(400, N, N))
-    drawn = [varied(batch, torch.tensor(epoch)) for epoch in (0, 1, 9_999, 0)]
-    assert isinstance(drawn[0], Each)
-    assert {depth.most for depth in drawn} == {most}
-    assert torch.equal(drawn[0].layers, drawn[3].layers)
-    for depth in drawn:
-        found = depth.layers.bincount(minlength=most + 1)
-        assert found[:least].sum() == 0
-        assert found[least:].min() > 0.5 * 400 / (most - least + 1)  # each about as often
+    depths = [varied(batch, torch.tensor(epoch)) for epoch in (0, 1, 9_999, 0)]
+    assert isinstance(depths[0], Each)
+    assert {depth.most for depth in depths} == {most}
+    assert torch.equal(depths[0].layers, depths[3].layers)
+    for depth in depths:
+        counts = depth.layers.bincount(minlength=most + 1)
+        assert counts[:least].sum() == 0
+        assert counts[least:].min() > 0.5 * 400 / (most - least + 1)  # each about as often
     if most > least:
-        same = [(a.layers == b.layers).float().mean() for a, b in itertools.combinations(drawn[:3], 2)]
+        same = [(a.layers == b.layers).float().mean() for a, b in itertools.combinations(depths[:3], 2)]
         assert max(same) < 2 / (most - least + 1)
 
 
@@ -75,13 +75,13 @@ def test_convergence_leaves_each_graph_where_it_stood_still(graphs, threshold):
     """Layer by layer: the first after which nothing moved by the threshold is a graph's last."""
     A = torch.stack([matrix(nx.path_graph(8)), matrix(nx.complete_graph(8)), matrix(nx.star_graph(7))])
     x = torch.rand(24, 2, dtype=torch.double)
-    found = network(f"convergence:{threshold}")(graphs.batch(A, x))[0]
+    outputs = network(f"convergence:{threshold}")(graphs.batch(A, x))[0]
     for g in range(3):
         alone = graphs.batch(A[g : g + 1], x[8 * g : 8 * g + 8])
         states = [network(str(m))._states(torch.nn.functional.pad(alone.x, (0, 6)), m, alone) for m in range(1, 9)]
         moved = [float((b - a).abs().max()) for a, b in itertools.pairwise(states)]
         last = next((m for m, change in enumerate(moved, 2) if change < threshold), 8)
-        torch.testing.assert_close(found[8 * g : 8 * g + 8], network(str(last))(alone)[0])
+        torch.testing.assert_close(outputs[8 * g : 8 * g + 8], network(str(last))(alone)[0])
 
 
 @pytest.mark.parametrize("name", ["", "0", "-1", "10001", "N/3", "convergence", "convergence:", "convergence:0", "²"])

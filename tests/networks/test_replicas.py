@@ -65,8 +65,8 @@ def test_many_networks_at_once_equal_each_alone(graphs, model, architecture, spe
         expected = network(batch)
         assert_near(nodes[r], expected[0])
         assert_near(whole[r], expected[1])
-        own = torch.autograd.grad(loss_of(*expected), list(network.parameters()))
-        for (name, _), grad in zip(network.named_parameters(), own, strict=True):
+        expected_grads = torch.autograd.grad(loss_of(*expected), list(network.parameters()))
+        for (name, _), grad in zip(network.named_parameters(), expected_grads, strict=True):
             assert_near(grads[name][r], grad)
         for name, buffer in network.named_buffers():
             assert_near(buffers[name][r], buffer)

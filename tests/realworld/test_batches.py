@@ -97,8 +97,8 @@ def outputs(network, resident, index, shape):
 def test_no_output_gradient_or_statistic_depends_on_the_padding(toys, cell, shape):
     resident, network = toys.resident(cell[0]), toys.network(*cell)
     expected = outputs(network, resident, torch.from_numpy(INDEX), tight(resident))
-    found = outputs(network, resident, padded(INDEX, shape[0] - 5), Shape(*shape))
-    for a, b in zip(expected, found, strict=True):
+    padded_outputs = outputs(network, resident, padded(INDEX, shape[0] - 5), Shape(*shape))
+    for a, b in zip(expected, padded_outputs, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-12, atol=1e-12)
 
 

@@ -69,7 +69,7 @@ def real(batch):
     return int(batch.count)
 
 
-def made(name, **options):
+def make_layer(name, **options):
     """A layer in float64 with weights that are no special case, and its input."""
     torch.manual_seed(0)
     layer = QUOTED[name]((F, F), **options).double()
@@ -93,22 +93,22 @@ def assert_is(layer, x, batch, convolved, activation=functional.relu, plus=0.0):
 
 
 def test_gcn_is_a_linear_map_of_the_mean(batch):
-    layer, x = made("gcn")
+    layer, x = make_layer("gcn")
     theirs = SAGEConv(F, F, aggr="mean", root_weight=False).double()
     theirs.lin_l.load_state_dict(layer.linear.state_dict())
     assert_is(layer, x, batch, theirs(x[: real(batch)], edge_index(batch)))
 
 
 def test_graphsage_is_pygs_activated_before_the_norm(batch):
-    layer, x = made("graphsage")
+    layer, x = make_layer("graphsage")
     theirs = SAGEConv(F, F, aggr="mean", normalize=True).double()
-    own, mean = layer.linear.weight.data.split(F, dim=1)
-    theirs.lin_r.weight.data, theirs.lin_l.weight.data, theirs.lin_l.bias.data = own, mean, layer.linear.bias.data
+    root, mean = layer.linear.weight.data.split(F, dim=1)
+    theirs.lin_r.weight.data, theirs.lin_l.weight.data, theirs.lin_l.bias.data = root, mean, layer.linear.bias.data
     assert_is(layer, x, batch, torch.relu(theirs(x[: real(batch)], edge_index(batch))), lambda y: y)
 
 
 def test_gin_is_pygs(batch):
-    layer, x = made("gin")
+    layer, x = make_layer("gin")
     parts = nn.Sequential(nn.Linear(F, F), nn.BatchNorm1d(F), nn.ReLU(), nn.Linear(F, F))
     theirs = GINConv(parts, train_eps=True).double()
     for part, mine in ((parts[0], layer.first), (parts[1], layer.inner), (parts[3], layer.second)):
@@ -119,7 +119,7 @@ def test_gin_is_pygs(batch):
 
 @pytest.mark.parametrize("last", [False, True])
 def test_gat_is_pygs(batch, last):
-    layer, x = made("gat", last=last)
+    layer, x = make_layer("gat", last=last)
     heads = 1 if last else 8
     options = {"negative_slope": 0.01, "add_self_loops": False, "bias": False}
     theirs = GATConv(F, F // heads, heads, **options).double()
@@ -129,7 +129,7 @@ def test_gat_is_pygs(batch, last):
 
 
 def test_monet_is_pygs(batch):
-    layer, x = made("monet")
+    layer, x = make_layer("monet")
     theirs = GMMConv(F, F, dim=2, kernel_size=3, aggr="add", bias=False).double()
     nn.init.zeros_(theirs.root.weight)  # without it, their layer cannot be called
     theirs.mu.data, theirs.sigma.data = layer.mu.data, 1 / layer.inverse_sigma.data
@@ -142,7 +142,7 @@ def test_monet_is_pygs(batch):
 
 @pytest.mark.parametrize("edges", [False, True])
 def test_gatedgcn_by_its_formula_edge_by_edge(batch, edges):
-    layer, x = made("gatedgcn", edges=edges)
+    layer, x = make_layer("gatedgcn", edges=edges)
     embedding = nn.Linear(4 if edges else 1, F).double()
     out = layer(x, batch, embedding, None)
     N, pairs = real(batch), edge_index(batch).T.tolist()
@@ -198,7 +198,7 @@ def test_ogbs_layers(batch, name, last):
 
 def test_the_mlps_are_torchs():
     for name, last in (("mlp", False), ("mlp", True), ("mlp-gated", False), ("mlp-gated", True)):
-        layer, x = made(name, last=last)
+        layer, x = make_layer(name, last=last)
         expected = torch.relu(layer.linear(x))
         if name == "mlp-gated" and last:
             expected = expected * torch.sigmoid(layer.gate(expected))
@@ -220,8 +220,8 @@ def by_hand(kind, features, degrees, senders, **options):
     with torch.no_grad():
         for name, p in [*layer.named_parameters(), *embedding.named_parameters()]:
             p.fill_(0.0 if "bias" in name or name in ("eps", "mu") else 1.0)
-    found = layer(torch.tensor([*features, 0.0]).double().unsqueeze(1), batch, embedding, None)
-    return (found.x if isinstance(found, Gated) else found)[:-1].flatten().tolist()
+    output = layer(torch.tensor([*features, 0.0]).double().unsqueeze(1), batch, embedding, None)
+    return (output.x if isinstance(output, Gated) else output)[:-1].flatten().tolist()
 
 
 def test_layers_by_hand_on_two_nodes():
@@ -257,7 +257,7 @@ def test_a_node_that_receives_nothing(batch):
     """It is in the batch, and nothing becomes infinite or nan."""
     assert (batch.neighbourhoods.degree[: real(batch)] == 0).any()
     for name in QUOTED:
-        layer, x = made(name)
+        layer, x = make_layer(name)
         out = layer(x, batch, nn.Linear(1, F).double(), None)
         assert all(torch.isfinite(t).all() for t in (out if isinstance(out, Gated) else (out,)))
 
@@ -274,7 +274,7 @@ def test_what_the_senders_have_with_and_without_the_transpose(batch):
 def test_gradcheck(toys, name):
     resident = toys.resident("zinc", 3, transposed=True)
     batch = resident.batch(torch.tensor([0]), resident.largest(1))
-    layer, _ = made(name, last=name == "mlp-gated")
+    layer, _ = make_layer(name, last=name == "mlp-gated")
     start = [x := torch.randn(len(batch.x), F, dtype=torch.double, requires_grad=True), *layer.parameters()]
     embedding = nn.Linear(1, F).double()
 

@@ -22,7 +22,7 @@ INDEX = [3, 0, 7, 11, 4]
 ROOM = Shape(5, 80, 300)
 
 
-def made(toys, name="zinc", **changes):
+def make_network(toys, name="zinc", **changes):
     """A network whose weights are no special case: biases and the normalisation's too."""
     network = toys.network(name, "diffpool", **({"batch": 8, "out": 12} | changes))
     with torch.no_grad():
@@ -35,7 +35,7 @@ def normalised(rows, norm):
     return functional.batch_norm(rows, None, None, norm.weight, norm.bias, training=True)
 
 
-def beside(x, A):
+def with_mean(x, A):
     """[x_i, mean of the x_j that it receives], node by node."""
     rows = []
     for i in range(len(x)):
@@ -59,11 +59,11 @@ def reference(network, graphs):
     x = network.embedding(torch.cat([x for x, _ in graphs]))
     norm = torch.cat([torch.full((n, 1), n**-0.5, dtype=torch.double) for n in sizes])
     for k, layer in enumerate(network.layers):
-        y = unit(layer.linear(beside(x, adjacency)))
+        y = unit(layer.linear(with_mean(x, adjacency)))
         y = y if k == len(network.layers) - 1 else torch.relu(y)
         y = normalised(y * norm, layer.norm)
         x = x + y if y.shape == x.shape else y
-    both = beside(x, adjacency)
+    both = with_mean(x, adjacency)
     Z = normalised(torch.relu(unit(pool.feature(both))), pool.feature_norm)
     logits = normalised(torch.relu(unit(pool.assignment(both))), pool.assignment_norm)
     blocks = torch.block_diag(*(torch.ones(n, pool.k) for n in sizes)).double()
@@ -93,7 +93,7 @@ def dense(batch, b):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", ["zinc", "cifar10"])
 def test_it_is_the_dense_formula_graph_by_graph(toys, name, transposed):
-    network = made(toys, name)
+    network = make_network(toys, name)
     batch = toys.resident(name, transposed=transposed).batch(torch.tensor(INDEX), Shape(5, 80, 400))
     out = network(batch)
     expected = reference(network, [dense(batch, b) for b in range(5)])
@@ -178,16 +178,16 @@ def outputs(network, resident, index, shape):
 
 @pytest.mark.parametrize("shape", [(5, 64, 320), (8, 200, 1000), (6, 71, 1500)])
 def test_no_output_gradient_or_statistic_depends_on_the_padding(toys, shape):
-    resident, network = toys.resident("mnist"), made(toys, "mnist")
+    resident, network = toys.resident("mnist"), make_network(toys, "mnist")
     tight = Shape(5, int(resident.nodes[INDEX].sum()) + 1, int(resident.messages[INDEX].sum()))
     expected = outputs(network, resident, INDEX, tight)
-    found = outputs(network, resident, INDEX + [NO_GRAPH] * (shape[0] - 5), Shape(*shape))
-    for a, b in zip(expected, found, strict=True):
+    padded_outputs = outputs(network, resident, INDEX + [NO_GRAPH] * (shape[0] - 5), Shape(*shape))
+    for a, b in zip(expected, padded_outputs, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-11, atol=1e-11)
 
 
 def test_a_prediction_depends_on_the_place_and_on_nothing_else_of_the_batch(toys):
-    resident, network = toys.resident("zinc"), made(toys).eval()
+    resident, network = toys.resident("zinc"), make_network(toys).eval()
     together = network(resident.batch(torch.tensor(INDEX), ROOM))
     for place, g in enumerate(INDEX):
         alone = torch.full((5,), NO_GRAPH)
@@ -200,7 +200,7 @@ def test_a_prediction_depends_on_the_place_and_on_nothing_else_of_the_batch(toys
 def test_more_graphs_than_places_are_refused(toys):
     resident = toys.resident("zinc")
     with pytest.raises(ValueError, match="batch must have at most 4 graphs, each place having its weights; got 5"):
-        made(toys, batch=4)(resident.batch(torch.tensor(INDEX), ROOM))
+        make_network(toys, batch=4)(resident.batch(torch.tensor(INDEX), ROOM))
 
 
 def test_clusters_are_a_share_of_the_largest_published_graph():
@@ -230,12 +230,12 @@ def test_the_start_of_the_weights(toys):
     assert embedding.weight.std().item() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize(("graphs", "taken"), [(12, 10), (10, 10), (4, 4)])
-def test_whole_batches_alone_are_trained_on_and_tested_in(toys, graphs, taken):
+@pytest.mark.parametrize(("graphs", "count"), [(12, 10), (10, 10), (4, 4)])
+def test_whole_batches_alone_are_trained_on_and_tested_in(toys, graphs, count):
     network, held_out = toys.network("zinc", "diffpool"), toys.resident("zinc", graphs, 2)
     trainer = Figure6Trainer(network, toys.model("zinc", "diffpool"), toys.resident("zinc", 12, 1), held_out, 1)
-    assert trainer.taken(held_out) == taken
-    assert trainer.evaluated(held_out).tolist() == np.arange(taken).reshape(-1, min(5, graphs)).tolist()
+    assert trainer.taken(held_out) == count
+    assert trainer.evaluated(held_out).tolist() == np.arange(count).reshape(-1, min(5, graphs)).tolist()
     theta, state = trainer.lifted.stack([network])
     expected = [network.eval()(held_out.batch(torch.tensor(row), ROOM)) for row in trainer.evaluated(held_out)]
     torch.testing.assert_close(trainer.predict(theta, state, held_out)[0], torch.cat(expected).detach())

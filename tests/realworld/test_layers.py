@@ -21,7 +21,7 @@ def real(batch):
 
 
 def edge_index(batch):
-    """Of the real nodes, as torch_geometric has it."""
+    """The edge_index of the real nodes, in torch_geometric's form."""
     edges = torch.stack([batch.neighbourhoods.source, batch.neighbourhoods.target])
     return edges[:, edges[1] < batch.count]
 

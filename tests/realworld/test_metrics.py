@@ -95,7 +95,7 @@ def test_a_replica_with_a_prediction_that_is_nan_has_no_metric(name):
     whole = metric(data, predictions, y, 6)
     broken = predictions.clone()
     broken[1, 7, 0] = torch.nan
-    found = metric(data, broken, y, 6)
-    assert found[[0, 2]].tolist() == whole[[0, 2]].tolist()
-    assert found[1].isnan()
+    values = metric(data, broken, y, 6)
+    assert values[[0, 2]].tolist() == whole[[0, 2]].tolist()
+    assert values[1].isnan()
     assert criterion(data, broken, y, 6).isnan().tolist() == [False, True, False]

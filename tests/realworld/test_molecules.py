@@ -82,8 +82,8 @@ def test_a_bond_that_zinc_does_not_know_is_named(smiles, bond):
 
 def test_every_bond_is_two_edges():
     for smiles in SMILES[:-1]:
-        found = edges(zinc_graph((smiles, 0.0)))
-        assert all(found[i, j] == e for (j, i), e in found.items())
+        bonds = edges(zinc_graph((smiles, 0.0)))
+        assert all(bonds[i, j] == e for (j, i), e in bonds.items())
 
 
 # ---- the label ----

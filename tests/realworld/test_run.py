@@ -184,8 +184,8 @@ def test_the_best_seed_is_kept_beside_the_result_and_repeats_its_error(run, caps
     network, graphs = pna.load(NAME), run.splits["test"]
     assert network.seeds == (best.seed,)
     with torch.no_grad():
-        found = network(graphs.batch(torch.arange(len(graphs)), graphs.largest(len(graphs)))).squeeze(1)
-    assert (found - graphs.y).abs().mean().item() == pytest.approx(recorded, abs=1e-5)  # all in one batch
+        predictions = network(graphs.batch(torch.arange(len(graphs)), graphs.largest(len(graphs)))).squeeze(1)
+    assert (predictions - graphs.y).abs().mean().item() == pytest.approx(recorded, abs=1e-5)  # all in one batch
 
 
 def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys):
@@ -219,10 +219,10 @@ def test_where_the_last_weights_were_not_kept_it_says_which_number_they_gave(run
 
 
 def test_the_last_weights_are_kept_where_they_are_what_is_reported():
-    for name, kept in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
+    for name, expected in (("zinc/released/gcn/no-edges", True), ("molhiv/released/gcn/edges", False)):
         run = Figure6Run(Cell.parse(name), Profile("tiny", seeds=1, epochs=1))
         run.replicas = run.fresh()
-        assert ("last_theta" in run.weight_tensors()) == kept
+        assert ("last_theta" in run.weight_tensors()) == expected
 
 
 # ---- other data than those of the recorded result ----
@@ -238,7 +238,7 @@ def states(capsys, *words):
 
 def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert train(SMOKE) == 0
-    kept = {path.name: path.read_bytes() for path in (run.result, run.shipped)}
+    files = {path.name: path.read_bytes() for path in (run.result, run.shipped)}
     write_archive("zinc", "official")
     assert not run.recorded
     assert "other data" in states(capsys, "--profile", "smoke")
@@ -250,7 +250,7 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
     assert run.recorded
     assert load(run.result).facts["data"]["train"] == "official"
     (aside,) = run.result.parents[1].glob("released-unofficial-*")
-    assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == files
     assert f"moves to {aside / run.result.name}" in out
     assert len([*run.weights.parent.glob("*unofficial*")]) == 1
     assert "recorded" in states(capsys, "--profile", "smoke")
@@ -260,14 +260,14 @@ def test_other_data_are_trained_on_and_nothing_recorded_is_lost(run, capsys):
 
 def test_data_that_come_and_go_leave_every_result(run, monkeypatch):
     """Unofficial, official, unofficial and official again: four trainings, four results, told apart by their commit."""
-    written = set()
-    for commit, said in enumerate(("unofficial: 3 of 20 rows are the official molecules", "official") * 2):
+    contents = set()
+    for commit, train_set in enumerate(("unofficial: 3 of 20 rows are the official molecules", "official") * 2):
         monkeypatch.setenv("PNA_COMMIT", str(commit))
-        write_archive("zinc", said)
+        write_archive("zinc", train_set)
         assert train(SMOKE) == 0
-        written.add(run.result.read_bytes())
-        assert written == {path.read_bytes() for path in run.result.parents[1].rglob("*.json")}
-    assert len(written) == 4
+        contents.add(run.result.read_bytes())
+        assert contents == {path.read_bytes() for path in run.result.parents[1].rglob("*.json")}
+    assert len(contents) == 4
 
 
 def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
@@ -279,17 +279,17 @@ def test_until_they_are_trained_on_the_recorded_result_stays(run, capsys):
 
 
 def test_a_result_of_other_data_is_missing(run, monkeypatch):
-    """Of several cells it is trained; without its data, or before they are made, what is recorded counts."""
+    """It is trained with other missing cells; while its data are not here, the recorded result counts."""
     assert train(SMOKE) == 0
-    asked = []
-    monkeypatch.setattr("pna.experiments.command.train_side_by_side", lambda cells, *_, **__: asked.append(cells) or 0)
+    calls = []
+    monkeypatch.setattr("pna.experiments.command.train_side_by_side", lambda cells, *_, **__: calls.append(cells) or 0)
     missing = ["--missing", "--experiment", "figure6", *SMOKE[1:]]
     assert train(missing) == 0
     write_archive("zinc", "official")
     assert train(missing) == 0
     storage.archive_path("zinc").unlink()
     assert run.recorded
-    assert [Cell.parse(NAME) in cells for cells in asked] == [False, True]
+    assert [Cell.parse(NAME) in cells for cells in calls] == [False, True]
 
 
 def test_a_damaged_result_is_not_taken_for_one_of_other_data(run):

@@ -55,8 +55,8 @@ def test_zincs_graphs_and_labels(zinc, split, figures):
     graphs = zinc[1][split]
     y = np.array([graph.y for graph in graphs])
     nodes, messages = (np.mean([len(getattr(graph, name)) for graph in graphs]) for name in ("x", "source"))
-    found = (len(graphs), y.mean(), y.std(), y.min(), y.max(), nodes, messages)
-    assert found == pytest.approx(figures, abs=6e-4)
+    statistics = (len(graphs), y.mean(), y.std(), y.min(), y.max(), nodes, messages)
+    assert statistics == pytest.approx(figures, abs=6e-4)
 
 
 def test_zincs_sizes_and_atom_types(zinc):
@@ -93,8 +93,8 @@ def test_molhivs_atoms_and_bonds(molhiv):
     assert (atoms.mean(), bonds.mean()) == pytest.approx((25.51, 27.47), abs=5e-3)
     assert atoms.max() <= 255
     assert (atoms < DATASETS["molhiv"].min_nodes).sum() == 16
-    kept = [mol for mol in molecules[: len(molhiv["train"])] if mol.GetNumAtoms() >= DATASETS["molhiv"].min_nodes]
-    degrees = np.bincount([atom.GetDegree() for mol in kept for atom in mol.GetAtoms()])
+    large = [mol for mol in molecules[: len(molhiv["train"])] if mol.GetNumAtoms() >= DATASETS["molhiv"].min_nodes]
+    degrees = np.bincount([atom.GetDegree() for mol in large for atom in mol.GetAtoms()])
     assert np.log1p(np.arange(len(degrees))) @ degrees / degrees.sum() == pytest.approx(1.11234, abs=5e-6)  # δ
 
 
@@ -145,21 +145,21 @@ def test_superpixels_nodes_and_labels(shared, name):
 
 @pytest.mark.parametrize("name", NODES)
 def test_superpixels_edges_and_degrees(shared, name):
-    """On some test graphs; the README's own figures are from samples too."""
+    """Some of the test graphs are compared; the README's own figures are from samples too."""
     data = DATASETS[name]
     with np.load(shared / "superpixels" / data.files[2]) as arrays:
         ptr, position = arrays["node_ptr"], arrays["pos"]
-    made, drops = [], []
+    graphs, drops = [], []
     for g in range(SAMPLE):
         image = Superpixels(position[ptr[g] : ptr[g + 1]], data.side, g)
         drops += dropped([image])
-        made.append(edges(image._replace(dropped=drops[-1])))
+        graphs.append(edges(image._replace(dropped=drops[-1])))
     few = slice(40)
     nodes, rows = np.diff(ptr)[few].astype(np.uint8), slice(ptr[40])
     together = edges_together(nodes, position[rows], np.concatenate(drops[few]), data.side, "cpu")
-    for one_by_one, all_at_once in zip(zip(*made[few], strict=True), together, strict=True):
+    for one_by_one, all_at_once in zip(zip(*graphs[few], strict=True), together, strict=True):
         assert np.array_equal(np.concatenate(one_by_one), all_at_once)
-    degree, _, weight = (np.concatenate(part) for part in zip(*made, strict=True))
+    degree, _, weight = (np.concatenate(part) for part in zip(*graphs, strict=True))
     assert len(weight) == 8 * len(degree)
     deviation, log = DEGREES[name]
     assert degree.std() == pytest.approx(deviation, abs=0.03)

@@ -26,7 +26,7 @@ from pna.realworld.data.superpixels import SCALE, Superpixels, edges
 
 def local_superpixels(folder, name="cifar10", graphs=4):
     colours = DATASETS[name].node_numbers - 2
-    made = {}
+    splits = {}
     for k, file in enumerate(DATASETS[name].files):
         rng = np.random.default_rng(k)
         nodes = rng.integers(12, 20, graphs)
@@ -38,8 +38,8 @@ def local_superpixels(folder, name="cifar10", graphs=4):
         }
         (folder / "superpixels").mkdir(exist_ok=True)
         np.savez_compressed(folder / "superpixels" / file, **arrays)
-        made[SPLITS[k]] = arrays
-    return made
+        splits[SPLITS[k]] = arrays
+    return splits
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def test_files_with_other_numbers_of_graphs_are_not_official(place, local):
     local.zinc(place)
     local.molhiv(place)
     local_superpixels(place, "mnist")
-    said = {name: load(name, workers=1).facts["train"] for name in ("zinc", "molhiv", "mnist")}
-    assert said["zinc"] == "unofficial: 6, 6, 6 graphs in train, validation, test, of 10,000, 1,000, 1,000"
-    assert said["molhiv"].startswith("unofficial: 4, 1, 1 graphs")
-    assert said["mnist"].startswith("unofficial: 4, 4, 4 graphs")
+    train_sets = {name: load(name, workers=1).facts["train"] for name in ("zinc", "molhiv", "mnist")}
+    assert train_sets["zinc"] == "unofficial: 6, 6, 6 graphs in train, validation, test, of 10,000, 1,000, 1,000"
+    assert train_sets["molhiv"].startswith("unofficial: 4, 1, 1 graphs")
+    assert train_sets["mnist"].startswith("unofficial: 4, 4, 4 graphs")
 
 
 def test_superpixels_of_every_image_are_said_to_be_recomputed(place, monkeypatch, capsys):
@@ -120,10 +120,10 @@ def test_molhiv_from_local_files(place, local):
 
 @pytest.mark.parametrize("name", ["cifar10", "mnist"])
 def test_superpixels_from_local_files(place, name):
-    made, side = local_superpixels(place, name), DATASETS[name].side
+    splits, side = local_superpixels(place, name), DATASETS[name].side
     data = load(name, workers=1)
     assert data.degrees.delta == pytest.approx(2.1972245773362196, rel=1e-15)  # log 9: a node sends to eight
-    for split, arrays in made.items():
+    for split, arrays in splits.items():
         graphs, color = data[split], arrays["color"].reshape(len(arrays["pos"]), -1)
         expected = np.concatenate([color / 255, arrays["pos"] / (SCALE * side)], axis=1)
         assert np.array_equal(graphs.x, expected.astype(np.float16))
@@ -160,21 +160,21 @@ def test_edges_made_together_are_those_made_one_by_one(place, monkeypatch):
         load("cifar10", workers=1),
         storage.read_arrays(storage.archive_path("cifar10"), storage.FORMAT),
     )
-    for name, made in storage._edges_on("cpu", DATASETS["cifar10"], arrays).items():
+    for name, array in storage._edges_on("cpu", DATASETS["cifar10"], arrays).items():
         split, _, field = name.partition("/")
         expected = getattr(whole[split], field)
-        assert made.dtype == expected.dtype
-        assert np.array_equal(made, expected)
+        assert array.dtype == expected.dtype
+        assert np.array_equal(array, expected)
 
 
 def test_edges_of_other_nodes_are_not_taken(place):
     local_superpixels(place, graphs=4)
     load("cifar10", workers=1)
-    kept = (place / "realworld" / "cifar10-edges.npz").read_bytes()
+    contents = (place / "realworld" / "cifar10-edges.npz").read_bytes()
     local_superpixels(place, graphs=5)
     prepare("cifar10", workers=1)
     assert not (place / "realworld" / "cifar10-edges.npz").exists()
-    (place / "realworld" / "cifar10-edges.npz").write_bytes(kept)
+    (place / "realworld" / "cifar10-edges.npz").write_bytes(contents)
     assert len(load("cifar10", workers=1)["train"]) == 5
 
 
@@ -224,9 +224,9 @@ def test_rows_that_are_not_there_are_named(place, local, rows, message):
 
 
 def test_superpixels_of_another_kind_are_named(place):
-    made = local_superpixels(place)
+    splits = local_superpixels(place)
     path = place / "superpixels" / "cifar10_val.npz"
-    np.savez(path, **made["validation"] | {"label": np.zeros(1)})
+    np.savez(path, **splits["validation"] | {"label": np.zeros(1)})
     with pytest.raises(ValueError, match=r"cifar10_val.npz must have a color and a pos for each of \d+ nodes and 4"):
         load("cifar10", workers=1)
     path.write_bytes(b"?")
@@ -311,17 +311,17 @@ def pyg_graphs(data):
 
 @pytest.mark.parametrize("name", ["zinc", "cifar10", "mnist"])
 def test_torch_geometrics_data_sets(place, monkeypatch, name):
-    data, asked = DATASETS[name], []
+    data, calls = DATASETS[name], []
     graphs = pyg_graphs(data)
     for source in ("ZINC", "GNNBenchmarkDataset"):
-        monkeypatch.setattr(torch_geometric.datasets, source, lambda *a, **k: asked.append((a[1:], k)) or graphs)
+        monkeypatch.setattr(torch_geometric.datasets, source, lambda *a, **k: calls.append((a[1:], k)) or graphs)
     prepare(name, fetch=True)
-    found = load(name)
-    assert found.facts["train"] == "official"
-    assert found.facts["origin"] == "public download"
-    assert [k["split"] for _, k in asked] == ["train", "val", "test"]
-    assert all(a == (data.title,) if data.superpixels else k["subset"] for a, k in asked)
-    one = found["train"].take(np.array([1]))
+    loaded = load(name)
+    assert loaded.facts["train"] == "official"
+    assert loaded.facts["origin"] == "public download"
+    assert [k["split"] for _, k in calls] == ["train", "val", "test"]
+    assert all(a == (data.title,) if data.superpixels else k["subset"] for a, k in calls)
+    one = loaded["train"].take(np.array([1]))
     assert one.degree.tolist() == [1, 1, 2, 1]
     assert one.source.tolist() == [1, 0, 0, 3, 2]
     order = [2, 0, 1, 4, 3]
@@ -335,9 +335,9 @@ def test_without_a_network_the_words_say_what_else_there_is(place, monkeypatch, 
 
     monkeypatch.setattr(torch_geometric.datasets, "ZINC", unreachable)
     assert main(["realworld", "prepare", "zinc", "--download"]) == 1
-    said = capsys.readouterr().err
-    assert "the public files of ZINC cannot be fetched (Name or service not known)" in said
-    assert "--source FOLDER" in said
+    error = capsys.readouterr().err
+    assert "the public files of ZINC cannot be fetched (Name or service not known)" in error
+    assert "--source FOLDER" in error
     assert not archive_path("zinc").exists()
 
 

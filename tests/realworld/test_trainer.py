@@ -82,10 +82,10 @@ def test_it_is_a_plain_loop_with_torchs_adam(training, toys, cell):
 
 
 def test_dropout_differs_between_seeds_epochs_and_batches():
-    drawn = [module._mix(*numbers) for numbers in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
-    assert len(set(drawn)) == 4
-    assert drawn == [module._mix(*numbers) for numbers in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
-    assert all(0 <= seed < 2**63 for seed in drawn)
+    seeds = [module._mix(*numbers) for numbers in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
+    assert len(set(seeds)) == 4
+    assert seeds == [module._mix(*numbers) for numbers in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
+    assert all(0 <= seed < 2**63 for seed in seeds)
 
 
 def test_dropout_is_at_work_in_training_only(training):
@@ -105,9 +105,9 @@ def test_stopping_at_any_batch_changes_no_bit(training, cell, stop):
         if k == stop:
             break
     second.replicas = Replicas(**{name: t.clone() for name, t in first.replicas.tensors().items()})
-    found = finished(second)
+    resumed = finished(second)
     for name, t in expected.tensors().items():
-        assert torch.equal(found.tensors()[name], t), name
+        assert torch.equal(resumed.tensors()[name], t), name
 
 
 def test_a_step_is_a_batch_and_an_epoch_ends_with_the_last(training):
@@ -155,25 +155,25 @@ def test_a_validation_loss_that_is_not_finite_does_not_end_a_run(training, monke
 
 def test_every_seed_takes_the_graphs_in_an_order_of_its_own(training):
     it = training(CELLS[0], seeds=(0, 1), epochs=1)
-    taken, step = [], it.trainer.step
-    it.trainer.step = lambda r, index, *rest: (taken.append(index.clone()), step(r, index, *rest))
+    batches, step = [], it.trainer.step
+    it.trainer.step = lambda r, index, *rest: (batches.append(index.clone()), step(r, index, *rest))
     finished(it)
-    orders = torch.cat(taken, dim=1)  # [R, graphs]
+    orders = torch.cat(batches, dim=1)  # [R, graphs]
     assert not torch.equal(orders[0], orders[1])
     assert all(sorted(order[order != NO_GRAPH].tolist()) == list(range(12)) for order in orders)
 
 
 def test_the_best_weights_are_those_of_the_best_epoch(training):
     it = training(CELLS[0], epochs=6, learning_rate=0.05)
-    kept = []
+    epochs = []
     for _ in it.trainer.epochs(it.replicas):
-        kept.append((it.replicas.validation.clone(), it.replicas.theta.clone(), it.replicas.metric.clone()))
+        epochs.append((it.replicas.validation.clone(), it.replicas.theta.clone(), it.replicas.metric.clone()))
     for row in range(2):
-        best = min(range(6), key=lambda k: kept[k][0][row])
+        best = min(range(6), key=lambda k: epochs[k][0][row])
         assert it.replicas.best_epoch[row] == best + 1
-        assert it.replicas.best[row] == kept[best][0][row]
-        assert it.replicas.best_metric[row] == kept[best][2][row]
-        assert torch.equal(it.replicas.best_theta[row], kept[best][1][row])
+        assert it.replicas.best[row] == epochs[best][0][row]
+        assert it.replicas.best_metric[row] == epochs[best][2][row]
+        assert torch.equal(it.replicas.best_theta[row], epochs[best][1][row])
 
 
 def test_a_batch_that_needs_more_room_gets_it(training):
@@ -186,11 +186,11 @@ def test_a_step_has_the_smallest_shape_that_has_room(training):
     trainer = training(CELLS[0]).trainer
     graphs, index = trainer.train, np.arange(12).reshape(2, 2, 3)  # two steps of two replicas
     nodes, messages = (sizes[index].sum(2).max(1) for sizes in (graphs.nodes, graphs.messages))  # [steps]
-    own = [Shape(3, *map(int, sizes)) for sizes in zip(nodes + 1, messages, strict=True)]
-    small, large = sorted(own)
+    smallest = [Shape(3, *map(int, sizes)) for sizes in zip(nodes + 1, messages, strict=True)]
+    small, large = sorted(smallest)
     none = small._replace(nodes=small.nodes - 1)
     trainer.usual, trainer.largest, trainer.others = small, large._replace(messages=1_000), [none]
-    assert trainer.shapes(index) == [shape if shape == small else trainer.largest for shape in own]
+    assert trainer.shapes(index) == [shape if shape == small else trainer.largest for shape in smallest]
 
 
 def test_ogbs_models_have_shapes_with_less_padding_and_the_same_dropout_in_each(training):

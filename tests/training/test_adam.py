@@ -14,7 +14,7 @@ def zero_moments(theta):
 
 
 def gradients(theta):
-    """Of a function that is not convex, and different for each replica."""
+    """Gradients of a function that is not convex, and different for each replica."""
     return (3 * theta).sin() + theta * torch.arange(1.0, len(theta) + 1, dtype=theta.dtype).unsqueeze(1)
 
 

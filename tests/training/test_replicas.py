@@ -31,9 +31,9 @@ def test_spread_parameters_are_those_of_the_networks(R, least, monkeypatch):
     theta.requires_grad_()
     out = lifted.map(theta, state, lambda network: network(x))
     (grad,) = torch.autograd.grad(out.sum(), theta)
-    for network, own, row in zip(networks, out, grad, strict=True):
+    for network, output, row in zip(networks, out, grad, strict=True):
         expected = network(x)
-        torch.testing.assert_close(own, expected)
+        torch.testing.assert_close(output, expected)
         grads = torch.autograd.grad(expected, list(network.parameters()))
         torch.testing.assert_close(row, torch.cat([g.flatten() for g in grads]))
 
@@ -55,14 +55,14 @@ def test_without_wide_matrices_nothing_is_left_out():
 
 
 def test_the_places_of_very_many_weights_are_long_numbers(monkeypatch):
-    found = []
+    parameters = []
     for short in (10**6, 0):
         monkeypatch.setattr(replicas, "SHORT", short)
         lifted = Lifted(Odd())
         theta, _ = lifted.stack([Odd()] * 2)
         theta = torch.arange(theta.numel(), dtype=theta.dtype).view(theta.shape)
-        found.append(lifted._parameters(theta))
+        parameters.append(lifted._parameters(theta))
         (order,) = lifted._orders.values()
         assert order.dtype == (torch.int32 if short else torch.int64)
-    for name, t in found[0].items():
-        assert torch.equal(t, found[1][name])
+    for name, t in parameters[0].items():
+        assert torch.equal(t, parameters[1][name])

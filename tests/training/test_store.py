@@ -199,10 +199,10 @@ def test_without_a_repository_or_without_git_nothing_is_known(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("said", "commit", "clean"), [("6c4fd36", "6c4fd36", True), ("6c4fd36-dirty", "6c4fd36", False)]
+    ("value", "commit", "clean"), [("6c4fd36", "6c4fd36", True), ("6c4fd36-dirty", "6c4fd36", False)]
 )
-def test_the_environment_may_say_it(repository, monkeypatch, said, commit, clean):
-    monkeypatch.setenv("PNA_COMMIT", said)
+def test_the_environment_may_say_it(repository, monkeypatch, value, commit, clean):
+    monkeypatch.setenv("PNA_COMMIT", value)
     assert origin() == (commit, clean)
 
 

@@ -1,5 +1,5 @@
-// What the CUDA kernels have in common: products by the tensor cores in TF32, which holds eleven bits of significand,
-// three for each so that float32's precision stays; four numbers at a time; activations.
+// Code shared by all CUDA kernels: products on the tensor cores, loads and stores of four numbers, activations. TF32
+// holds eleven bits of significand; each product is split into three, which keeps the precision of float32.
 
 #define INLINE static __device__ __forceinline__
 
@@ -12,27 +12,27 @@ INLINE void mma(float &c0, float &c1, float &c2, float &c3, const float (&a)[4],
         "r"(__float_as_int(b0)), "r"(__float_as_int(b1)));
 }
 
-INLINE float inverse(float a) {  // of a number from 1e-35 to 1e35: __fdividef would also take care of others
+INLINE float inverse(float a) {  // 1 / a for a from 1e-35 to 1e35; __fdividef would also cover the rest
   float b;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   return b;
 }
 
-INLINE float square_root(float a) {  // of a number that is not tiny
+INLINE float square_root(float a) {  // √a of an a that is not tiny
   float b;
   asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   return b;
 }
 
-// Off by some 1e-7 of itself for each unit of a, which an activation, flat where a is large, reduces to its last bit.
+// exp(a). Its relative error grows by about 1e-7 per unit of a; activations, flat for large a, reduce it to one bit.
 INLINE float exponential(float a) {
   float b;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a * 1.4426950408889634f));
   return b;
 }
 
-// Off by some 1e-7 of itself for each unit of its exponent to base 2.
-INLINE float power(float a, float exponent) {  // of a positive number
+// a^exponent. Its relative error grows by about 1e-7 per unit of the result's exponent to base 2.
+INLINE float power(float a, float exponent) {  // a > 0
   float b;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(a));
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(b) : "f"(exponent * b));
@@ -58,7 +58,7 @@ INLINE void put4(float *place, const float *v) { *(float4 *)place = make_float4(
 
 INLINE void set4(float *v, float4 f) { v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w; }
 
-// N numbers at a place that is a multiple of N: four, two or one at a time.
+// Reads N numbers from an offset that is a multiple of N: four, two or one at a time.
 template <int N>
 INLINE void get_n(float *v, const float *place) {
 #pragma unroll
@@ -80,12 +80,12 @@ INLINE void put_n(float *place, const float *v) {
 }
 
 template <int N>
-struct Split {  // the bits that TF32 holds, and the rest
+struct Split {  // the bits that TF32 can hold, and the remainder
   float high[N], low[N];
 };
 
-// Not known to the compiler, which would leave it to the tensor cores to cut, and then copy numbers to where they want
-// them instead of cutting them into that place.
+// Mask of the bits that TF32 holds, in constant memory to hide it from the compiler, which would otherwise leave the
+// truncation to the tensor cores, and copy numbers into their operands instead of truncating them into place.
 __constant__ int HIGH = -8192;
 
 INLINE float high_half(float a) { return __int_as_float(__float_as_int(a) & HIGH); }
@@ -103,7 +103,7 @@ INLINE Split<N> split(const float (&a)[N]) {
 
 INLINE float sigmoid(float a) { return inverse(1.0f + exponential(-fmaxf(a, -80.0f))); }
 
-INLINE float tanh_of(float a) {  // by the exponential of a negative number, so that it never overflows
+INLINE float tanh_of(float a) {  // the exponential of a negative number cannot overflow
   float e = exponential(-2 * fabsf(a));
   return copysignf((1 - e) * inverse(1 + e), a);
 }

@@ -23,7 +23,7 @@ OGB_BOND = (5, 6, 2)
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set. Its features are categories, given by how many of each there are, or else so many numbers."""
+    """One data set. Its features are categories, named by the number of values of each, or else plain numbers."""
 
     name: str
     title: str

@@ -176,7 +176,7 @@ def assignment_softmax_back(
     grad_scale, grad_shift, offset, rate, C, B, P, D: tl.constexpr, K: tl.constexpr, WIDTH: tl.constexpr,
     CLUSTERS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What comes back by a graph's own place: a part of every gradient, and the offset and rate of its columns."""
+    """Gradients through a graph's own place: a part of each one, and the offset and rate of that place's columns."""
     place = tl.program_id(0)
     r = tl.program_id(1).to(tl.int64)
     k = tl.arange(0, CLUSTERS)

@@ -54,7 +54,7 @@ def supports(x: Tensor, edge: Tensor, graph: Neighbourhoods) -> bool:
 
 
 def trains(x: Tensor, edge: Tensor, first: bool) -> bool:
-    """Whether `layer` serves: rows are short; edge is e or, in the first layer, s, to which a number may be added."""
+    """Whether rows are short enough for `layer`; edge is e or, in the first layer, s, which may get one more column."""
     return x.shape[-1] <= WIDEST and (not first or edge.shape[-1] < TAIL)
 
 

@@ -52,11 +52,11 @@ def neighbours_forward(x, eps, ptr, source, y, V, KIND: tl.constexpr, F: tl.cons
     if KIND == "mean":
         tl.store(y + i * F + c, total, mask=inside)
     else:
-        own = tl.load(x + i * F + c, mask=inside, other=0.0)
+        features = tl.load(x + i * F + c, mask=inside, other=0.0)
         if KIND == "sum":
-            tl.store(y + i * F + c, total + (1 + tl.load(eps + i // V)) * own, mask=inside)
+            tl.store(y + i * F + c, total + (1 + tl.load(eps + i // V)) * features, mask=inside)
         else:
-            tl.store(y + i * 2 * F + c, own, mask=inside)
+            tl.store(y + i * 2 * F + c, features, mask=inside)
             tl.store(y + i * 2 * F + F + c, total, mask=inside)
 
 
@@ -74,11 +74,11 @@ def neighbours_backward(x, eps, ptr, sender_ptr, receiver, grad, residual, grad_
         i = tl.load(receiver + k)
         total += _scale(ptr, i, KIND) * tl.load(grad + i * row + shift + c, mask=inside, other=0.0)
     if KIND != "mean":
-        own = tl.load(grad + j * row + c, mask=inside, other=0.0)
+        g = tl.load(grad + j * row + c, mask=inside, other=0.0)
         if KIND == "sum":
-            tl.store(grad_eps + j, tl.sum(own * tl.load(x + j * F + c, mask=inside, other=0.0), 0))
-            own *= 1 + tl.load(eps + j // V)
-        total += own
+            tl.store(grad_eps + j, tl.sum(g * tl.load(x + j * F + c, mask=inside, other=0.0), 0))
+            g *= 1 + tl.load(eps + j // V)
+        total += g
     if RESIDUAL:
         total += tl.load(residual + j * F + c, mask=inside, other=0.0)
     tl.store(grad_x + j * F + c, total, mask=inside)

@@ -46,7 +46,7 @@ def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad
     """The gradients of one node's z, and of the weights of the messages that it sent."""
     node = tl.program_id(0).to(tl.int64)
     h, c, inside = _tile(H, F, HEADS, WIDTH)
-    own = tl.load(z + node * STRIDE + h * F + c, mask=inside, other=0.0)
+    features = tl.load(z + node * STRIDE + h * F + c, mask=inside, other=0.0)
     part = tl.arange(0, HEADS)
     total = tl.zeros([HEADS, WIDTH], tl.float32)
     for k in range(tl.load(sender_ptr + node), tl.load(sender_ptr + node + 1)):
@@ -57,7 +57,7 @@ def weighted_backward(z, weight, sender_ptr, receiver, place, grad, grad_z, grad
         else:
             g = tl.load(grad + i * H * F + h * F + c, mask=inside, other=0.0)
         total += tl.load(weight + e * H + h, mask=h < H, other=0.0) * g
-        tl.store(grad_weight + e * H + part, tl.sum(g * own, 1), mask=part < H)
+        tl.store(grad_weight + e * H + part, tl.sum(g * features, 1), mask=part < H)
     tl.store(grad_z + node * STRIDE + h * F + c, total, mask=inside)
 
 

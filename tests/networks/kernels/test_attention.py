@@ -44,7 +44,7 @@ def convolution(sizes, spec):
     return convolutions.GAT(sizes, spec, DegreeStatistics(1.3, 3.0))
 
 
-def drawn(conv, rows, replicas=REPLICAS, scale=1.0):
+def draw(conv, rows, replicas=REPLICAS, scale=1.0):
     """Parameters of each replica, large enough to matter, and the input of all, [rows, in]."""
     parameters = [torch.randn(replicas, *p.shape) * 0.6 for p in conv.parameters()]
     return [*parameters, scale * torch.randn(rows, conv.weight.shape[-1])]
@@ -93,13 +93,13 @@ def assert_same(fused, conv, tensors, A, forward=1e-5, backward=1e-4):
 @pytest.mark.parametrize("hidden", [8, 12, 32])
 def test_equals_the_twin(fused, hidden, spec):
     conv = convolution((2, hidden), spec)
-    assert_same(fused, conv, drawn(conv, G * N), adjacency())
+    assert_same(fused, conv, draw(conv, G * N), adjacency())
 
 
 @SPECS
 def test_equal_nodes_have_equal_weights(fused, spec):
     conv = convolution((2, 8), spec)
-    tensors = drawn(conv, G * N, replicas=1)
+    tensors = draw(conv, G * N, replicas=1)
     tensors[-1] = tensors[-1][:1].expand(G * N, -1)
     assert_same(fused, conv, tensors, adjacency())
 
@@ -107,7 +107,7 @@ def test_equal_nodes_have_equal_weights(fused, spec):
 @SPECS
 def test_logits_of_zero_have_the_twins_slope(fused, spec):
     conv = convolution((2, 8), spec)
-    weight, vectors, x = drawn(conv, G * N, replicas=1)
+    weight, vectors, x = draw(conv, G * N, replicas=1)
     assert_same(fused, conv, [weight, torch.zeros_like(vectors), x], adjacency())
 
 
@@ -118,21 +118,21 @@ def test_paths_and_stars(fused, spec):
     A[0, torch.arange(8), torch.arange(1, 9)] = True
     A[1, 0, 1:] = True
     conv = convolution((2, 8), spec)
-    assert_same(fused, conv, drawn(conv, 2 * 9, replicas=1), A | A.transpose(1, 2))
+    assert_same(fused, conv, draw(conv, 2 * 9, replicas=1), A | A.transpose(1, 2))
 
 
 @SPECS
 def test_large_logits(fused, spec):
     """A softmax whose logits are hundreds apart is near a maximum; float32 logits are known to 1e-4 there."""
     conv = convolution((2, 8), spec)
-    tensors = drawn(conv, G * N, replicas=1, scale=300)
+    tensors = draw(conv, G * N, replicas=1, scale=300)
     assert_same(fused, conv, tensors, adjacency(), forward=1e-3, backward=1e-2)
 
 
 @SPECS
 def test_no_edges(fused, spec):
     conv = convolution((2, 8), spec)
-    out, *grads = assert_same(fused, conv, drawn(conv, 2 * 5), torch.zeros(2, 5, 5, dtype=torch.bool))
+    out, *grads = assert_same(fused, conv, draw(conv, 2 * 5), torch.zeros(2, 5, 5, dtype=torch.bool))
     assert not any(t.any() for t in (out, *grads))
 
 

@@ -7,13 +7,13 @@ from pna.experiments.multitask import task_errors, task_loss
 
 
 def loss_and_gradients(batch, nodes, graphs, tasks):
-    given = [t.detach().to(batch.x).requires_grad_() for t in (nodes, graphs)]
+    leaves = [t.detach().to(batch.x).requires_grad_() for t in (nodes, graphs)]
     of_one = lambda nodes, graphs, tasks: task_loss((nodes, graphs), batch, tasks)  # noqa: E731
-    losses = torch.func.vmap(of_one)(*given, tasks.to(batch.x))
-    found = [losses, *torch.autograd.grad(losses, given, torch.arange(1.0, 1 + len(losses)).to(losses))]
+    losses = torch.func.vmap(of_one)(*leaves, tasks.to(batch.x))
+    tensors = [losses, *torch.autograd.grad(losses, leaves, torch.arange(1.0, 1 + len(losses)).to(losses))]
     with torch.no_grad():
-        found.append(torch.func.vmap(lambda *predictions: task_errors(predictions, batch))(*given))
-    return [t.detach().cpu().double() for t in found]
+        tensors.append(torch.func.vmap(lambda *predictions: task_errors(predictions, batch))(*leaves))
+    return [t.detach().cpu().double() for t in tensors]
 
 
 @pytest.mark.parametrize("R", [1, 3])
@@ -24,9 +24,9 @@ def test_the_loss(R, graphs, device, kernels):
     nodes, whole, tasks = torch.randn(R, 35, 3), torch.randn(R, 5, 3), torch.rand(R, 6)
     tasks[0, 1], tasks[-1, 5], nodes[0, 3, 1] = 0, 0, 1e30
     expected = loss_and_gradients(graphs.batch(A, x.double()), nodes.double(), whole.double(), tasks.double())
-    found = loss_and_gradients(graphs.batch(A, x, torch.float, device), nodes, whole, tasks)
+    results = loss_and_gradients(graphs.batch(A, x, torch.float, device), nodes, whole, tasks)
     assert expected[0].isfinite().all()
-    assert found[3][0, 1] == torch.inf
-    for a, b in zip(expected[:3], found[:3], strict=True):
+    assert results[3][0, 1] == torch.inf
+    for a, b in zip(expected[:3], results[:3], strict=True):
         torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(found[3][:, [0, 2, 3, 4, 5]], expected[3][:, [0, 2, 3, 4, 5]], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(results[3][:, [0, 2, 3, 4, 5]], expected[3][:, [0, 2, 3, 4, 5]], rtol=1e-5, atol=1e-7)

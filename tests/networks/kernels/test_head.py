@@ -23,10 +23,10 @@ def results(lifted, theta, state, x, g, device, dtype):
     theta, state, x, g = (t.detach().to(device, dtype, copy=True) for t in (theta, state, x, g))
     theta, x = theta.requires_grad_(), x.requires_grad_()
     out = lifted.map(theta, state, lambda network, x: network(x), x, training=True)
-    found = [out, *torch.autograd.grad(out, (x, theta), g), state]
+    tensors = [out, *torch.autograd.grad(out, (x, theta), g), state]
     with torch.no_grad():
-        found.append(lifted.map(theta, state, lambda network, x: network(x), x))
-    return [t.detach().cpu().double() for t in found]
+        tensors.append(lifted.map(theta, state, lambda network, x: network(x), x))
+    return [t.detach().cpu().double() for t in tensors]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ LONELY = N - 1  # the last node of the first graph
 
 
 def gradients(network, batch, g, kernels):
-    """Of the weights of all convolutions, by name."""
+    """Gradients of the weights of all convolutions, by name."""
     called = States(network, None, kernels).to(batch.x)
     weights = {k: t.detach().requires_grad_() for k, t in called.named_parameters() if "convolutions" in k}
     out = functional_call(called, weights, (batch,))
-    found = torch.autograd.grad(out, list(weights.values()), g.expand_as(out).to(out))
-    return dict(zip(weights, found, strict=True))
+    grads = torch.autograd.grad(out, list(weights.values()), g.expand_as(out).to(out))
+    return dict(zip(weights, grads, strict=True))
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -29,13 +29,13 @@ def test_its_features_and_gradients_stay_its_own(model, value, graphs, device, c
     expected = gradients(network, graphs.batch(A, x, torch.float, device), g, True)
     for of in ("features", "gradient"):
         (x if of == "features" else g)[LONELY] = value
-        found = gradients(network, graphs.batch(A, x, torch.float, device), g, True)
+        fused = gradients(network, graphs.batch(A, x, torch.float, device), g, True)
         with plain():
             twins = gradients(network, graphs.batch(A, x, torch.float, device), g, False)
         (x if of == "features" else g)[LONELY] = 0
-        for name, found_one in found.items():
-            its_own = ~twins[name].isfinite()  # what multiplies them in the twin too
-            torch.testing.assert_close(found_one[~its_own], expected[name][~its_own], rtol=0, atol=0)
-        of_messages = [name for name in found if name.endswith("M.0.bias")]
+        for name, grad in fused.items():
+            broken = ~twins[name].isfinite()  # what multiplies them in the twin too
+            torch.testing.assert_close(grad[~broken], expected[name][~broken], rtol=0, atol=0)
+        of_messages = [name for name in fused if name.endswith("M.0.bias")]
         assert len(of_messages) == network.LAYERS
-        assert all(found[name].isfinite().all() for name in of_messages)
+        assert all(fused[name].isfinite().all() for name in of_messages)

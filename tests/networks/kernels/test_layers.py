@@ -46,8 +46,8 @@ def run(module, function, weights, inputs, shared, dtype, device):
 def assert_agrees(module, twin, fused, inputs, device, shared=()):
     weights = {name: torch.randn(R, *p.shape) / 2 for name, p in module.named_parameters()}
     expected = run(module, twin, weights, inputs, shared, torch.float64, "cpu")
-    found, again = (run(module, fused, weights, inputs, shared, torch.float32, device) for _ in range(2))
-    for k, (a, b, c) in enumerate(zip(expected, found, again, strict=True)):
+    results, again = (run(module, fused, weights, inputs, shared, torch.float32, device) for _ in range(2))
+    for k, (a, b, c) in enumerate(zip(expected, results, again, strict=True)):
         assert (b - a).norm() <= (1e-5 if k == 0 else 1e-4) * a.norm()
         assert torch.equal(b, c)
 
@@ -95,9 +95,9 @@ def test_batch_normalisation_tells_mean_and_variance(device):
     x = torch.randn(500, 7, device=device) + 100
     weight, bias = torch.rand(2, 7, device=device)
     y, (mean, var) = normalise(x, weight, bias, None)
-    expected, wanted = torch.var_mean(x.double(), dim=0, unbiased=False)
-    torch.testing.assert_close(mean.double(), wanted, rtol=1e-6, atol=0)
-    torch.testing.assert_close(var.double(), expected, rtol=1e-5, atol=0)
+    expected_var, expected_mean = torch.var_mean(x.double(), dim=0, unbiased=False)
+    torch.testing.assert_close(mean.double(), expected_mean, rtol=1e-6, atol=0)
+    torch.testing.assert_close(var.double(), expected_var, rtol=1e-5, atol=0)
     with torch.no_grad():
         again, _ = normalise(x[:100], weight, bias, torch.stack([mean, var]))
     torch.testing.assert_close(again, y[:100])

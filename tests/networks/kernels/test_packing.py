@@ -32,10 +32,10 @@ CASES = {
 def test_each_replica_is_packed_as_the_packing_itself_does(case, R, device):
     packing, shapes = CASES[case]()
     tensors = [torch.randn(R, *t.shape) for t in shapes]
-    found = pack_weights(packing, [t.to(device) for t in tensors])
+    packed = pack_weights(packing, [t.to(device) for t in tensors])
     for r in range(R):
         groups, _ = packing(*(t[r] for t in tensors))
-        assert all(torch.equal(a[r].cpu(), b.sum(0)) for a, b in zip(found, groups, strict=True))
+        assert all(torch.equal(a[r].cpu(), b.sum(0)) for a, b in zip(packed, groups, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,14 +57,14 @@ def test_gradients_are_those_of_autograd(case, T, device):
     lengths = [row.shape[1] for row in packing(*(t[0] for t in tensors))[1]]
     parts = [torch.randn(R, T, length) for length in lengths]
     flat = torch.cat([p.flatten() for p in parts]).to(device)
-    found = unpack_gradients(packing, [t.to(device) for t in tensors], flat, T)
+    gradients = unpack_gradients(packing, [t.to(device) for t in tensors], flat, T)
     for r in range(R):
-        given = [t[r].double().requires_grad_() for t in tensors]
-        rows = packing(*given)[1]
+        leaves = [t[r].double().requires_grad_() for t in tensors]
+        rows = packing(*leaves)[1]
         total = sum((row.sum(0) * p[r].double().sum(0)).sum() for row, p in zip(rows, parts, strict=True))
-        for a, b in zip(found, torch.autograd.grad(total, given), strict=True):
+        for a, b in zip(gradients, torch.autograd.grad(total, leaves), strict=True):
             torch.testing.assert_close(a[r].cpu().double(), b, rtol=1e-5, atol=1e-5)
     alone = [p[1:].flatten() for p in parts]
-    others = unpack_gradients(packing, [t[1:] for t in found], torch.cat(alone).to(device), T)
-    for a, b in zip(found, others, strict=True):
+    others = unpack_gradients(packing, [t[1:] for t in gradients], torch.cat(alone).to(device), T)
+    for a, b in zip(gradients, others, strict=True):
         assert torch.equal(a[1:], b)  # the same bits alone and beside another

@@ -63,7 +63,7 @@ def graphs_of(graphs, seed=1, N=N):
 
 
 def states_and_gradients(networks, batch, layers, kernels):
-    """Of all replicas, in float64 on the CPU."""
+    """States and gradients of all replicas, in float64 on the CPU."""
     stacked = stack_module_state([network.cpu() for network in networks])  # the first may be where it was called
     called = States(networks[0], layers, kernels).to(batch.x.device, batch.x.dtype)
     weights, buffers = ({k: t.detach().to(batch.x) for k, t in part.items() if k.startswith(PARTS)} for part in stacked)
@@ -82,17 +82,17 @@ def moved_to(device, depth):
 
 
 def assert_same(networks, batch_of, x, device, layers, kernels=True):
-    """In norm: forward within 1e-5, the gradient within 1e-4, each weight's own part of it within 2e-4.
+    """Compare norms: states within 1e-5, the whole gradient within 1e-4, that of each weight within 2e-4.
 
     A product by three TF32 ones rounds ten times as far as one in float32, which in eight layers of GIN is 1e-5 away.
     """
     expected = states_and_gradients([n.double() for n in networks], batch_of(x), layers, False)
     networks, batch = [n.float() for n in networks], batch_of(x, dtype=torch.float, device=device)
-    found = states_and_gradients(networks, batch, moved_to(device, layers), kernels)
-    whole = [torch.cat([t.flatten() for t in tensors[1:]]) for tensors in (expected, found)]
-    assert (found[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
+    results = states_and_gradients(networks, batch, moved_to(device, layers), kernels)
+    whole = [torch.cat([t.flatten() for t in tensors[1:]]) for tensors in (expected, results)]
+    assert (results[0] - expected[0]).norm() <= 1e-5 * expected[0].norm()
     assert (whole[1] - whole[0]).norm() <= 1e-4 * whole[0].norm()
-    for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+    for k, (a, b) in enumerate(zip(expected, results, strict=True)):
         assert (b - a).norm() <= 2e-4 * a.norm() + 1e-6 * whole[0].norm(), k
 
 
@@ -192,21 +192,21 @@ def test_batch_normalisation_within_a_layer(N, rule, graphs, device, cuda):
         depth = 3 if rule == "one" else depth_of(rule, [one.train(training)], batch)
         with torch.no_grad():
             expected = States(one.train(training), depth, False)(batch)
-            found = States(two.train(training), moved_to(device, depth), True)(there)
-        assert (found.cpu() - expected).norm() <= 1e-5 * expected.norm()
+            states = States(two.train(training), moved_to(device, depth), True)(there)
+        assert (states.cpu() - expected).norm() <= 1e-5 * expected.norm()
         for a, b in zip(one.buffers(), two.buffers(), strict=True):
             torch.testing.assert_close(b.cpu().double(), a, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", ["moments-5", "pna-soft"])
 def test_large_messages(model, graphs, device, cuda):
-    """Of which the fifth powers and the exponentials overflow."""
+    """The fifth powers and the exponentials of these messages would overflow."""
     A, x = graphs_of(graphs), 1e9 * torch.rand(G * N, 2, dtype=torch.double).float().double()
     networks = [network.double() for network in networks_of(model, 16, RELEASED)]
     expected, *_ = states_and_gradients(networks, graphs.batch(A, x), 2, False)
     networks, batch = [network.float() for network in networks], graphs.batch(A, x, torch.float, device)
-    found, *gradients = states_and_gradients(networks, batch, 2, True)
-    assert (found - expected).norm() <= 1e-5 * expected.norm()
+    states, *gradients = states_and_gradients(networks, batch, 2, True)
+    assert (states - expected).norm() <= 1e-5 * expected.norm()
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
@@ -269,7 +269,7 @@ def test_a_block_of_four_warps_where_shared_memory_is_scarce(graphs, device, cud
     assert_same(networks, partial(graphs.batch, A), x, device, layers=2)
 
 
-def taken(network, depth=3, N=19):
+def is_supported(network, depth=3, N=19):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x, batch = torch.zeros(1, network.hidden, device=device), SimpleNamespace(N=N)
     if isinstance(network, Standard):
@@ -279,20 +279,22 @@ def taken(network, depth=3, N=19):
 
 def test_which_networks_are_taken(cuda):
     for architecture in ("recurrent", "standard", "no-gru", "mean-readout"):
-        assert all(taken(build(model, hidden, architecture=architecture)) for model in MODELS for hidden in (8, 20, 32))
-    assert taken(build("pna"), N=128)
-    assert not taken(build("pna"), N=129)
-    assert not taken(build("pna", hidden=36))
-    assert not taken(build("pna", hidden=32), N=100)  # four warps fit into shared memory, which hold 64 nodes
-    assert not taken(build("gat"), N=100)  # with all their messages
+        assert all(
+            is_supported(build(model, hidden, architecture=architecture)) for model in MODELS for hidden in (8, 20, 32)
+        )
+    assert is_supported(build("pna"), N=128)
+    assert not is_supported(build("pna"), N=129)
+    assert not is_supported(build("pna", hidden=36))
+    assert not is_supported(build("pna", hidden=32), N=100)  # four warps fit into shared memory, which hold 64 nodes
+    assert not is_supported(build("gat"), N=100)  # with all their messages
     with torch.no_grad():
-        assert taken(build("gat"), N=100)
+        assert is_supported(build("gat"), N=100)
     for model in ("pna", "gat", "gin"):
-        assert taken(build(model), depth=Each(torch.tensor([3, 4]), 4))
-        assert taken(build(model), depth=Until(0.1, 4))
-    assert not taken(build("gin").eval())  # with a gradient
+        assert is_supported(build(model), depth=Each(torch.tensor([3, 4]), 4))
+        assert is_supported(build(model), depth=Until(0.1, 4))
+    assert not is_supported(build("gin").eval())  # with a gradient
     with torch.no_grad():
-        assert taken(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))
+        assert is_supported(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))
 
 
 @pytest.mark.parametrize("warps", [4, 8])
@@ -305,8 +307,8 @@ def test_tiles_hold_every_node_and_its_neighbours(warps):
     assert sorted(node[node >= 0].tolist()) == list(range(V))
     assert len(node) == -(-11 // (rows // N)) * rows
     for place, (i, (start, degree)) in enumerate(zip(node.tolist(), lists.tolist(), strict=True)):
-        found = neighbours[4 * start : 4 * start + degree].long()
-        apart = ((found + place) % 2).tolist()
+        members = neighbours[4 * start : 4 * start + degree].long()
+        apart = ((members + place) % 2).tolist()
         assert apart == sorted(apart)
-        found = node[place // rows * rows + found].tolist()
-        assert sorted(found) == (sorted(source[ptr[i] : ptr[i + 1]].tolist()) if i >= 0 else [])
+        members = node[place // rows * rows + members].tolist()
+        assert sorted(members) == (sorted(source[ptr[i] : ptr[i + 1]].tolist()) if i >= 0 else [])

@@ -44,8 +44,8 @@ def run(layer, both, g, sizes, dtype, device, training=True):
     x, g = both.to(device, dtype).requires_grad_(), g.to(device, dtype)
     layer.forward = lambda x, batch: layer.assign(x, batch)
 
-    def one(x, own, state, ptr, real):
-        return functional_call(layer, (own, state), (x, batch_of(ptr, real, joined)))
+    def one(x, weights, state, ptr, real):
+        return functional_call(layer, (weights, state), (x, batch_of(ptr, real, joined)))
 
     with torch.set_grad_enabled(training):
         out = vmap(one)(x, leaves, state, ptr, real) * real
@@ -53,7 +53,7 @@ def run(layer, both, g, sizes, dtype, device, training=True):
     return [t.detach().cpu().double() for t in (out, *state.values(), *grads)]
 
 
-def given(nodes, k, V, scale=1.0):
+def random_inputs(nodes, k, V, scale=1.0):
     generator = torch.Generator().manual_seed(1)
     shapes = (len(SIZES), V, 2 * nodes), (len(SIZES), V, k)
     x, g = (torch.randn(shape, dtype=torch.double, generator=generator) for shape in shapes)
@@ -64,8 +64,8 @@ def compare(kernels, device, layer, both, g, sizes=SIZES, training=True):
     kernels(False)
     expected = run(layer, both, g, sizes, torch.float64, "cpu", training)
     kernels()
-    found, again = (run(layer, both, g, sizes, torch.float32, device, training) for _ in range(2))
-    for a, b, c in zip(expected, found, again, strict=True):
+    results, again = (run(layer, both, g, sizes, torch.float32, device, training) for _ in range(2))
+    for a, b, c in zip(expected, results, again, strict=True):
         assert (a - b).norm() <= 1e-5 * a.norm() + 1e-10
         assert torch.equal(b, c)
 
@@ -76,23 +76,23 @@ def compare(kernels, device, layer, both, g, sizes=SIZES, training=True):
 )
 def test_it_is_the_plain_one(nodes, k, places, V, training, device, kernels):
     """With graphs of different sizes and none, places without a graph, and rows of more than one block."""
-    compare(kernels, device, pooling(nodes, k, places), *given(nodes, k, V), training=training)
+    compare(kernels, device, pooling(nodes, k, places), *random_inputs(nodes, k, V), training=training)
 
 
 def test_more_blocks_of_rows_than_parts(device, kernels, monkeypatch):
     monkeypatch.setattr(assignment, "PARTS", 2)
     sizes = [[90, 30, 99, 5], [250, 1, 1, 1], [10, 200, 0, 89]]
-    compare(kernels, device, pooling(4, 3, 4), *given(4, 3, 300), sizes=sizes)
+    compare(kernels, device, pooling(4, 3, 4), *random_inputs(4, 3, 300), sizes=sizes)
 
 
 @pytest.mark.parametrize("scale", [0.1, 1e3])
 def test_any_length(scale, device, kernels):
     """z is brought to length 1: with a bias it is not the same for x of any length."""
-    compare(kernels, device, pooling(4, 3, 4), *given(4, 3, 83, scale))
+    compare(kernels, device, pooling(4, 3, 4), *random_inputs(4, 3, 83, scale))
 
 
 def test_a_node_that_is_mapped_to_nothing(device, kernels):
-    layer, (both, g) = pooling(4, 3, 4), given(4, 3, 83)
+    layer, (both, g) = pooling(4, 3, 4), random_inputs(4, 3, 83)
     with torch.no_grad():
         layer.assignment.bias.zero_()
     both[:, ::2] = 0
@@ -101,7 +101,7 @@ def test_a_node_that_is_mapped_to_nothing(device, kernels):
 
 def test_the_padding_changes_nothing_and_has_no_gradient(device, kernels):
     kernels()
-    layer, (both, g) = pooling(4, 3, 4), given(4, 3, 120)
+    layer, (both, g) = pooling(4, 3, 4), random_inputs(4, 3, 120)
     wild = both.clone()
     for r, sizes in enumerate(SIZES):
         wild[r, sum(sizes) :] = float("nan")
@@ -130,7 +130,7 @@ def test_two_clusters_by_hand(device, kernels):
 @pytest.mark.parametrize("training", [True, False])
 def test_graphs_without_messages_or_nodes_and_fewer_graphs_than_places(toys, training, device, kernels):
     """The whole network: predictions, running statistics and the gradients of all weights."""
-    networks, found = [toys.network("zinc", "diffpool", seed=seed, batch=8) for seed in (0, 1)], []
+    networks, results = [toys.network("zinc", "diffpool", seed=seed, batch=8) for seed in (0, 1)], []
     index = torch.tensor([[0, 1, 2, 3, 4], [4, -1, 0, -1, 1]])
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
@@ -144,8 +144,8 @@ def test_graphs_without_messages_or_nodes_and_fewer_graphs_than_places(toys, tra
         )  # fmt: skip
         out = torch.where(index.to(device).unsqueeze(2) >= 0, out, 0)
         grads = torch.autograd.grad(out.square().sum(), theta) if training else ()
-        found.append([t.detach().cpu().double() for t in (out, state, *grads)])
-    for a, b in zip(*found, strict=True):
+        results.append([t.detach().cpu().double() for t in (out, state, *grads)])
+    for a, b in zip(*results, strict=True):
         assert (a - b).norm() <= 1e-4 * a.norm()
 
 

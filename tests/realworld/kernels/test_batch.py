@@ -22,15 +22,15 @@ def resident(toys, name, G, device, dtype=torch.float32):
 def parts(batch):
     """Every tensor of a batch by its name."""
     graph = batch.neighbourhoods
-    found = {name: t for name, t in vars(batch).items() if isinstance(t, torch.Tensor)}
+    tensors = {name: t for name, t in vars(batch).items() if isinstance(t, torch.Tensor)}
     named = zip(("sender_ptr", "receiver", "place"), graph.transpose, strict=True)
-    return found | {"ptr": graph.ptr, "source": graph.source} | dict(named)
+    return tensors | {"ptr": graph.ptr, "source": graph.source} | dict(named)
 
 
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
+def assert_same(tensors, expected):
+    assert tensors.keys() == expected.keys()
     for name, t in expected.items():
-        torch.testing.assert_close(found[name], t, rtol=1e-6, atol=0, msg=lambda words, name=name: f"{name}: {words}")
+        torch.testing.assert_close(tensors[name], t, rtol=1e-6, atol=0, msg=lambda words, name=name: f"{name}: {words}")
 
 
 @pytest.mark.parametrize(
@@ -44,29 +44,29 @@ def assert_same(found, expected):
     ],
 )
 def test_they_are_the_plain_ones(toys, name, shape, edges, device, kernels):
-    graphs, found = resident(toys, name, 12, device), []
+    graphs, batches = resident(toys, name, 12, device), []
     for serve in (False, True):
         kernels(serve)
         names = []
 
         def one(index, names=names):
-            made = parts(graphs.batch(index, Shape(*shape), edges))
-            names[:] = made
-            return tuple(made.values())
+            tensors = parts(graphs.batch(index, Shape(*shape), edges))
+            names[:] = tensors
+            return tuple(tensors.values())
 
-        found.append(dict(zip(names, vmap(one)(ROWS.to(device)), strict=True)))
-    assert_same(found[1], found[0])
+        batches.append(dict(zip(names, vmap(one)(ROWS.to(device)), strict=True)))
+    assert_same(batches[1], batches[0])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 16])
 def test_any_number_of_graphs(toys, count, device, kernels):
     graphs = resident(toys, "zinc", 16, device)
     rows = torch.from_numpy(np.random.default_rng(0).permutation(16)[:count]).to(device)
-    found = []
+    batches = []
     for serve in (False, True):
         kernels(serve)
-        found.append(parts(graphs.batch(rows, Shape(count, 250, 700))))
-    assert_same(found[1], found[0])
+        batches.append(parts(graphs.batch(rows, Shape(count, 250, 700))))
+    assert_same(batches[1], batches[0])
 
 
 @pytest.mark.parametrize("room", [(1, 0), (1, 70), (60, 0), (60, 70)])
@@ -75,12 +75,12 @@ def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(toys, inde
     """In the smallest shape that has room for them, and in larger ones."""
     graphs = DeviceSplit(DATASETS["zinc"], toys.strange(), device, transposed=True)
     sizes = [sum(int(of[g]) for g in index if g >= 0) for of in (graphs.nodes, graphs.messages)]
-    shape, found = Shape(5, sizes[0] + room[0], max(1, sizes[1] + room[1])), []
+    shape, batches = Shape(5, sizes[0] + room[0], max(1, sizes[1] + room[1])), []
     for serve in (False, True):
         kernels(serve)
         batch = graphs.batch(torch.tensor(index, device=device), shape)
-        found.append(parts(batch))
-    assert_same(found[1], found[0])
+        batches.append(parts(batch))
+    assert_same(batches[1], batches[0])
     assert torch.equal(batch.neighbourhoods.joined.target, batch.neighbourhoods.target)
     assert torch.equal(batch.joined.target, torch.repeat_interleave(batch.graph_ptr.diff()))
 
@@ -88,31 +88,31 @@ def test_graphs_without_messages_or_nodes_repeated_edges_and_no_graph(toys, inde
 def test_a_list_of_any_integers(toys, device, kernels):
     kernels()
     graphs = resident(toys, "zinc", 12, device)
-    found = [parts(graphs.batch(ROWS[0].to(device, dtype), Shape(5, 96, 400))) for dtype in (torch.int32, torch.long)]
-    assert_same(*found)
+    batches = [parts(graphs.batch(ROWS[0].to(device, dtype), Shape(5, 96, 400))) for dtype in (torch.int32, torch.long)]
+    assert_same(*batches)
 
 
 @pytest.mark.parametrize("R", [1, 3])
 def test_the_graphs_of_all_replicas_come_as_one(toys, R, device, kernels):
     kernels()
-    graphs, seen = resident(toys, "zinc", 12, device), []
+    graphs, layouts = resident(toys, "zinc", 12, device), []
     V, E = 100, 400
 
     def one(index):
         batch = graphs.batch(index, Shape(5, V, E))
-        seen[:] = batch.neighbourhoods.joined, batch.joined
+        layouts[:] = batch.neighbourhoods.joined, batch.joined
         return *batch.neighbourhoods[:2], *batch.neighbourhoods.transpose, batch.graph_ptr
 
     ptr, source, sender_ptr, receiver, place, graph_ptr = vmap(one)(ROWS[:R].to(device))
     nodes, messages = (size * torch.arange(R, device=device).unsqueeze(1) for size in (V, E))
-    known, of_graphs = seen
-    assert torch.equal(known.ptr, segments.joined_ptr(ptr, E))
-    assert torch.equal(known.source, (source + nodes).flatten())
-    assert torch.equal(known.transpose.ptr, segments.joined_ptr(sender_ptr, E))
-    assert torch.equal(known.transpose.receiver, (receiver + nodes).flatten())
-    assert torch.equal(known.transpose.place, (place + messages).flatten())
+    of_nodes, of_graphs = layouts
+    assert torch.equal(of_nodes.ptr, segments.joined_ptr(ptr, E))
+    assert torch.equal(of_nodes.source, (source + nodes).flatten())
+    assert torch.equal(of_nodes.transpose.ptr, segments.joined_ptr(sender_ptr, E))
+    assert torch.equal(of_nodes.transpose.receiver, (receiver + nodes).flatten())
+    assert torch.equal(of_nodes.transpose.place, (place + messages).flatten())
     assert torch.equal(of_graphs.ptr, segments.joined_ptr(graph_ptr, V))
-    for t in (known, of_graphs):
+    for t in (of_nodes, of_graphs):
         assert torch.equal(t.target, torch.repeat_interleave(t.ptr.diff()))
 
 
@@ -124,16 +124,16 @@ ALONE += [("zinc", "diffpool", "no-edges"), ("molhiv", "gcn", "edges"), ("molhiv
 @pytest.mark.parametrize("cell", ALONE, ids="/".join)
 def test_a_batch_that_is_made_alone_serves_one_network_and_replicas(toys, cell, device, kernels):
     networks = [toys.network(*cell, seed=seed, layers=1).eval() for seed in (0, 1)]
-    found = []
+    predictions = []
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
         batch = resident(toys, cell[0], 12, device, dtype).batch(ROWS[1].to(device), Shape(5, 64, 200))
         lifted = Lifted(networks[0].to(device, dtype))
         theta, state = lifted.stack([network.to(device, dtype) for network in networks])
         alone = torch.stack([network(batch) for network in networks])
-        found += [t.double() for t in (alone, lifted.map(theta, state, lambda network, b=batch: network(b)))]
-    for other in found[1:]:
-        torch.testing.assert_close(other, found[0], rtol=1e-5, atol=1e-5)
+        predictions += [t.double() for t in (alone, lifted.map(theta, state, lambda network, b=batch: network(b)))]
+    for other in predictions[1:]:
+        torch.testing.assert_close(other, predictions[0], rtol=1e-5, atol=1e-5)
 
 
 STEPS = [("zinc", "pna", "edges"), ("mnist", "mpnn-sum", "no-edges"), ("zinc", "gat", "no-edges")]
@@ -153,7 +153,7 @@ def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, k
     """
     for module in (aggregation, aggregation_backward):
         monkeypatch.setattr(module, "limit", lambda _: pytest.fail("hubs are looked for"))
-    found = []
+    results = []
     for dtype in (torch.double, torch.float32):
         kernels(dtype == torch.float32)
         if dtype == torch.float32:
@@ -167,6 +167,6 @@ def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, k
         r = Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate, model.weight_decay)
         noise = torch.rand(2, model.layers, trainer.largest.nodes, 16, generator=torch.Generator().manual_seed(0))
         trainer.step(r, ROWS[:2].to(device), trainer.largest, noise.to(device, dtype))
-        found.append([t.cpu().double() for t in (r.m, r.state, trainer.predict(theta, r.state, sets[1]))])
-    for a, b in zip(*found, strict=True):
+        results.append([t.cpu().double() for t in (r.m, r.state, trainer.predict(theta, r.state, sets[1]))])
+    for a, b in zip(*results, strict=True):
         assert (a - b).norm() <= 1e-5 * a.norm()

@@ -21,12 +21,14 @@ def test_it_is_the_products(F, Q, D, biased, device):
         weight, shift = embedded(W[..., 3:], shift, E, b if biased else None)
         return weight[:, :F], shift, weight[:, F:]
 
-    found = []
+    results = []
     for function, dtype, where in ((products, torch.double, "cpu"), (kernels, torch.float32, device)):
-        own = [t.to(where, dtype).requires_grad_() for t in leaves]
-        weight, shift, *padding = vmap(function)(*own)
+        inputs = [t.to(where, dtype).requires_grad_() for t in leaves]
+        weight, shift, *padding = vmap(function)(*inputs)
         assert all((t == 0).all() for t in padding)
-        grads = torch.autograd.grad((weight * g.to(weight)).sum() + (shift * h.to(shift)).sum(), own, allow_unused=True)
-        found.append([t.detach().cpu().double() for t in (weight, shift, *grads) if t is not None])
-    for expected, other in zip(*found, strict=True):
+        grads = torch.autograd.grad(
+            (weight * g.to(weight)).sum() + (shift * h.to(shift)).sum(), inputs, allow_unused=True
+        )
+        results.append([t.detach().cpu().double() for t in (weight, shift, *grads) if t is not None])
+    for expected, other in zip(*results, strict=True):
         torch.testing.assert_close(other, expected, rtol=1e-4, atol=1e-4)

@@ -28,14 +28,14 @@ class Stack(torch.nn.Module):
 
 
 def networks(F, layers=1, last=False):
-    made = []
+    stacks = []
     for seed in range(len(INDEX)):
         torch.manual_seed(seed)
-        made.append(Stack(F, layers, last).double())
+        stacks.append(Stack(F, layers, last).double())
         with torch.no_grad():
-            for parameter in made[-1].parameters():
+            for parameter in stacks[-1].parameters():
                 parameter.normal_(0, 0.4)
-    return made
+    return stacks
 
 
 def run(toys, kernels, stacks, x, gs, dtype, device, last=False):
@@ -58,7 +58,7 @@ def run(toys, kernels, stacks, x, gs, dtype, device, last=False):
     return [t.detach().cpu().double() for t in (*out, state, grads[0], *grads[1].split(sizes, 1))]
 
 
-def given(F):
+def random_inputs(F):
     generator = torch.Generator().manual_seed(1)
     shapes = [(len(INDEX), rows, F) for rows in (SHAPE.nodes, SHAPE.nodes, SHAPE.messages)]
     x, *gs = (torch.randn(shape, dtype=torch.double, generator=generator) for shape in shapes)
@@ -66,10 +66,10 @@ def given(F):
 
 
 def compare(toys, kernels, device, F, layers=1, last=False):
-    stacks, (x, gs) = networks(F, layers, last), given(F)
+    stacks, (x, gs) = networks(F, layers, last), random_inputs(F)
     expected = run(toys, kernels, stacks, x, gs, torch.double, "cpu", last)
-    found, again = (run(toys, kernels, stacks, x, gs, torch.float32, device, last) for _ in range(2))
-    for a, b, c in zip(expected, found, again, strict=True):
+    results, again = (run(toys, kernels, stacks, x, gs, torch.float32, device, last) for _ in range(2))
+    for a, b, c in zip(expected, results, again, strict=True):
         assert a.isfinite().all()
         assert (a - b).norm() <= 1e-5 * a.norm() + 1e-10
         assert torch.equal(b, c)
@@ -95,7 +95,7 @@ def test_more_blocks_of_messages_than_parts(toys, device, kernels, monkeypatch):
 
 def test_the_last_layer_makes_no_messages(toys, device, kernels):
     kernels()
-    (stack, *_), (x, _) = networks(5, last=True), given(5)
+    (stack, *_), (x, _) = networks(5, last=True), random_inputs(5)
     graphs = DeviceSplit(DATASETS["cifar10"], toys.graphs("cifar10"), device, torch.float32, transposed=True)
     batch, stack = graphs.batch(INDEX[0].to(device), SHAPE), stack.to(device, torch.float32)
     start = stack.layers[0]._start(x[0].to(device, torch.float32), batch)
@@ -105,7 +105,7 @@ def test_the_last_layer_makes_no_messages(toys, device, kernels):
 
 def test_what_is_no_number_stays_in_the_padding(toys, device, kernels):
     """Without it the same bits come out, and the padding has no gradient."""
-    stacks, (x, gs) = networks(20, 2), given(20)
+    stacks, (x, gs) = networks(20, 2), random_inputs(20)
     sizes, wild = torch.from_numpy(toys.graphs("cifar10").nodes.astype(int)), x.clone()
     real = torch.where(INDEX >= 0, sizes[INDEX], 0).sum(1)
     for row, n in zip(wild, real, strict=True):

@@ -48,16 +48,16 @@ def test_training_follows_the_cpus(toys, cell):
 @pytest.mark.parametrize("cell", CELLS, ids="/".join)
 def test_the_gradients_in_float32_are_the_cpus(toys, cell):
     """By the kernels, some of which take float32 alone."""
-    found = []
+    results = []
     for device, dtype in (("cpu", torch.double), ("cuda", torch.float32)):
         trainer, replicas = training(toys, cell, device, dtype=dtype)
         next(trainer.steps(replicas))
-        found.append(torch.cat([replicas.m, replicas.state], dim=1).cpu().double())
-    assert (found[1] - found[0]).norm() <= 1e-4 * found[0].norm()
+        results.append(torch.cat([replicas.m, replicas.state], dim=1).cpu().double())
+    assert (results[1] - results[0]).norm() <= 1e-4 * results[0].norm()
 
 
 def full_step(toys, name, model, dtype, sizes=(9, 60)):
-    """Of a recorded step of all seeds at full width: Adam's first moments, the running statistics, and the trainer."""
+    """Record a step of all seeds at full width: Adam's first moments, the running statistics, and the trainer."""
     networks = []
     for seed in range(model.seeds):
         torch.manual_seed(seed)
@@ -119,14 +119,14 @@ def test_a_step_of_ogbs_models_at_their_full_width_is_the_plain_one_in_float64(t
 
 def test_more_shapes_are_more_recordings_with_one_result(toys):
     """Dropout is the same in all of them."""
-    found = []
+    results = []
     for more in (False, True):
         trainer, replicas = training(toys, ("molhiv", "gin", "edges"), "cuda", dropout=0.3)
         usual = trainer.usual
         trainer.others = [Shape(usual.graphs, nodes, usual.messages) for nodes in (48, 56)] if more else []
-        found.append(finished(trainer, replicas))
-    for name, t in found[0].items():
-        torch.testing.assert_close(found[1][name], t, rtol=1e-9, atol=1e-11, msg=name)
+        results.append(finished(trainer, replicas))
+    for name, t in results[0].items():
+        torch.testing.assert_close(results[1][name], t, rtol=1e-9, atol=1e-11, msg=name)
 
 
 @pytest.mark.parametrize(("stop", "dtype"), [(1, torch.float32), (3, torch.double), (5, torch.float32)])
@@ -140,9 +140,9 @@ def test_stopping_at_any_batch_changes_no_bit(toys, cell, stop, dtype):
         if k == stop:
             break
     copied = Replicas(**{name: t.clone() for name, t in replicas.tensors().items()})
-    found = finished(training(toys, cell, **options)[0], copied)
+    resumed = finished(training(toys, cell, **options)[0], copied)
     for name, t in expected.items():
-        assert torch.equal(found[name], t), name
+        assert torch.equal(resumed[name], t), name
 
 
 def test_two_shapes_are_two_recordings_with_one_result(toys):

@@ -42,7 +42,7 @@ CASES = {
 }
 
 
-def made(name):
+def make_layer(name):
     """A layer, and the embedding of edges that it takes."""
     if name in OGB:
         return OGB[name]((F, F), False, nn.Linear(4, F, bias=False), 0.0), nn.Linear(1, F)
@@ -56,18 +56,18 @@ def made(name):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ["pna", *(name for name in QUOTED if "mlp" not in name), *OGB])
 def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, device, kernels):
-    """On what is no padding: its output, its running statistics, the gradients of its input and of its weights."""
+    """Apart from padding: its output, its running statistics, the gradients of its input and of its weights."""
     index, shape = torch.tensor(CASES[case][0]), Shape(*CASES[case][1])
-    R, (layers, (embedding, *_)) = len(index), zip(*(made(name) for _ in index), strict=True)
-    given = torch.randn(R, shape.nodes, F, dtype=torch.double)
+    R, (layers, (embedding, *_)) = len(index), zip(*(make_layer(name) for _ in index), strict=True)
+    features = torch.randn(R, shape.nodes, F, dtype=torch.double)
     gs = [torch.randn(R, rows, F, dtype=torch.double) for rows in shape[1:]]
-    found = []
+    results = []
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
         kernels(dtype == torch.float32)
         data, edges = resident(toys, where, dtype), embedding.to(where, dtype)
         lifted = Lifted(layers[0].to(where, dtype))
         theta, state = lifted.stack([layer.to(where, dtype) for layer in layers])
-        leaves = [given.to(where, dtype).requires_grad_(), theta.detach().requires_grad_()]
+        leaves = [features.to(where, dtype).requires_grad_(), theta.detach().requires_grad_()]
 
         def one(layer, index, x, data=data, edges=edges):
             batch = data.batch(index, shape)
@@ -78,8 +78,8 @@ def test_a_layer_by_the_kernels_is_the_plain_one_in_float64(toys, name, case, de
 
         out = lifted.map(leaves[1], state, one, index.to(where), leaves[0], training=True)
         grads = torch.autograd.grad(sum((t * g.to(t)).sum() for t, g in zip(out, gs, strict=False)), leaves)
-        found.append([t.detach().cpu().double() for t in (*out, state, *grads)])
-    for expected, other in zip(*found, strict=True):
+        results.append([t.detach().cpu().double() for t in (*out, state, *grads)])
+    for expected, other in zip(*results, strict=True):
         assert expected.isfinite().all()
         torch.testing.assert_close(other, expected, rtol=1e-3, atol=1e-4)
 
@@ -146,7 +146,7 @@ def opened(toys, name, device):
 
 
 def other_layout(t):
-    """The same numbers, neighbours of one axis not being neighbours in memory."""
+    """Copy a tensor so that neighbours along the last axis are not neighbours in memory."""
     return torch.stack([t, t], dim=-1)[..., 0]
 
 
@@ -159,8 +159,8 @@ def test_the_layout_of_inputs_and_of_gradients_changes_no_bit(toys, name, device
     expected = *outputs, *torch.autograd.grad(outputs, inputs, g)
     inputs = [other_layout(t.detach()).requires_grad_() for t in inputs]
     outputs = function(*inputs)
-    found = *outputs, *torch.autograd.grad(outputs, inputs, [other_layout(t) for t in g])
-    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+    results = *outputs, *torch.autograd.grad(outputs, inputs, [other_layout(t) for t in g])
+    assert all(torch.equal(a, b) for a, b in zip(expected, results, strict=True))
 
 
 @pytest.mark.parametrize("name", ["mean", "beside", "sum", "gated", "gated layer", "edges"])
@@ -195,17 +195,17 @@ class Same(nn.Module):
         return y
 
 
-def messages(name, dtype, device, given, data):
-    """What ogb's layer has after its messages, of two replicas, and the gradients of all that is given."""
-    leaves, features = [t.to(device, dtype).requires_grad_() for t in given], given[0].shape[2]
+def messages(name, dtype, device, tensors, data):
+    """Output of ogb's layer after its messages, for two replicas, and the gradients of all `tensors`."""
+    leaves, features = [t.to(device, dtype).requires_grad_() for t in tensors], tensors[0].shape[2]
     layer = OGB[name]((features, features), True, nn.Linear(13, features, bias=False), 0.0).to(device, dtype)
     layer.norm = layer.inner = layer.first = layer.second = Same()
     eye = torch.eye(features, dtype=dtype, device=device)
 
-    def one(index, x, B, own, bias):
+    def one(index, x, B, root, bias):
         batch = data.batch(index, Shape(4, 64, 160))
-        gcn = {"root": own.unsqueeze(0), "linear.bias": bias, "linear.weight": eye}
-        weights = {"bonds.weight": B} | ({"eps": own[:1]} if name == "ogb-gin" else gcn)
+        gcn = {"root": root.unsqueeze(0), "linear.bias": bias, "linear.weight": eye}
+        weights = {"bonds.weight": B} | ({"eps": root[:1]} if name == "ogb-gin" else gcn)
         return functional_call(layer, weights, (x, batch, None, None)) * batch.real
 
     index = torch.tensor([[0, 1, 2, 3], [4, 5, -1, -1]], device=device)
@@ -220,14 +220,14 @@ def messages(name, dtype, device, given, data):
 def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, features, device, kernels):
     """Within 1e-5 of float64, and the same bits again."""
     shapes = ((2, 64, features), (2, features, 13), (2, features), (2, features))
-    given, graphs = [torch.randn(shape, dtype=torch.double) for shape in shapes], toys.graphs("molhiv", 6)
+    tensors, graphs = [torch.randn(shape, dtype=torch.double) for shape in shapes], toys.graphs("molhiv", 6)
     assert graphs.nodes[:4].sum() > 3 * NODES
-    found = []
+    results = []
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device), (torch.float32, device)):
         kernels(dtype == torch.float32)
         data = DeviceSplit(DATASETS["molhiv"], graphs, where, dtype, transposed=True)
-        found.append(messages(name, dtype, where, given, data))
-    for expected, other, again in zip(*found, strict=True):
+        results.append(messages(name, dtype, where, tensors, data))
+    for expected, other, again in zip(*results, strict=True):
         assert (other - expected).norm() <= 1e-5 * expected.norm()
         assert torch.equal(other, again)
 
@@ -236,15 +236,15 @@ def test_ogbs_messages_over_several_blocks_of_nodes_and_features(toys, name, fea
 @pytest.mark.parametrize("nodes", [[1, 0, BLOCK, BLOCK + 1], [0, 0, 0, 0], [3 * BLOCK, 0, 0, 5]], ids=str)
 @pytest.mark.parametrize("mean", [False, True])
 def test_the_sum_and_the_mean_over_graphs(nodes, features, mean, device):
-    """Of no node they are zero; what the padding has is not read, and has no gradient."""
+    """A graph without nodes gets zero; the padding's values are not read, and have no gradient."""
     V, total = 64, sum(nodes)
     ends = torch.tensor([0, *nodes, V - total]).cumsum(0)
     ptr = torch.cat([ends[:-1] + V * r for r in range(2)] + [torch.tensor([2 * V])]).to(device)
     x, g = torch.randn(2, V, features), torch.randn(2, 4, features)
     x[:, total:] = torch.nan
-    own = x.to(device).requires_grad_()
-    out = vmap(lambda x: readout(x, Joined(ptr, None), 4, mean))(own)
-    (grad,) = torch.autograd.grad(out, own, g.to(device))
+    inputs = x.to(device).requires_grad_()
+    out = vmap(lambda x: readout(x, Joined(ptr, None), 4, mean))(inputs)
+    (grad,) = torch.autograd.grad(out, inputs, g.to(device))
     for k, (start, n) in enumerate(zip(ends, nodes, strict=False)):
         rows = slice(start, start + n)
         by = max(n, 1) if mean else 1
@@ -255,7 +255,7 @@ def test_the_sum_and_the_mean_over_graphs(nodes, features, mean, device):
 
 @pytest.mark.filterwarnings("ignore:overflow")  # where a block of messages goes beyond the last one
 def test_attention_is_a_mean_however_large_the_logits(toys, device, kernels):
-    """Of ones it is one, or zero for a node that receives nothing."""
+    """The mean of ones is one, or zero for a node that receives nothing."""
     kernels()
     batch = resident(toys, device, torch.float32).batch(torch.tensor([0, 1, 4], device=device), Shape(3, V, E))
     nodes = torch.cat([torch.ones(V, F), 1e4 * torch.randn(V, 8)], dim=1).to(device)
@@ -267,12 +267,12 @@ def test_attention_is_a_mean_however_large_the_logits(toys, device, kernels):
 def test_an_activation_of_rows_of_zeros_of_almost_nothing_and_of_no_numbers(kind, device):
     z, bias = torch.randn(5, F), torch.zeros(F)
     z[1], z[2], z[3, 0] = 0, 1e-20, torch.nan
-    g, found = torch.randn(5, F), []
+    g, results = torch.randn(5, F), []
     twin = (lambda z, bias: AFTER_LINEAR[kind](z + bias), "cpu")
     for function, where in (twin, (lambda *t: activated(*t, kind), device)):
-        own = [t.to(where, copy=True).requires_grad_() for t in (z, bias)]
-        out = function(*own)
-        (grad,) = torch.autograd.grad(out, own[:1], g.to(where))
-        found.append((out.detach().cpu(), grad.cpu()[[0, 1, 2, 4]]))
-    for expected, other in zip(*found, strict=True):
+        inputs = [t.to(where, copy=True).requires_grad_() for t in (z, bias)]
+        out = function(*inputs)
+        (grad,) = torch.autograd.grad(out, inputs[:1], g.to(where))
+        results.append((out.detach().cpu(), grad.cpu()[[0, 1, 2, 4]]))
+    for expected, other in zip(*results, strict=True):
         torch.testing.assert_close(other, expected, equal_nan=True)

@@ -30,21 +30,21 @@ def run(x, factor, real, g, weights, dtype, device, activation=None, p=0.0, resi
     noise = torch.rand(R, x.shape[1], x.shape[2] + 3, generator=torch.Generator().manual_seed(1)).to(device, dtype)
 
     def one(real, factor, noise, state, x, weight, bias, *residual):
-        batch, own = SimpleNamespace(real=real, count=real.sum()), {"weight": weight, "bias": bias}
+        batch, affine = SimpleNamespace(real=real, count=real.sum()), {"weight": weight, "bias": bias}
         then = {"activation": activation, "noise": noise, "p": p} | dict(zip(("residual",), residual, strict=False))
-        return functional_call(norm, (own, state), (x, batch, factor), then)
+        return functional_call(norm, (affine, state), (x, batch, factor), then)
 
     out = vmap(one)(real, factor, noise, state, *leaves) * real
     grads = torch.autograd.grad((out * g).sum(), leaves)
     return [t.detach().cpu().double() for t in (out, *state.values(), *grads)]
 
 
-def compare(device, monkeypatch, *given, **then):
-    expected = run(*given, torch.float64, "cpu", **then)
+def compare(device, monkeypatch, *tensors, **then):
+    expected = run(*tensors, torch.float64, "cpu", **then)
     if device == "cpu":
         monkeypatch.setattr(selection, "usable", lambda t: True)
-    found, again = (run(*given, torch.float32, device, **then) for _ in range(2))
-    for a, b, c in zip(expected, found, again, strict=True):
+    results, again = (run(*tensors, torch.float32, device, **then) for _ in range(2))
+    for a, b, c in zip(expected, results, again, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-3, atol=2e-4)
         assert torch.equal(b, c)
 
@@ -101,23 +101,23 @@ def test_in_evaluation_it_is_the_plain_one_too(activation, added, V, F, device, 
     real, factor = batches(V, (V, 20, 3))
     x, residual = 5 + torch.randn(2, R, V, F, dtype=torch.double)
     weight, bias, mean, var = torch.rand(4, R, F, dtype=torch.double) + 0.5
-    found = []
+    outputs = []
 
-    def one(real, factor, x, residual, *own):
+    def one(real, factor, x, residual, *tensors):
         names = ("weight", "bias", "running_mean", "running_var")
         then = {"activation": activation, "residual": residual if added else None}
         batch = SimpleNamespace(real=real, count=real.sum())
-        return functional_call(norm, dict(zip(names, own, strict=True)), (x, batch, factor), then)
+        return functional_call(norm, dict(zip(names, tensors, strict=True)), (x, batch, factor), then)
 
     for dtype, where in ((torch.float64, "cpu"), (torch.float32, device), (torch.float32, device)):
         if dtype == torch.float32 and device == "cpu":
             monkeypatch.setattr(selection, "usable", lambda t: True)
         norm = BatchNorm(F).to(where, dtype).eval()
-        given = [t.to(where, dtype) for t in (real, factor, x, residual, weight, bias, mean, var)]
-        with torch.set_grad_enabled(len(found) == 2):
-            found.append((vmap(one)(*given) * given[0]).cpu().double())
-    for other in found[1:]:
-        torch.testing.assert_close(other, found[0], rtol=1e-5, atol=1e-5)
+        inputs = [t.to(where, dtype) for t in (real, factor, x, residual, weight, bias, mean, var)]
+        with torch.set_grad_enabled(len(outputs) == 2):
+            outputs.append((vmap(one)(*inputs) * inputs[0]).cpu().double())
+    for other in outputs[1:]:
+        torch.testing.assert_close(other, outputs[0], rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_no_number_stays_so(device):

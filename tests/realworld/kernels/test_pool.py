@@ -13,44 +13,44 @@ SIZES = [[3, 0, 2 * BLOCK + 5, 1], [BLOCK, 4, 4, 7], [0, 0, 0, 0]]  # nodes of t
 V = 80
 
 
-def given(k, H):
+def random_inputs(k, H):
     shapes = (k, H, k)
     return [torch.randn(len(SIZES), V, width, dtype=torch.double) for width in shapes]
 
 
 def dense(S, Z, received):
     """Sᵀ Z and Sᵀ (A S), one graph after another."""
-    made = []
+    rows = []
     for r, sizes in enumerate(SIZES):
         parts = [t[r, : sum(sizes)].split(sizes) for t in (S, Z, received)]
-        made.append([(s.T @ z, s.T @ a) for s, z, a in zip(*parts, strict=True)])
-    return [torch.stack([torch.stack([pair[which] for pair in row]) for row in made]) for which in (0, 1)]
+        rows.append([(s.T @ z, s.T @ a) for s, z, a in zip(*parts, strict=True)])
+    return [torch.stack([torch.stack([pair[which] for pair in row]) for row in rows]) for which in (0, 1)]
 
 
 def by_kernels(device, *leaves):
     ptr = torch.tensor([[0, *torch.tensor(row).cumsum(0).tolist(), V] for row in SIZES], device=device)
     joined = segments.joined_ptr(ptr, V)
-    return vmap(lambda *own: pooled(*own, joined, len(SIZES[0])))(*leaves)
+    return vmap(lambda *tensors: pooled(*tensors, joined, len(SIZES[0])))(*leaves)
 
 
 @pytest.mark.parametrize(("k", "H"), [(1, 1), (5, 56), (22, 32), (33, 3)])
 def test_they_are_dense_products(k, H, device):
-    found = []
-    tensors, weights = given(k, H), [torch.randn(3, 4, k, width, dtype=torch.double) for width in (H, k)]
+    results = []
+    tensors, weights = random_inputs(k, H), [torch.randn(3, 4, k, width, dtype=torch.double) for width in (H, k)]
     for dtype, where in ((torch.double, "cpu"), (torch.float32, device)):
         leaves = [t.to(where, dtype).requires_grad_() for t in tensors]
         out = dense(*leaves) if dtype == torch.double else by_kernels(where, *leaves)
         loss = sum((t * w.to(t)).sum() for t, w in zip(out, weights, strict=True))
-        found.append([t.detach().cpu().double() for t in (*out, *torch.autograd.grad(loss, leaves))])
-    for a, b in zip(*found, strict=True):
+        results.append([t.detach().cpu().double() for t in (*out, *torch.autograd.grad(loss, leaves))])
+    for a, b in zip(*results, strict=True):
         assert (a - b).norm() <= 1e-6 * a.norm()
-    for grad in found[1][2:]:
+    for grad in results[1][2:]:
         for r, sizes in enumerate(SIZES):
             assert grad[r, sum(sizes) :].abs().max() == 0  # of the padding
 
 
 def test_the_padding_is_not_read(device):
-    tensors = [t.to(device, torch.float32) for t in given(3, 4)]
+    tensors = [t.to(device, torch.float32) for t in random_inputs(3, 4)]
     expected = by_kernels(device, *tensors)
     for r, sizes in enumerate(SIZES):
         for t in tensors:

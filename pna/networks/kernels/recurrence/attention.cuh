@@ -1,10 +1,11 @@
-// GAT, equation 12: out_i = Σ_j w_ij h_j, a head for each thread t. A message's logit is LeakyReLU(left + right), where
-// left = a₁·h and right = a₂·h of two nodes, and its weight is the softmax over a segment of messages: as described
-// those that node i receives from its neighbours j, with left of i and right of j. D6 takes other pairs, and the
-// softmax over the messages that node j sends.
+// GAT, equation 12: out_i = Σ_j w_ij h_j, one head for each thread t. The logit of a message is
+// LeakyReLU(left + right), with left = a₁·h of one node and right = a₂·h of another. Its weight is the softmax of the
+// logit over a segment of messages. As described, the segment is what node i receives from its neighbours j, with left
+// of i and right of j. D6 pairs other nodes, and its segment is what node j sends.
 //
-// A message is a word of three rows of the tile: its other end, the nodes of left and of right. A thread keeps what
-// belongs to its head of a node in two numbers of a plane: left and right; the segment's largest logit and 1 / Σ exp.
+// A message is a word that names three rows of the tile: its other end, and the nodes of left and of right. For each
+// node, a thread stores two numbers of its head in a plane: left and right, or the largest logit and 1 / Σ exp of the
+// segment.
 
 constexpr bool OVER_SENT = PNA_GAT == 2;  // D6
 
@@ -28,7 +29,7 @@ INLINE void put_scalars(float *plane, int i, float one, float two, int stride) {
   plane[0] = one, plane[1] = two;
 }
 
-// h to plane p, left and right to plane q; a: a₁, then a₂, [H] each.
+// Writes h to plane p, left and right to plane q. a: a₁ [H], then a₂ [H].
 INLINE void put_heads(const Rows &h, float *p, float *q, const float *a, int stride) {
   put(p, h, stride);
   Rows first = bias_rows(a), second = bias_rows(a + H);
@@ -42,7 +43,7 @@ INLINE float sum_of(const float *q, Message m, int stride) {  // left + right
 
 INLINE float logit(float sum) { return sum > 0 ? sum : 0.2f * sum; }
 
-// Of the thread's two nodes, from their segments, to plane `stats`.
+// Writes the largest logit and 1 / Σ exp of the segments of the thread's two nodes to plane `stats`.
 INLINE void put_statistics(const float *q, float *stats, const unsigned *const (&segment)[2], const Nodes &nodes,
                            int stride) {
 #pragma unroll
@@ -55,13 +56,13 @@ INLINE void put_statistics(const float *q, float *stats, const unsigned *const (
   }
 }
 
-// The weight of a message of which `row` is the node that has its segment.
+// Weight of a message with logit LeakyReLU(sum), whose segment belongs to the node in `row`.
 INLINE float weight_of(float sum, const float *stats, int row, int stride) {
   stats += row * stride + F * thread_t();
   return expf(logit(sum) - stats[0]) * stats[1];
 }
 
-// out of the thread's two nodes, from h (p), left and right (q) and the segments' statistics.
+// `out` of the thread's two nodes, from h (p), left and right (q) and the segments' statistics.
 INLINE Rows attended(const float *p, const float *q, const float *stats, const Nodes &nodes, int stride) {
   Rows out = zeros();
 #pragma unroll
@@ -77,12 +78,12 @@ INLINE Rows attended(const float *p, const float *q, const float *stats, const N
   return out;
 }
 
-// The other lists of a batch's messages: as their senders have them; then, node by node, the messages whose left or
-// right it is, by their places in the first.
+// Further lists of a batch's messages: by sender (`sent`); and for each node, the positions in `sent` of the messages
+// whose left, or right, it is.
 struct Routes {
   const unsigned *sent;
   const int *left_ptr, *left_place, *right_ptr, *right_place;
-  int first;  // message of the tile
+  int first;  // position of the tile's first message
 };
 
 INLINE Routes routes_of(const int *routes, int V, int messages) {

@@ -1,6 +1,6 @@
 // All layers backward: see layer.cuh.
 
-// The GRU: the gradient of the new state -> of the state so far, and of z.
+// The GRU: from the gradient of the new state, returns that of the old state and writes that of z to d_z.
 INLINE Rows gru_backward(const Rows &grad, const Rows &state, const Rows &out, Rows &d_z, float *tile, const float *G,
                          const float *back, const float *bias) {
   put(tile + X, state, STRIDE);
@@ -31,7 +31,7 @@ INLINE Rows gru_backward(const Rows &grad, const Rows &state, const Rows &out, R
   return down;
 }
 
-// GCN's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
+// GCN's convolution: from the gradient of z before LeakyReLU, adds the gradient of the convolution's input to `down`.
 INLINE void gcn_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix,
                          const Nodes &nodes, Sums &sums) {
   put(tile + X, given, STRIDE);
@@ -42,8 +42,9 @@ INLINE void gcn_backward(Rows &down, const Rows &d_z, const Rows &given, float *
   sum_dense(sums, tile);
 }
 
-// GAT's: the gradient of a logit is w_ij (g_i·h_j - T), T = Σ w g·h over its segment: T = g_i·out_i where that is i's,
-// and T = h_j·(Σ_i w_ij g_i), known after a first pass, where it is j's (D6). `grads`: of left + right, [messages, 4].
+// GAT's convolution. The gradient of a logit is w_ij (g_i·h_j - T) with T = Σ w g·h over its segment. T = g_i·out_i if
+// the segment belongs to i; T = h_j·(Σ_i w_ij g_i), known after a first pass, if it belongs to j (D6). `grads`,
+// [messages, 4], holds the gradients of left + right.
 INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Rows &out, float *tile, const float *mix,
                          const float *W, const float *a, const Nodes &nodes, const Routes &routes, float *grads,
                          Sums &sums) {
@@ -109,7 +110,7 @@ INLINE void gat_backward(Rows &down, const Rows &g, const Rows &given, const Row
   sum_dense(sums, tile);
 }
 
-// GIN's, above the sums over all nodes: from the gradient of z, before ReLU, to that of n.
+// GIN's convolution above the sums over all nodes: from the gradient of z before ReLU to that of n.
 INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *tile, const float *mix, float *norm,
                       float *part, float *between, const Nodes &nodes, Batch b, Sums &sums, float *to) {
   Rows standard = standardised(a, norm + NEXT, nodes), d_n = zeros(), product_of;
@@ -130,8 +131,8 @@ INLINE void gin_above(const Rows &d_z, const Rows &down, const Rows &a, float *t
       [=](int c, Pair sum) { part[c] = sum.x, part[H + c] = sum.y; });
 }
 
-// And below: to that of what the layer was given, which it adds to `down`; T is W₁, transposed. With M of t = M x, which
-// is symmetric, and s = M d_a these are s W₁ and, of W₁, sᵀ x: one sum over neighbours.
+// GIN's convolution below those sums: adds the gradient of its input to `down`; T is W₁ transposed. With t = M x, M
+// symmetric, and s = M d_a, that gradient is s W₁ and W₁'s is sᵀ x: one sum over neighbours serves both.
 INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &given, float *tile, const float *T,
                       const float *biases, float *norm, const float *parts, const Nodes &nodes, Batch b, float *to,
                       float *of_norm) {
@@ -160,7 +161,7 @@ INLINE void gin_below(Rows &down, const Rows &d_n, const Rows &a, const Rows &gi
   product(down, split(s), T);
   sync_half();
 #pragma unroll 1
-  for (int k = role(); k < COLUMNS + 2; k += 4) {  // eight columns of W₁'s, or b₁'s or that of 1 + ε
+  for (int k = role(); k < COLUMNS + 2; k += 4) {  // eight columns of W₁'s gradient, or b₁'s, or that of 1 + ε
     const float *left = tile + (k < COLUMNS ? P : k == COLUMNS ? D_Y : Z), *right = tile + Q + 8 * k;
     float c[DENSE_M][4];
     clear(c);
@@ -185,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
   float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
-  float *of_messages = of_gru + GRU * 6 * H, *norm = of_messages;  // of GAT, and of GIN
+  float *of_messages = of_gru + GRU * 6 * H, *norm = of_messages;  // for GAT, and for GIN
   if (GRU) {
     load(G, gru_weights + r * 6 * HH, 6 * HH);
     load_transposed(back, gru_weights + r * 6 * HH, 6);
@@ -202,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2; i++)
         of_rows[s * ROWS + warp_row() + 8 * i] = nodes.degree[i] > 0 ? factors[s][i] : 0.0f;
-  if (GIN && threadIdx.x < 2 * H) {  // of the layer that this launch ends, and of the next one
+  if (GIN && threadIdx.x < 2 * H) {  // statistics of the layer that this launch ends and of the next
     const int layer = step - threadIdx.x / H, c = threadIdx.x % H;
     const float *of_layer = statistics + ((size_t)r * layers + layer) * 2 * H;
     if (0 <= layer && layer < layers) know(norm + threadIdx.x / H * NEXT, c, of_layer[c], of_layer[H + c]);
@@ -214,8 +215,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
   clear(sums.combined);
   clear(sums.projections);
   if (!SPLIT)
-    for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // of no layer
-  const int start = SPLIT && step < layers ? step : own.block - 1;  // a launch ends this layer, and begins the next one
+    for (int k = own.block; k < CONVOLUTIONS; k++) put_convolution(grad_convolutions, k, sums);  // unused: zeros
+  const int start = SPLIT && step < layers ? step : own.block - 1;  // a launch ends one layer and begins the next
   for (int layer = start; layer >= 0; layer--) {
     const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);
     if (layer == start || layer < CONVOLUTIONS - 1) {
@@ -242,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
                 parts + at, nodes, {V, N}, to, grad_norm + k * 2 * H);
       continue;
     }
-    Rows ended = zeros();  // the gradients of nodes that this layer left as they were
+    Rows ended = zeros();  // gradients of nodes that this layer did not change
 #pragma unroll
     for (int i = 0; i < 2 * F; i++)
       if (DEPTHS && layer >= own.node[i / F]) ended.v[i] = grad.v[i], grad.v[i] = 0;

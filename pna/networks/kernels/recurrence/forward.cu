@@ -1,7 +1,7 @@
 // All layers forward: see layer.cuh.
 
 constexpr bool KEEP = PNA_KEEP;
-constexpr int STRIDE = 5 * H;  // of a row: p and q of this layer and of the next; an odd number keeps banks apart
+constexpr int STRIDE = 5 * H;  // of a row: p and q of two layers, GAT's statistics; odd, to keep banks apart
 
 // Adds the products of one aggregate with U's blocks, one for each scaler.
 INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int a) {
@@ -9,7 +9,7 @@ INLINE void combine(Rows (&sums)[S], const Rows &aggregate, const float *T, int 
   for (int s = 0; s < S; s++) towers(sums[s], aggregate, T + (COMBINED + s * A + a) * BLOCK);
 }
 
-// PNA's y from x, by way of p and q of the node and of its neighbours.
+// PNA's y from x: p and q, the senders' and receivers' parts of the messages, go through shared memory.
 INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&factors)[S][2], const float *T,
                     const float *bias) {
   float *q = p + H;
@@ -45,7 +45,7 @@ INLINE Rows updated(const Rows &x, float *p, const Nodes &nodes, const float (&f
   return sums[0];
 }
 
-// GAT's out from h.
+// GAT's `out` from h.
 INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, const Nodes &nodes, const int *routes,
                          int V, int messages) {
   Routes all = routes_of(routes, V, messages);
@@ -59,8 +59,9 @@ INLINE Rows attention_of(const Rows &h, float *p, float *stats, const float *a, 
   return attended(p, p + H, stats, nodes, STRIDE);
 }
 
-// Depth by convergence: a graph ends with the layer in which no feature of its nodes moved by the threshold, or one is
-// no number any more. All as bits, without the sign: NaN is larger than all numbers then, and their order is their own.
+// Depth by convergence: a graph ends with the layer in which no feature of its nodes changed by the threshold or more,
+// or some feature became NaN. Changes are compared as the bits of their absolute values: these order floats as
+// integers, with NaN above all numbers.
 INLINE void end_graphs(Layers &own, const Rows &before, const Rows &after, int *moved, int *depths, const Nodes &nodes,
                        int N, int layer, int threshold) {
   const int first = blockIdx.x * (ROWS / N * N);
@@ -101,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
-  int *moved = (int *)(norm + GIN * (SCRATCH + 2 * THREADS));  // of each graph, in a layer
+  int *moved = (int *)(norm + GIN * (SCRATCH + 2 * THREADS));  // largest change in each graph, in one layer
   if (UNTIL && threadIdx.x < ROWS) moved[threadIdx.x] = 0;
   if (GRU) load(G, gru_weights + r * 6 * HH, 6 * HH);
   if (GRU) load(of_gru, gru_bias + r * 6 * H, 6 * H);
@@ -111,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
   scaler_factors(factors, nodes, delta[r]);
   Input input = input_of(x, nodes.node);
   Rows state = input.state, given = input.convolution;
-  const int start = SPLIT && step > 0 ? step - 1 : 0;  // a launch ends this layer, and begins the next one
+  const int start = SPLIT && step > 0 ? step - 1 : 0;  // a launch ends one layer and begins the next
   if (start > 0) state = given_of(states, start);
   for (int layer = start; layer < own.block; layer++) {
     const size_t k = (size_t)r * CONVOLUTIONS + (layer < CONVOLUTIONS ? layer : CONVOLUTIONS - 1);

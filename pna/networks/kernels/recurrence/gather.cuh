@@ -1,6 +1,6 @@
-// Neighbourhoods: what nodes of a tile gather from each other (section 2.1, equations 1 to 4 and 10), and the scalers.
+// Aggregation over neighbourhoods within a tile (section 2.1, equations 1 to 4 and 10), and the scalers.
 
-struct Nodes {  // the thread's two: which they are, or -1; where their lists of words begin; their degrees
+struct Nodes {  // the thread's two nodes: index or -1, start of the list of neighbours, degree
   int node[2], start[2], degree[2];
   const unsigned *words;
 };
@@ -18,10 +18,10 @@ INLINE Nodes nodes_of(const int *node, const int *lists, const unsigned *words) 
   return nodes;
 }
 
-// The neighbours' rows, four in a word, read one after the other. Behind the last list there is one word more.
+// Reads the neighbours' rows, four to a word, in order. It reads ahead: one more word follows the last list.
 struct List {
   const unsigned *words;
-  unsigned place;  // in bytes, as all places here are: 32 bits and no shift make an address
+  unsigned place;  // in bytes: a 32-bit offset needs no shift to become an address
 
   __device__ __forceinline__ unsigned next() { return *(const unsigned *)((const char *)words + (place += 4)); }
 };
@@ -30,14 +30,14 @@ INLINE List list_of(const Nodes &nodes, int i) { return {nodes.words, 4u * nodes
 
 INLINE int neighbour(unsigned four, int n) { return four >> 8 * n & 255; }
 
-// The thread's tower of a neighbour's row, at_row of it.
+// The thread's tower in the row of the n-th neighbour of a word; at_row says how rows are laid out.
 INLINE const float *tower_of(const float *base, unsigned four, int n, int stride) {
   const bool turned = TURNED && stride == PNA_PLANES * H;
   unsigned place = neighbour(four, n) * (4 * stride) + 4 * F * thread_t();
   return (const float *)((const char *)base + (turned ? place ^ (neighbour(four, n) & 3) * (4 * F) : place));
 }
 
-struct Words {  // the first of each list, asked for long before they are needed
+struct Words {  // first word of each list, loaded long before it is needed
   unsigned first[2];
 };
 
@@ -45,15 +45,15 @@ INLINE Words first_words(const Nodes &nodes) {
   return {{ask(nodes.words + nodes.start[0]), ask(nodes.words + nodes.start[1])}};
 }
 
-struct Gathered {  // of the senders' parts of the messages, without the receiver's
+struct Gathered {  // aggregates of the senders' parts of the messages, without the receiver's
   Rows mean, deviation, top, low;
-  bool tied[2];               // whether several neighbours of a node may have an extreme
-  Rows softs[2], logs[2];     // softmax and softmin; the logarithms of their sums of exponentials
-  Rows unit, powers[POWERS];  // for moments: s, at least 1, so that no power overflows; E[((X - μ) / s)^n], n from 2 on
+  bool tied[2];               // whether several neighbours may share an extreme
+  Rows softs[2], logs[2];     // softmax and softmin; log of their sums of exponentials
+  Rows unit, powers[POWERS];  // moments: s ≥ 1, so that no power overflows; E[((X - μ) / s)^n] from n = 2 on
 };
 
-// E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is `away` from the first neighbour: so c = m - μ is exact, but for
-// D12, which rounds μ itself.
+// E[u^n] of u = (m - μ) / s, for n = 2 … ORDER. μ is stored as its distance `away` from the first neighbour, so that
+// m - μ is exact; D12 rounds μ itself (PNA_ROUNDED).
 template <int STRIDE>
 INLINE void gather_powers(Gathered &all, int i, const float *p, List list, int degree, unsigned word,
                           float share, const float (&first)[F], const float (&away)[F],
@@ -83,8 +83,8 @@ INLINE void gather_powers(Gathered &all, int i, const float *p, List list, int d
     for (int c = 0; c < F; c++) all.powers[n].v[F * i + c] = sums[n][c] * share;
 }
 
-// Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k), and with the opposite sign in the exponents softmin; no exponent is
-// positive once the largest is known.
+// Equation 10: Σ_j m_j exp(m_j) / Σ_k exp(m_k); softmin has the opposite sign in the exponents. The first pass finds
+// the largest exponent, which the second subtracts from all, so that none overflows.
 template <int STRIDE>
 INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *list, int degree) {
   float top[2][F], total[2][F] = {}, sum[2][F] = {};
@@ -116,8 +116,8 @@ INLINE void gather_soft(Gathered &all, int i, const float *p, const unsigned *li
   }
 }
 
-// Sums are of differences to the first neighbour, so that the variance does not cancel. A list repeats its first
-// neighbour to the end of the word: only ties would notice.
+// Sums differences to the first neighbour, so that the variance does not cancel. The last word of a list is filled up
+// with its first neighbour, which leaves sums and extremes unchanged; only the detection of ties must skip it.
 template <bool TIES, int STRIDE>
 INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, List list, int degree,
                         const unsigned first_word) {
@@ -179,7 +179,7 @@ INLINE void gather_node(Gathered &all, int i, const float *p, const float *q, Li
   if (SOFT) gather_soft<STRIDE>(all, i, p, list.words + from_its_start.place / 4, degree);
 }
 
-// p and q: the planes of the senders' and the receivers' parts in shared memory.
+// Aggregates for the thread's two nodes. p and q: planes of the senders' and receivers' parts in shared memory.
 template <bool TIES, int STRIDE>
 INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const Words &words) {
   Gathered all;
@@ -190,7 +190,7 @@ INLINE Gathered gather(const float *p, const float *q, const Nodes &nodes, const
   return all;
 }
 
-struct Root {  // of a moment
+struct Root {  // a moment and its derivative
   Rows value, steepness;
 };
 
@@ -210,7 +210,7 @@ INLINE Root root(const Gathered &all, int n) {
   return root;
 }
 
-// The factors S(d, 1) and S(d, -1) of equation 6; 1 for the identity.
+// The scalers' factors: 1 for the identity, then S(d, 1) and S(d, -1) of equation 6.
 INLINE void scaler_factors(float (&factors)[S][2], const Nodes &nodes, float delta) {
 #pragma unroll
   for (int i = 0; i < 2; i++) {
@@ -234,7 +234,7 @@ INLINE Rows times_degree(const Rows &a, const Nodes &nodes) {
   return scaled(a, factors);
 }
 
-// a, and zeros in the rows of nodes without neighbours: what is no number there would outlive a factor of zero.
+// a, with zeros in the rows of nodes without neighbours: a NaN there would survive a factor of zero.
 INLINE Rows with_neighbours(const Rows &a, const Nodes &nodes) {
   Rows rows;
 #pragma unroll
@@ -242,7 +242,7 @@ INLINE Rows with_neighbours(const Rows &a, const Nodes &nodes) {
   return rows;
 }
 
-// a + b + bias in the rows of nodes that have neighbours: the receiver's part of the messages shifts mean and extremes.
+// a + b + bias for nodes with neighbours, else 0: the receiver's part of the messages shifts mean and extremes.
 INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes &nodes) {
   Rows rows;
 #pragma unroll
@@ -250,8 +250,8 @@ INLINE Rows shifted(const Rows &a, const Rows &b, const Rows &bias, const Nodes 
   return rows;
 }
 
-// n (Σ_j n_j a_j + w n a) with n = 1/√(d + 1), w = 1 in GCN, and n = 1, w = 1 + ε in GIN: symmetric, and so its own
-// gradient. n a goes to `plane`.
+// n (Σ_j n_j a_j + w n a): n = 1/√(d + 1), w = 1 in GCN; n = 1, w = 1 + ε in GIN. The map is symmetric, so it is also
+// its own gradient. Writes n a to `plane`.
 template <int STRIDE>
 INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float own = 1.0f) {
   Words words = first_words(nodes);
@@ -272,7 +272,7 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
       word = list.next();
 #pragma unroll
       for (int n = 0; n < 4; n++) {
-        float m[F], counted = n == 0 || n < left ? 1.0f : 0.0f;  // of a condition the compiler makes branches
+        float m[F], counted = n == 0 || n < left ? 1.0f : 0.0f;  // a factor: a condition would become a branch
         get_n<F>(m, tower_of(plane, four, n, STRIDE));
 #pragma unroll
         for (int c = 0; c < F; c++) total.v[F * i + c] += counted * m[c];
@@ -283,12 +283,12 @@ INLINE Rows neighbour_sum(const Rows &a, float *plane, const Nodes &nodes, float
   return scaled(total, norms);
 }
 
-// Where x before a layer (0), y (1) and z (2) of a tile are kept: states [layers, 3, R, tiles · ROWS, H].
+// Offset of a tile's x before the layer (0), y (1) or z (2) in states [layers, 3, R, tiles · ROWS, H].
 INLINE size_t kept_at(int layer, int which) {
   return ((((size_t)layer * 3 + which) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x) * ROWS * H;
 }
 
-// What the convolution of a later layer was given: the state before it, or the output of the layer below.
+// Input of the convolution of a later layer: the state before it, or the output of the layer below.
 INLINE Rows given_of(const float *states, int layer) {
   return get(states + (STATES ? kept_at(layer, 0) : kept_at(layer - 1, 2)));
 }

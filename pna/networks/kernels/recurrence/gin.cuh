@@ -1,13 +1,13 @@
 // GIN, equation 13: z = ReLU(W₂ n + b₂), where n is a = ReLU(W₁ t + b₁) normalised, and t = (1 + ε) x + Σ_j x_j.
 //
-// In training the mean and variance are those of all nodes of the batch, which no block knows: a launch ends where each
-// block has written its part of these sums, and the next one begins by adding the parts up (SPLIT). What is normalised
-// together is a column: a feature, or with D7, where graphs have H nodes, a position in the graph (POSITIONAL).
+// In training, mean and variance are taken over all nodes of the batch, which no block sees: a launch ends when each
+// block has written its part of these sums, and the next launch begins by adding up the parts (SPLIT). A column is what
+// is normalised together: a feature, or with D7, where graphs have H nodes, a position in the graph (POSITIONAL).
 
 constexpr int THREADS = 32 * WARPS, SLICES = THREADS / H;
 constexpr bool POSITIONAL = PNA_GIN == 2;
 
-struct Batch {  // of V nodes, in graphs of N
+struct Batch {  // V nodes, in graphs of N nodes
   int V, N;
 };
 
@@ -16,8 +16,8 @@ INLINE int tile_nodes(Batch b, int tile) {
   return left < full ? left : full;
 }
 
-// What a layer's normalisation knows of each column, [H] each; MU and INVERSE of the NEXT layer, that below; behind it
-// room for the threads' sums.
+// Offsets, in `norm`, of what the normalisation needs of each column, [H] each. From NEXT on follow MU and INVERSE of
+// the layer below, which is the next one backward; from SCRATCH on, room for the threads' sums.
 constexpr int MU = 0, INVERSE = H, SHIFT = 2 * H, SCALE = 3 * H, TOTAL = 4 * H, PRODUCT = 5 * H, NEXT = 6 * H;
 constexpr int SCRATCH = NEXT + 2 * H;
 
@@ -25,7 +25,7 @@ INLINE void know(float *norm, int c, float mean, float variance) {
   norm[MU + c] = mean, norm[INVERSE + c] = rsqrtf(variance + 1e-5f);
 }
 
-// Sums the pairs of(k, column) over k < count, and calls put(column, sums) for each column, by one thread.
+// Sums the pairs of(k, column) over k < count; one thread for each column then calls put(column, sums).
 template <class Of, class Put>
 INLINE void column_sums(float *norm, int count, Of of, Put put) {
   const int column = threadIdx.x % H, slice = threadIdx.x / H;
@@ -43,7 +43,7 @@ INLINE void column_sums(float *norm, int count, Of of, Put put) {
   put(column, sum);
 }
 
-// A plane as its columns want it, the tile's nodes in the batch's order; with D7 a graph's matrix is transposed.
+// Writes a plane whose columns are normalised together, nodes in the batch's order; D7 transposes each graph's matrix.
 INLINE void put_columns(float *plane, const Rows &a, const Nodes &nodes, Batch b, int stride) {
   const int first = blockIdx.x * (ROWS / b.N * b.N);
 #pragma unroll
@@ -65,7 +65,7 @@ INLINE Rows of_columns(const float *values, const Nodes &nodes) {
   return rows;
 }
 
-// Mean and variance (times their number) of a tile's columns, by differences to its first node: so nothing cancels.
+// Writes mean and sum of squared deviations of a tile's columns; differences to its first node avoid cancellation.
 INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, const Nodes &nodes, Batch b, int stride) {
   const float count = tile_nodes(b, blockIdx.x);
   put_columns(plane, a, nodes, b, stride);
@@ -82,8 +82,8 @@ INLINE void put_part(float *part, const Rows &a, float *plane, float *norm, cons
       });
 }
 
-// The mean and 1 / √(variance + ε) of all tiles' parts; or, without parts, of `statistics`, mean and variance, to which
-// they are written otherwise.
+// Writes mean and 1 / √(variance + ε) to `norm`: from all tiles' parts, and then mean and variance also go to
+// `statistics`; or from `statistics` if there are no parts.
 INLINE void statistics_of(float *norm, float *statistics, const float *parts, Batch b) {
   if (parts)
     column_sums(
@@ -115,7 +115,7 @@ INLINE Rows normalised(const Rows &standard, const float *norm, const Nodes &nod
   return rows;
 }
 
-// a of a layer.
+// a = ReLU(W₁ t + b₁), the first of the two linear layers, from x.
 template <int STRIDE>
 INLINE Rows first_of_two(const Rows &x, float *plane, const float *W, const float *biases, const Nodes &nodes) {
   Rows a = bias_rows(biases + H);

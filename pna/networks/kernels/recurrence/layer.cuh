@@ -1,45 +1,45 @@
-// All layers of a network with H = 4 F features, forward in one kernel and backward in one: PNA in four towers
-// (equations 7 and 8 with linear M and U, and the mixing layer), GCN (equation 11), GAT with four heads (equation 12),
-// or GIN (equation 13), whose training takes a launch for every layer (gin.cuh); and in the recurrent architecture the
-// GRU. forward.cu and backward.cu follow on this, which they have in common, and are compiled at run time, one
-// configuration at a time.
+// All layers of a network with H = 4 F features in one kernel forward and one backward. The convolution is PNA in four
+// towers (equations 7 and 8 with linear M and U, then the mixing layer), GCN (equation 11), GAT with four heads
+// (equation 12) or GIN (equation 13), whose training needs a launch for every layer (gin.cuh). The recurrent
+// architecture adds the GRU. This file holds what forward.cu and backward.cu share; they are appended to it and
+// compiled at run time, one configuration at a time.
 //
-// A block has a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), and takes it through all layers: what
-// neighbours need of each other lies in shared memory, and only what the backward pass reads again goes to memory.
+// A block takes a tile of whole graphs, 16 rows of nodes for each warp (tiles.py), through all layers. Neighbours
+// exchange their features through shared memory; only what the backward pass reads again goes to global memory.
 //
-// A warp has 16 nodes: its thread (g, t) has the F features of tower t of the nodes g and g + 8. So the products of a
-// tower, F × F, are a thread's own. Dense products, as those of the GRU and of the mixing layer, are taken by tensor
-// cores in TF32, three for each so that float32's precision stays; they want the left operand and leave the result just
-// where the threads have them if the features are numbered suitably. Only gradients of weights, which sum over nodes,
-// need activations across threads: through shared memory, where each warp sums for some of the weights.
+// A warp holds 16 nodes: its thread (g, t) has the F features of tower t for the nodes g and g + 8, so the F × F
+// products of a tower stay within a thread. Dense products, those of the GRU and the mixing layer, use the tensor cores
+// in TF32: three products for each keep the precision of float32. With the features numbered suitably, the tensor cores
+// read the left operand and leave the result where the threads hold them. Only the gradients of weights, sums over
+// nodes, need activations of other threads: these go through shared memory, and each warp sums for some of the weights.
 
-constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // of a tile
-constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor shall hold
-constexpr bool GRU = PNA_GRU;                        // after every convolution
-constexpr bool EVERY = PNA_EVERY;                    // layer has an output: the standard architecture
-constexpr bool DEPTHS = PNA_DEPTHS > 0;              // each graph has a number of layers of its own,
-constexpr bool UNTIL = PNA_DEPTHS == 2;              // which the forward pass finds, for every replica
-constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // with weights of their own; the last one is all later layers'
+constexpr int WARPS = PNA_WARPS, ROWS = 16 * WARPS;  // rows of a tile
+constexpr int RESIDENT = PNA_RESIDENT;               // blocks that a multiprocessor should hold at a time
+constexpr bool GRU = PNA_GRU;                        // a GRU follows every convolution
+constexpr bool EVERY = PNA_EVERY;                    // every layer has an output: the standard architecture
+constexpr bool DEPTHS = PNA_DEPTHS > 0;              // each graph has its own number of layers
+constexpr bool UNTIL = PNA_DEPTHS == 2;              // the forward pass determines that number, for every replica
+constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // number of distinct weights; all later layers share the last
 constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
-constexpr bool GCN = PNA_GCN, GAT = PNA_GAT, GIN = PNA_GIN;  // or PNA
-constexpr bool SPLIT = PNA_SPLIT;                            // into launches, at the sums over all nodes
-constexpr bool STATES = GRU || SPLIT && DEPTHS;              // are kept, unless they are the layer below's outputs
+constexpr bool GCN = PNA_GCN, GAT = PNA_GAT, GIN = PNA_GIN;  // PNA if none of them
+constexpr bool SPLIT = PNA_SPLIT;                            // several launches, divided at the sums over all nodes
+constexpr bool STATES = GRU || SPLIT && DEPTHS;              // keep states: they differ from the layer below's outputs
 constexpr int F = PNA_F, H = 4 * F, HH = H * H;
-constexpr float SLOPE = GIN ? 0.0f : 0.01f;  // of ReLU, or of LeakyReLU
+constexpr float SLOPE = GIN ? 0.0f : 0.01f;  // negative slope of ReLU or LeakyReLU
 constexpr float INF = 3.4e38f;
 
-// PNA's aggregators, by their places, -1 if there is none, and scalers; D5.
+// PNA's aggregators, by position (-1: absent), the numbers of aggregators and scalers, and D5 (SWAP).
 constexpr int A = PNA_A, S = PNA_S;
 constexpr int MEAN = PNA_MEAN, STD = PNA_STD, MAX = PNA_MAX, MIN = PNA_MIN, SUM = PNA_SUM;
 constexpr int SOFTMAX = PNA_SOFTMAX, SOFTMIN = PNA_SOFTMIN;
 constexpr int ORDER = PNA_MOMENT5 >= 0 ? 5 : PNA_MOMENT4 >= 0 ? 4 : PNA_MOMENT3 >= 0 ? 3 : 0;  // the highest moment
-constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // 2 … ORDER
+constexpr int POWERS = ORDER > 0 ? ORDER - 1 : 1;                                              // powers from 2 to ORDER
 constexpr bool EXTREMES = MAX >= 0 || MIN >= 0, OTHERS = MEAN >= 0 || SUM >= 0 || STD >= 0 || ORDER > 0;
 constexpr bool SOFT = SOFTMAX >= 0 || SOFTMIN >= 0, SWAP = PNA_SWAP;
 constexpr float EPS = PNA_EPS;
 
-// The weights of a convolution: a dense matrix, biases (of GAT the two halves of its attention, of GIN 1 + ε, b₁ and
-// b₂, of PNA those of M, U and the mixing layer), and the towers' matrices, of four blocks each, or GIN's W₁.
+// Weights of a convolution: a dense matrix; biases (PNA: of M, U and the mixing layer; GAT: the two halves of its
+// attention vector; GIN: 1 + ε, b₁ and b₂); the towers' matrices, a block of each tower side by side, or GIN's W₁.
 constexpr int BIASES = GCN ? 1 : GAT ? 2 : 3, BLOCK = H * F;
 constexpr int RECEIVER = 0, SENDER = 1, OWN = 2, COMBINED = 3, COUNT = COMBINED + S * A;
 constexpr int TOWERS = GCN || GAT ? 0 : GIN ? HH : COUNT * BLOCK;
@@ -49,18 +49,18 @@ extern __shared__ float4 shared_memory[];
 
 INLINE void prefetch(const float *place) { asm volatile("prefetch.global.L2 [%0];" ::"l"(place)); }
 
-INLINE unsigned ask(const unsigned *place) {  // here, and not where it is first needed
+INLINE unsigned ask(const unsigned *place) {  // loads now; the compiler would wait until the first use
   unsigned word;
   asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(place));
   return word;
 }
 #endif
 
-INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // of the first of the thread's two nodes
+INLINE int warp_row() { return (threadIdx.x >> 5) * 16 + thread_g(); }  // row of the thread's first node
 
-INLINE int soft(int k) { return k == 0 ? SOFTMAX : SOFTMIN; }  // its place, or -1
+INLINE int soft(int k) { return k == 0 ? SOFTMAX : SOFTMIN; }  // position, or -1
 
-INLINE int moment(int n) { return n == 3 ? PNA_MOMENT3 : n == 4 ? PNA_MOMENT4 : PNA_MOMENT5; }  // its place, or -1
+INLINE int moment(int n) { return n == 3 ? PNA_MOMENT3 : n == 4 ? PNA_MOMENT4 : PNA_MOMENT5; }  // position, or -1
 
 // ---- Activations ----------------------------------------------------------------------------------------------------
 
@@ -70,9 +70,9 @@ struct Rows {
 
 INLINE Rows zeros() { return {}; }
 
-// Where the thread's tower of a row begins, in an array with `stride` numbers for each row of the tile. PNA's backward
-// pass has the four towers of a row in an order that its number, modulo four, decides: the sums over nodes read four
-// rows at a time, and find each in other banks.
+// Offset of the thread's tower in a row of the tile, whose rows are `stride` numbers long. PNA's backward pass permutes
+// the four towers of a row by the row's number modulo four: the sums over nodes read four rows at a time, which then
+// lie in different banks.
 constexpr bool TURNED = F == 4 && !GCN && !GAT && !GIN;
 
 INLINE int at_row(int row, int stride) {
@@ -80,7 +80,7 @@ INLINE int at_row(int row, int stride) {
   return TURNED && stride == PNA_PLANES * H ? place ^ F * (row & 3) : place;
 }
 
-// The thread's part of such an array.
+// Reads the thread's features of both of its nodes from such an array.
 INLINE Rows get(const float *base, int stride = H) {
   Rows rows;
   base += at_row(warp_row(), stride);
@@ -95,7 +95,7 @@ INLINE void put(float *base, const Rows &rows, int stride = H) {
   put_n<F>(base + 8 * stride, rows.v + F);
 }
 
-// The same numbers for both nodes.
+// The thread's part of a bias [H], repeated for both nodes.
 INLINE Rows bias_rows(const float *bias) {
   Rows rows;
   get_n<F>(rows.v, bias + F * thread_t());
@@ -104,7 +104,7 @@ INLINE Rows bias_rows(const float *bias) {
   return rows;
 }
 
-// The same of an array [V, stride] by nodes, from number `first` on; zeros in a row that has none.
+// The thread's features in an array [V, stride] indexed by node, from column `first` on; zeros in rows without a node.
 INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) {
   Rows rows = zeros();
 #pragma unroll
@@ -113,8 +113,8 @@ INLINE Rows of_nodes(const float *base, const int *node, int stride, int first) 
   return rows;
 }
 
-// How many layers the thread's two nodes have, and all nodes of the block at most; nodes whose graphs have ended count
-// in the sums over all nodes. Uses the first of shared memory.
+// Number of layers of the thread's two nodes, and the largest in the block. If launches are split, the block runs all
+// layers: nodes of finished graphs still count in the sums over all nodes. Overwrites the start of shared memory.
 struct Layers {
   int node[2], block;
 };
@@ -134,7 +134,7 @@ INLINE Layers layers_of(const int *depths, const int *node, int layers) {
   return found;
 }
 
-// The input features, at most F: for the GRU they are the first of H, and for PNA's convolution every tower's.
+// The input features, at most F: the GRU sees them as the first of its H features; PNA gives them to every tower.
 struct Input {
   Rows state, convolution;
 };
@@ -152,8 +152,8 @@ INLINE Input input_of(const float *x, const int *node) {
 
 INLINE Split<2 * F> split(const Rows &a) { return split(a.v); }
 
-// sum += a Mᵀ, M [out, in] in shared memory. The tensor cores take two features of every thread at a time, in and out;
-// if F is odd, the last one's partner is zero going in, and of no use coming out.
+// sum += a Mᵀ, M [out, in] in shared memory. The tensor cores read and write two features of every thread at a time;
+// if F is odd, the last feature is paired with a zero, whose result is dropped.
 INLINE void product(Rows &sum, const Split<2 * F> &a, const float *M) {
 #pragma unroll
   for (int n = 0; n < F; n += 2) {
@@ -180,7 +180,7 @@ INLINE void product(Rows &sum, const Split<2 * F> &a, const float *M) {
   }
 }
 
-// sum += a Wᵀ with a block of each tower, W [out, tower, in]; and sum += a W.
+// sum += a Wᵀ within each tower, W [out, tower, in]; towers_back is sum += a W.
 INLINE void towers(Rows &sum, const Rows &a, const float *W) {
 #pragma unroll
   for (int out = 0; out < F; out++) {
@@ -201,7 +201,7 @@ INLINE void towers_back(Rows &sum, const Rows &a, const float *W) {
   }
 }
 
-// Calls of(i) for the thread's share of i < count. The number of rounds is a constant, so that the compiler knows it.
+// Calls of(i) for the thread's share of i < count. A constant number of rounds lets the compiler unroll the loop.
 template <class Of>
 INLINE void share(int count, Of of) {
 #pragma unroll

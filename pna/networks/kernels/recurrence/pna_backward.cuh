@@ -1,6 +1,6 @@
-// PNA's convolution backward: see layer.cuh.
+// PNA's convolution, backward pass: see layer.cuh.
 
-// Asks for what the next layer reads: memory is far.
+// Prefetches what the next layer reads, to hide the latency of memory.
 INLINE void prefetch_kept(const float *states, int layer) {
   const int which = thread_t();
   if (which < 3 && (which > 0 || (STATES && layer > 0)))
@@ -8,7 +8,7 @@ INLINE void prefetch_kept(const float *states, int layer) {
     for (int i = 0; i < 2; i++) prefetch(states + kept_at(layer, which) + (warp_row() + 8 * i) * H);
 }
 
-// The mixing layer: the gradient of z, before LeakyReLU -> that of y at D_Y.
+// The mixing layer: from the gradient of z before LeakyReLU, writes that of y to D_Y.
 INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const float *mix) {
   Rows d_y = zeros();
   put(tile + Y, get(y), STRIDE);
@@ -16,9 +16,9 @@ INLINE void mixing_backward(const Rows &d_z, const float *y, float *tile, const 
   put(tile + D_Y, d_y, STRIDE);
 }
 
-struct Received {  // the gradients of a node's own part in the messages it receives: in mean, sum; in the extremes
+struct Received {  // gradients of the receiver's part of the messages: through mean and sum (level), through extremes
   Rows level, extreme;
-  Rows late[2];  // two coefficients that have no place yet (LATE)
+  Rows late[2];  // two coefficients that shared memory has no room for yet (LATE)
 };
 
 INLINE int curve_at(int n) { return n == ORDER ? LAST_CURVE : CURVES + (n - 3) * H; }
@@ -31,10 +31,10 @@ INLINE Rows of_aggregate(const Rows (&grads)[S], const float *T, int a) {
   return sum;
 }
 
-// Where the gradient of softmax or softmin and the logarithm lie.
+// Offset of the gradient of softmax (k = 0) or softmin; the log of its sum of exponentials follows.
 INLINE int soft_at(int k) { return SOFTS + (k == 1 && SOFTMAX >= 0 ? 2 * H : 0); }
 
-// The gradient of node i's extreme, shared among the neighbours that have it, whose parts of the messages are at e.
+// Divides the gradient of node i's extreme among the neighbours that attain it; e: the plane of their messages.
 INLINE void share_among_ties(Rows &grad, const Rows &extreme, int i, const float *e, const Nodes &nodes) {
   float count[F] = {};
 #pragma unroll 1
@@ -48,9 +48,9 @@ INLINE void share_among_ties(Rows &grad, const Rows &extreme, int i, const float
   for (int c = 0; c < F; c++) grad.v[F * i + c] *= inverse(fmaxf(count[c], 1.0f));
 }
 
-// From the gradient of y to the coefficients that a node's neighbours read: the gradient of a message m is
-// level + steep c, and more if it is an extreme, with c = m - centre; the centre, p of the tile's first row, is near
-// the mean. With moments, level + steep c + curves[0] c² + …, the centre is the node's own mean.
+// From the gradient of y, the coefficients that a node's neighbours read. The gradient of a message m is
+// level + steep c, with more for an extreme, where c = m - centre. The centre is p of the tile's first row, which is
+// near the mean. With moments it is level + steep c + curves[0] c² + …, and the centre is the node's own mean.
 INLINE Received coefficients(const Gathered &all, float *tile, const float *T, const float *bias,
                              const float *of_rows, const Nodes &nodes) {
   if (MEAN >= 0) put(tile + MEAN * H, all.mean, STRIDE);
@@ -141,12 +141,12 @@ INLINE Received coefficients(const Gathered &all, float *tile, const float *T, c
   return received;
 }
 
-struct Sent {  // the gradients of p and q of a node as a sender; of p also what the distance to the centre multiplies
+struct Sent {  // gradients of a sender's p and q; `steep` is to be multiplied by its distance to the centre
   float p[F], steep[F], q[F];
 };
 
-// Adds what one receiver, whose coefficients are in `row`, asks of its sender with m = p and e = p or q; all times
-// `counted`, which is one or zero.
+// Adds one receiver's gradients, from its coefficients in `row`, to those of the sender with m = p and e = p or q.
+// `counted`, one or zero, multiplies them all.
 INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], const float (&e)[F], float counted) {
   float level[F], steep[F], centre[F], curves[POWERS][F], top[F], low[F], is_top[F], is_low[F];
   if (OTHERS) get_n<F>(level, row + LEVEL);
@@ -180,7 +180,7 @@ INLINE void add_receiver(Sent &sent, const float *row, const float (&m)[F], cons
   }
 }
 
-// One pass over the receivers of the thread's node i, two at a time, so that one does not wait for the other's numbers.
+// Gradients of the thread's node i as a sender: its receivers in pairs, so that loads of one overlap with the other's.
 INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsigned word) {
   Sent sent = {};
   const float *own = tile + at_row(warp_row() + 8 * i, STRIDE);
@@ -202,7 +202,7 @@ INLINE Sent gather_gradient(int i, const float *tile, const Nodes &nodes, unsign
   return sent;
 }
 
-// PNA's convolution: from the gradient of z, before LeakyReLU, what it adds to that of what it was given.
+// PNA's convolution: from the gradient of z before LeakyReLU, adds the gradient of the convolution's input to `down`.
 INLINE void pna_backward(Rows &down, const Rows &d_z, const Rows &given, float *tile, const float *mix, const float *T,
                          const float *bias, const float *of_rows, const Nodes &nodes, Sums &sums, const float *x,
                          const float *states, int layer) {

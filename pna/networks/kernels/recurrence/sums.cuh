@@ -1,36 +1,36 @@
-// The gradients of all weights, sums over the nodes of a tile: a part of the backward pass, see layer.cuh.
+// Gradients of all weights, sums over the nodes of a tile: a part of the backward pass, see layer.cuh.
 
-// Where the quantities of a tile's rows lie in shared memory, in three phases of a layer. First the GRU's:
+// Offsets of the quantities of a tile's row in shared memory, in three phases of a layer. First, the GRU's:
 constexpr int D_R = 0, D_U = 1 * H, D_N = 2 * H, D_B = 3 * H, D_Z = 4 * H, X = 5 * H, Z = 6 * H, Y = 7 * H;
-// then the aggregates, at a · H, and behind them the coefficients that there are; the mean is also the moments' centre,
+// Second, aggregate a at a · H, then the coefficients that are in use. The moments are centred at the mean:
 constexpr int STEEP = A * H, TOP = STEEP + (STD >= 0) * H, LOW = TOP + (MAX >= 0) * H, SOFTS = LOW + (MIN >= 0) * H;
 constexpr int BEHIND = SOFTS + 2 * ((SOFTMAX >= 0) + (SOFTMIN >= 0)) * H, CENTRE = MEAN >= 0 ? MEAN * H : BEHIND;
 constexpr int CURVES = BEHIND + (ORDER > 0 && MEAN < 0) * H, END = CURVES + (ORDER > 0 ? ORDER - 2 : 0) * H;
-constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // then the projections';
-constexpr int STRIDE = PNA_PLANES * H;                                         // an odd number keeps banks apart,
-constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // and the last three stay throughout.
-// Where there is no room for all of the second phase, the last two coefficients come over aggregates, once these are
-// summed: so two blocks of five moments fit on a multiprocessor.
+constexpr int SENT_P = 4 * H, SENT_Q = 5 * H, MESSAGE = 6 * H, GIVEN = 7 * H;  // third, the projections'
+constexpr int STRIDE = PNA_PLANES * H;                                         // odd, to keep banks apart
+constexpr int D_Y = STRIDE - 3 * H, P = D_Y + H, Q = P + H;                    // valid in all phases
+// If the second phase does not fit, its last two coefficients overwrite aggregates that have been summed (LATE): so two
+// blocks with five moments fit on a multiprocessor.
 constexpr bool LATE = ORDER > 0 && END + OTHERS * H > D_Y;
 constexpr int LEVEL = LATE ? (MEAN == 0) * H : END, LAST_CURVE = LATE ? LEVEL + (MEAN == 1 ? 2 : 1) * H : END - H;
 static_assert(END + (LATE ? -H : OTHERS * H) <= D_Y && Y < D_Y, "the planes of a tile do not suffice");
 static_assert(PNA_PLANES % 2 == 1 && !(LATE && (EXTREMES || SOFT)), "extremes read their aggregates to the end");
 
-// The rows of a half, 64, are written and summed by its own four warps: where no others read them, these wait for each
-// other alone.
+// A half, 64 rows, is written and summed by the same four warps: where no others read its rows, only these four wait
+// for each other.
 #ifndef EMULATED
 INLINE void sync_half() { asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x / 128) : "memory"); }
 #endif
 
 INLINE constexpr int tiles(int length, int size) { return (length + size - 1) / size; }
 
-// Where column c of the plane of a row lies, or tower t of it, as the thread's rows below are turned (layer.cuh).
+// Offset of column c, or tower t, within a plane of the rows that `outer` reads for this thread: see TURNED, layer.cuh.
 INLINE int turned(int c) { return TURNED ? c ^ F * thread_t() : c; }
 
 INLINE int turned_tower(int t) { return F * (TURNED ? t ^ thread_t() : t); }
 
-// c[m N + n] += A_mᵀ B_n, [16, 8] each, over 64 rows of the tile, of which every four warps have their own:
-// left(row, j) is number 8j + g of A's row, j < 2M, and right(row, n) number 8n + g of B's.
+// c[m N + n] += A_mᵀ B_n, [16, 8] each, summed over the 64 rows of this warp's half of the tile. left(row, j) is
+// element 8j + g of A's row, j < 2M; right(row, n) is element 8n + g of B's.
 template <int M, int N, class Left, class Right>
 INLINE void outer(float (*c)[4], Left left, Right right) {
   const int begin = threadIdx.x / 128 * 64 + thread_t();
@@ -58,8 +58,9 @@ INLINE void outer(float (*c)[4], Left left, Right right) {
   }
 }
 
-// What a warp sums. Dense matrices: r with x and z, u likewise, n with x and b with z, the mixing layer's; and biases,
-// as one more column of ones. Of its tower: U's blocks, A F by S F; the projections' and U's own, with their biases.
+// A warp sums one of four dense parts: r with x and z; u with x and z; n with x, and b with z; the mixing layer. Biases
+// come from one more column, of ones. It also sums for one tower: U's blocks, A F by S F; and the projections and U's
+// own block, with their biases.
 constexpr int COLUMNS = tiles(H, 8), DENSE_M = tiles(H, 16), BOTH_N = tiles(2 * H + 1, 8), ONE_N = tiles(H + 1, 8);
 constexpr int DENSE = DENSE_M * (!GRU ? ONE_N + 2 : BOTH_N > 2 * ONE_N ? BOTH_N : 2 * ONE_N);
 constexpr int COMBINED_M = tiles(A * F, 16), COMBINED_N = tiles(S * F, 8);
@@ -69,8 +70,9 @@ struct Sums {
   float dense[DENSE][4], combined[COMBINED_M * COMBINED_N][4], projections[PROJECTIONS_M * PROJECTIONS_N][4];
 };
 
-// The first warp has the nodes with the most neighbours (tiles.py): in PNA with a GRU it and the other one of its
-// scheduler, equal modulo four, have the least to sum, the fourth the most. Elsewhere one warp of each half has most.
+// Part that the warp sums. The first warp has the nodes with the most neighbours (tiles.py): in PNA with a GRU, it and
+// the other warp on its scheduler, equal modulo four, get the least to sum, the mixing layer. Elsewhere the two halves
+// give part 3 to warps of different schedulers.
 INLINE int role() {
   int warp = threadIdx.x / 32;
   return GRU && TOWERS > 0 && !GIN ? (warp + 3) % 4 : warp % 4 ^ (warp / 4 & warp / 2 & 1);
@@ -82,7 +84,7 @@ INLINE void clear(float (&c)[COUNT][4]) {
   for (int i = 0; i < 4 * COUNT; i++) c[i >> 2][i & 3] = 0.0f;
 }
 
-// The plane `of` with the planes `one` and, if BOTH, `two`, and with ones.
+// Sums the outer products of plane `of` with plane `one`, with plane `two` if BOTH, and with ones.
 template <int N, bool BOTH>
 INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int two = 0) {
   int columns[N];
@@ -96,7 +98,7 @@ INLINE void sum_dense_of(float (*c)[4], const float *tile, int of, int one, int 
       [=](int row, int n) { return columns[n] < 0 ? 1.0f : tile[row * STRIDE + columns[n]]; });
 }
 
-// A plane with ones.
+// Sums a plane over the nodes: its outer product with ones.
 INLINE void sum_bias(float (*c)[4], const float *tile, int plane) {
   outer<DENSE_M, 1>(
       c, [=](int row, int j) { return tile[row * STRIDE + plane + 8 * j + thread_g()]; },
@@ -104,7 +106,7 @@ INLINE void sum_bias(float (*c)[4], const float *tile, int plane) {
 }
 
 INLINE void sum_dense(Sums &s, const float *tile) {
-  if ((GCN || GAT) && role() == 3) {  // the gradient of h with what the convolution was given, and the bias(es)
+  if ((GCN || GAT) && role() == 3) {  // the gradient of h with the convolution's input, and the biases
     sum_dense_of<ONE_N, false>(s.dense, tile, D_Y, X);
 #pragma unroll
     for (int k = 0; k < BIASES; k++) sum_bias(s.dense + DENSE_M * (ONE_N + k), tile, GCN ? D_Z : k == 0 ? Y : Q);
@@ -116,9 +118,9 @@ INLINE void sum_dense(Sums &s, const float *tile) {
   }
 }
 
-// Rows a F + f of A: feature f of aggregate a; columns s F + o of B: output o of scaler s. The receiver's part of the
-// messages, which shifts mean, extremes and their soft forms, is added here; the factors of a node without neighbours
-// are zero.
+// Sums for U's blocks. Row a F + f of A is feature f of aggregate a; column s F + o of B is output o of scaler s. The
+// receiver's part of the messages, which shifts mean, extremes and their soft forms, is added here. Nodes without
+// neighbours have factors of zero.
 INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const float *bias) {
   const float *base = tile + turned_tower(role());
   int at[2 * COMBINED_M], shift[2 * COMBINED_M], output[COMBINED_N], scaler[COMBINED_N];
@@ -134,7 +136,7 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
   }
 #pragma unroll
   for (int n = 0; n < COMBINED_N; n++) {
-    scaler[n] = (8 * n + thread_g()) / F < S ? (8 * n + thread_g()) / F : S - 1;  // the columns behind are not put
+    scaler[n] = (8 * n + thread_g()) / F < S ? (8 * n + thread_g()) / F : S - 1;  // further columns are not written
     output[n] = D_Y + (8 * n + thread_g()) % F;
   }
   outer<COMBINED_M, COMBINED_N>(
@@ -146,8 +148,8 @@ INLINE void sum_combined(Sums &s, const float *tile, const float *factors, const
       [=](int row, int n) { return factors[scaler[n] * ROWS + row] * base[row * STRIDE + output[n]]; });
 }
 
-// Rows of A: the gradients of the receiver's and the sender's part, of y, and of the messages, F features each;
-// columns of B: the F features that the tower is given, and ones, of which the first is put.
+// Sums for the projections. Rows of A: gradients of the receiver's part, of the sender's part, of y and of the
+// messages, F features each. Columns of B: the tower's F input features, then ones, of which only the first is written.
 INLINE void sum_projections(Sums &s, const float *tile) {
   const float *base = tile + turned_tower(role());
   int at[2 * PROJECTIONS_M];
@@ -164,11 +166,11 @@ INLINE void sum_projections(Sums &s, const float *tile) {
       });
 }
 
-// ---- The sums' places in memory: one for each replica, tile and 64 rows of it ----
+// ---- Writing the sums: one place in memory for each replica, tile and 64 rows of it ----
 
 INLINE size_t place() { return ((size_t)blockIdx.y * gridDim.x + blockIdx.x) * (WARPS / 4) + threadIdx.x / 128; }
 
-// Calls put(row, column, value) for each of the thread's numbers.
+// Calls put(row, column, value) for each element of c that the thread holds.
 template <int M, int N, class Put>
 INLINE void each(const float (*c)[4], Put put) {
 #pragma unroll
@@ -178,14 +180,14 @@ INLINE void each(const float (*c)[4], Put put) {
       put(k / N * 16 + thread_g() + (i >> 1) * 8, k % N * 8 + 2 * thread_t() + (i & 1), c[k][i]);
 }
 
-// A launch of many adds to what those before it have summed, and does not wait for it: no other thread of the launch
-// adds to the same place, so that the order of additions is that of the launches.
+// With several launches, each adds to the sums of those before it. The atomic addition is there because it need not
+// wait for the old value; no other thread of a launch adds to the same place, so the order is that of the launches.
 INLINE void put_sum(float *to, float value) {
   if (SPLIT) atomicAdd(to, value);
   else *to = value;
 }
 
-// What sum_dense_of has summed: one or two matrices [H, H], and a bias.
+// Writes the sums of sum_dense_of: one or two matrices [H, H], and a bias.
 template <int N, bool BOTH>
 INLINE void put_dense(const float (*c)[4], float *one, float *bias, float *two = nullptr, float *same_bias = nullptr) {
   each<DENSE_M, N>(c, [=](int row, int column, float value) {
@@ -205,7 +207,7 @@ INLINE void put_bias(float *to, const float (*c)[4]) {
   });
 }
 
-// to: r, u and n of x; r, u and b of z; then their biases.
+// Writes the GRU's gradients: matrices r, u and n for x; r, u and b for z; then their biases.
 INLINE void put_gru(float *to, const Sums &s) {
   to += place() * (6 * HH + 6 * H);
   float *bias = to + 6 * HH;
@@ -218,12 +220,12 @@ INLINE void put_gru(float *to, const Sums &s) {
   }
 }
 
-// Where the numbers of convolution k begin.
+// Start of the gradients of convolution k.
 INLINE float *convolution_of(float *to, int k) {
   return to + (place() * CONVOLUTIONS + (k < CONVOLUTIONS ? k : CONVOLUTIONS - 1)) * (HH + BIASES * H + TOWERS);
 }
 
-// to: of each convolution the mixing layer; the biases of M, U and the mixing layer; the towers' matrices.
+// Writes the gradients of a convolution: its dense matrix, its biases and the towers' matrices, as in layer.cuh.
 INLINE void put_convolution(float *to, int k, const Sums &s) {
   to = convolution_of(to, k);
   float *bias = to + HH, *T = bias + BIASES * H + F * role();

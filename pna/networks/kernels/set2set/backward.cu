@@ -1,17 +1,17 @@
 // All steps of Set2Set backward, and the gradients of the weights: see readout.cuh.
 
 struct Shared {
-  alignas(16) float forward[2][CHUNKS][2][4 * THREADS];  // what each thread wants of the matrices
+  alignas(16) float forward[2][CHUNKS][2][4 * THREADS];  // weights in the order in which the threads read them
   float backward[2][CHUNKS][2][4 * THREADS];
   float bias[4 * THREADS];
-  float inputs[2][2][TILE];        // state and read of a step and of the one before it
+  float inputs[2][2][TILE];        // state and read of this step and of the one before
   float others[2][KEPT - MEMORY];  // their memories and factors
   float d_gates[WARPS][GRAPHS * 16];
-  float parts[WARPS][2][TILE];  // of the gradients of state and read, by the features of the gates
+  float parts[WARPS][2][TILE];  // partial gradients of state and read, by warp
   float d_state[TILE], d_read[TILE];
 };
 
-// What `product` wants for the gradient of the state (half 0) or the read (half 1), of two features of each four.
+// Weights for `product` in the gradient of the state (half 0) or the read (half 1), for two features of each four.
 INLINE float4 backward_weights(const float *weights, int half, int pair, int chunk) {
   int in = 16 * chunk + 4 * (thread_g() >> 1) + 2 * pair + (thread_g() & 1);
   const float *place = weights + 4 * half * HH + thread_feature() * H + in;
@@ -28,8 +28,8 @@ INLINE void load_weights(Shared &shared, const float *weights, const float *bias
   *(float4 *)(shared.bias + 4 * threadIdx.x) = bias_of(bias);
 }
 
-// What is kept of a step comes to shared memory, by all threads, while they do something else. Even steps have one
-// place, odd steps the other. Before the first step all are zeros.
+// Starts copying what was kept of a step to shared memory, which overlaps with other work. Even and odd steps have a
+// buffer each; before the first step all values are zero.
 INLINE void load_step(Shared &shared, const float *kept, int step) {
   const int quarters = H / 4;
   float *input = shared.inputs[step & 1][threadIdx.x / (GRAPHS * quarters)];
@@ -48,7 +48,7 @@ INLINE void load_step(Shared &shared, const float *kept, int step) {
 
 INLINE Gates gates_of(const Shared &shared, const float (&inputs)[2][TILE]) {
   Gates gates = gates_of(get4(shared.bias + 4 * threadIdx.x));
-#pragma unroll 1  // registers are dear
+#pragma unroll 1  // unrolled, it would need too many registers
   for (int k = 0; k < 2 * CHUNKS; k++) {
     Split<8> rows = rows_of(inputs[k / CHUNKS], k % CHUNKS);
 #pragma unroll
@@ -58,7 +58,7 @@ INLINE Gates gates_of(const Shared &shared, const float (&inputs)[2][TILE]) {
   return gates;
 }
 
-// The gradients of nodes and of the state, from that of the read. Σ attention · d_attention is read · d_read.
+// Gradients of nodes and state from that of the read. `mean` is Σ attention · d_attention, equal to read · d_read.
 INLINE Pair attention_backward(
     Vector (&d_nodes)[NODES], const Vector (&nodes)[NODES], const Vector &state, const Vector &d_read, Pair factors,
     float mean, int N) {
@@ -75,7 +75,7 @@ INLINE Pair attention_backward(
   return scattered(d_state);
 }
 
-// d: i, f, g and o before their activations, of one graph, then of the other.
+// Writes to d the gradients of i, f, g and o before their activations, for graph g, then for graph g + 8.
 INLINE void lstm_backward(
     float (&d)[8], float (&d_memory)[2], const Gates &gates, const float *d_state, Pair memory, Pair old_memory) {
 #pragma unroll
@@ -92,9 +92,9 @@ INLINE void lstm_backward(
   }
 }
 
-// This warp's part of the gradients of state and read.
+// Writes this warp's part of the gradients of state and read.
 INLINE void inputs_backward(Shared &shared, const Split<8> &d) {
-#pragma unroll 1  // registers are dear
+#pragma unroll 1  // unrolled, it would need too many registers
   for (int n = 0; n < 2 * CHUNKS; n++) {
     const int half = n / CHUNKS, chunk = n % CHUNKS;
     float c[2][4] = {};
@@ -108,7 +108,7 @@ INLINE void inputs_backward(Shared &shared, const Split<8> &d) {
   }
 }
 
-// After the last step there is one part: the gradients that are given.
+// Loads the gradients of the outputs as the first warp's part; the other parts are zero.
 INLINE void load_grad(Shared &shared, const float *grad, int first, int G) {
   const int graph = first + thread_graph(), place = at(thread_graph(), 2 * thread_j());
 #pragma unroll
@@ -132,7 +132,7 @@ INLINE Pair sum_of_parts(const Shared &shared, int half) {
   return sum;
 }
 
-// Rows are this warp's four features of each gate, columns eight features of the state or of the read.
+// Adds to the weights' gradients: rows are this warp's four features of each gate, columns features of state or read.
 INLINE void weights_backward(float (&sums)[2][2 * CHUNKS][4], const float *d_gates, const float (&inputs)[2][TILE]) {
   float columns[8];
   columns_of<16>(columns, d_gates, 0);

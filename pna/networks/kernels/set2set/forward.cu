@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) set2set_forward(
     }
     __syncthreads();
     gates = gates_of(biases);
-    add_products(gates, shared.state, w[0]);  // of the next step's gates: they need not wait for the read
+    add_products(gates, shared.state, w[0]);  // for the next step's gates, before the read is known
     Vector state = get_vector(shared.state);
     float attention[NODES];
     Pair factors = attend(attention, nodes, state, N);

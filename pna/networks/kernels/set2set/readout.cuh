@@ -1,25 +1,26 @@
-// The readout Set2Set for H = 16 or 32: pna/networks/layers.py has the same in plain torch, and says what it computes;
-// __init__.py names the tensors. forward.cu or backward.cu follows on this, which they have in common, compiled at run
+// The readout Set2Set for H = 16 or 32. pna/networks/layers.py defines it in plain torch, and __init__.py names the
+// tensors. This file holds what forward.cu and backward.cu share; one of them is appended to it and compiled at run
 // time, one configuration at a time.
 //
-// A block of H / 4 warps has 16 graphs of one replica, and does a step in two turns. The attention: H / 2 threads have
-// a graph, each eight features of every fourth node, which stay in its registers from the first step to the last. The
-// LSTM: a warp has four features of all 16 graphs, so that its thread (g, t) has all gates of feature 4 warp + t of
-// graphs g and g + 8. Between the turns, vectors are exchanged through shared memory.
+// A block of H / 4 warps takes 16 graphs of one replica; a step has two phases. Attention: H / 2 threads share a graph,
+// and each holds eight features of every fourth node, in registers from the first step to the last. LSTM: a warp has
+// four features of all 16 graphs, so that its thread (g, t) has all gates of feature 4 warp + t for the graphs g and
+// g + 8. Between the phases, vectors are exchanged through shared memory.
 
-constexpr int NODES = PNA_NODES;        // of a thread: a graph has more than 4 (NODES - 1), and 4 NODES at most
-constexpr int RESIDENT = PNA_RESIDENT;  // blocks that a multiprocessor shall hold
+constexpr int NODES = PNA_NODES;        // nodes of a thread: a graph has 4 (NODES - 1) + 1 to 4 NODES nodes
+constexpr int RESIDENT = PNA_RESIDENT;  // blocks that a multiprocessor should hold at a time
 constexpr int H = PNA_H, HH = H * H, CHUNKS = H / 16;  // 16 or 32 features
 constexpr int GRAPHS = 16, WARPS = H / 4, THREADS = 32 * WARPS, TILE = GRAPHS * H;
 
-// What is kept of a step for a tile: its states, reads and memories (these as the threads have them), and of each graph
-// the greatest logit and the exponentials' factor, so that backward knows the attention from the logits alone.
+// Offsets of what is kept of a step for a tile: states, reads, memories (in the order of the threads), and for each
+// graph the largest logit and the factor of the exponentials: with these, backward computes the attention from the
+// logits.
 constexpr int READ = TILE, MEMORY = 2 * TILE, FACTORS = 3 * TILE, KEPT = 3 * TILE + 2 * GRAPHS;
 
 #ifndef EMULATED
 INLINE void warp_barrier() { __syncwarp(); }
 
-INLINE void copy_later(float *shared, const float *global) {  // four numbers
+INLINE void copy_later(float *shared, const float *global) {  // copies four numbers asynchronously
   unsigned place = __cvta_generic_to_shared(shared);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(global) : "memory");
 }
@@ -38,22 +39,22 @@ INLINE Pair get2(const float *place) { return *(const Pair *)place; }
 
 INLINE void put2(float *place, Pair a) { *(Pair *)place = a; }
 
-// Where a graph's feature is in a tile in shared memory. Each graph has another order of its four quarters, so that
-// threads meet in no bank: neither those of one feature or quarter of many graphs, nor those of a whole graph.
+// Offset of a graph's feature in a tile in shared memory. Each graph has its quarters in another order, which avoids
+// bank conflicts whether threads read one feature or quarter of many graphs, or one whole graph.
 template <int W = H>
 INLINE int at(int graph, int feature) {
   return graph * W + (feature ^ (W == 32 ? (graph & 1) << 4 : 0) ^ (graph & 2) << 2 ^ (graph & 4));
 }
 
-constexpr int EIGHT = 8 * H;  // graphs further on, the order is the same
+constexpr int EIGHT = 8 * H;  // offset of the graph eight further on, which has the same order
 
-// ---- The attention: thread j of those that have a graph -------------------------------------------------------------
+// ---- The attention: thread j of those that share a graph ------------------------------------------------------------
 
 INLINE int thread_graph() { return threadIdx.x / (H / 2); }
 INLINE int thread_j() { return threadIdx.x % (H / 2); }
 
-// Eight features of a node or graph, from 8 ⌊j / 4⌋ on. The four with the thread's own, 2j and 2j + 1, are first: so
-// `scattered` need not ask which it shall send.
+// Eight features of a node or graph, from 8 ⌊j / 4⌋ on. The four that include the thread's own, 2j and 2j + 1, come
+// first, so that `scattered` always sends the last four.
 struct Vector {
   float v[8];
 };
@@ -72,7 +73,7 @@ INLINE Pair own(const Vector &a) {
   return {odd ? a.v[2] : a.v[0], odd ? a.v[3] : a.v[1]};
 }
 
-// The sum over the four threads that have the same features, of which each takes its own.
+// Sums over the four threads that hold the same features; each gets the sums of its own two.
 INLINE Pair scattered(Vector &a) {
 #pragma unroll
   for (int i = 0; i < 4; i++) a.v[i] += from_lane(a.v[i + 4], 2);
@@ -82,13 +83,13 @@ INLINE Pair scattered(Vector &a) {
   return {mine.x + x, mine.y + y};
 }
 
-// Over the four threads that have different nodes.
+// Sums over the four threads that hold different nodes.
 INLINE float sum_of_nodes(float a) {
   a += from_lane(a, 1);
   return a + from_lane(a, 2);
 }
 
-// Over the threads that have different features of them.
+// Sums over the threads that hold different features of the same nodes.
 INLINE float sum_of_features(float a) {
 #pragma unroll
   for (int apart = 4; apart < H / 2; apart *= 2) a += from_lane(a, apart);
@@ -100,7 +101,7 @@ INLINE float max_of_nodes(float a) {
   return fmaxf(a, from_lane(a, 2));
 }
 
-// Where the thread's k-th node is in [G, N, H], or null if there is none.
+// Pointer to the thread's k-th node in [G, N, H]; null if there is none.
 template <class Float>
 INLINE Float *node_of(Float *base, int k, int first, int G, int N) {
   int graph = first + thread_graph(), node = (thread_j() & 3) + 4 * k;
@@ -131,7 +132,7 @@ INLINE void add(Vector &sum, float factor, const Vector &a) {
 
 INLINE bool is_node(int n, int N) { return n < NODES - 1 || (thread_j() & 3) + 4 * n < N; }
 
-// softmax over the nodes of x · state. Returns the greatest logit and the factor of the exponentials.
+// Writes the softmax of x · state over the nodes; returns the largest logit and the factor of the exponentials.
 INLINE Pair attend(float (&weights)[NODES], const Vector (&nodes)[NODES], const Vector &state, int N) {
   const float INF = __int_as_float(0x7f800000);
   float top = -INF, total = 0.0f;
@@ -158,8 +159,8 @@ INLINE Pair attend(float (&weights)[NODES], const Vector (&nodes)[NODES], const 
 INLINE int thread_warp() { return threadIdx.x >> 5; }
 INLINE int thread_feature() { return 4 * thread_warp() + thread_t(); }
 
-// c += A B, [16, 16] × [16, 8]: the thread has four numbers of A's row g, then of row g + 8, and four of B's column g.
-// Which four is the same for both; of C it has the columns 2t and 2t + 1 of row g, then of row g + 8.
+// c += A B, [16, 16] × [16, 8]. The thread holds four elements of A's row g, then four of row g + 8, and the matching
+// four of B's column g; of C it holds columns 2t and 2t + 1 of row g, then of row g + 8.
 INLINE void product(float (&c)[4], const Split<8> &a, float4 b) {
   float w[4], high[4];
   set4(w, b);
@@ -175,7 +176,7 @@ INLINE void product(float (&c)[4], const Split<8> &a, float4 b) {
   }
 }
 
-// Features 4t … 4t + 3 of a chunk of 16, of graphs g and g + 8.
+// Features 4t … 4t + 3 of a chunk of 16, for graphs g and g + 8.
 INLINE Split<8> rows_of(const float *tile, int chunk) {
   float rows[8];
 #pragma unroll
@@ -183,17 +184,17 @@ INLINE Split<8> rows_of(const float *tile, int chunk) {
   return split(rows);
 }
 
-// Features g and g + 8 of a chunk, of graphs t, t + 4, t + 8 and t + 12: for sums over graphs.
+// Features g and g + 8 of a chunk, for graphs t, t + 4, t + 8 and t + 12: the operands of sums over graphs.
 template <int W = H>
 INLINE void columns_of(float (&columns)[8], const float *tile, int chunk) {
 #pragma unroll
   for (int i = 0; i < 8; i++) {
-    int feature = 8 * (i >> 2), graph = 4 * (i & 1);  // as `at` mixes them
+    int feature = 8 * (i >> 2), graph = 4 * (i & 1);  // bits that `at` mixes into the offset
     columns[i] = tile[(at<W>(thread_t(), 16 * chunk + thread_g()) ^ feature ^ graph) + (i & 3) * 4 * W];
   }
 }
 
-struct Gates {  // before their activations: i and f of graph g, then of graph g + 8; g and o likewise
+struct Gates {  // before the activations: i and f for graph g, then for g + 8; then g and o in that order
   float v[2][4];
 };
 
@@ -204,7 +205,7 @@ INLINE float4 bias_of(const float *bias) {
 
 INLINE Gates gates_of(float4 bias) { return {{{bias.x, bias.y, bias.x, bias.y}, {bias.z, bias.w, bias.z, bias.w}}}; }
 
-// What `product` wants of the matrices of the state (half 0) or of the read (half 1), for gates i, f or g, o.
+// Weights for `product`, of the state (half 0) or of the read (half 1), for the gates i and f, or g and o.
 INLINE float4 forward_weights(const float *weights, int half, int pair, int chunk) {
   int gate = 2 * pair + (thread_g() & 1), out = 4 * thread_warp() + (thread_g() >> 1);
   return get4(weights + (4 * half + gate) * HH + out * H + 16 * chunk + 4 * thread_t());
