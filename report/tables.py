@@ -75,7 +75,7 @@ def _averages(runs: Runs) -> Markup | str:
         rows.append((run.title, theirs, estimate(ours), reach, word, estimate(score(run, SPLIT))))
     header = ("model", "published", "ours", "range of ten more", "published is", "ours, 15-19 nodes")
     columns = len(header) if wide else -1
-    sizes = "15-24 nodes" if wide or runs.spec != "released" else "15-19 nodes; the published ones fit 15-24"
+    sizes = "15-24 nodes" if wide or runs.spec != "released" else "15-19 nodes; the published ones are of 15-24"
     caption = f"Average log10 MSE, lower is better, {sizes}. {budget_text(runs)}"
     return table(header[:columns], (row[:columns] for row in rows), caption, {3: "number"})
 

@@ -30,6 +30,7 @@ from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
 from pna.verdicts.statistics import Estimate, holm, mean_of
+from report.claims import CLAIMS
 from report.cost import campaign
 from report.departures import effect, effects
 from report.speed import pace
@@ -190,6 +191,14 @@ def spread(estimate: Estimate, text: Callable[[float], str] = two) -> Numbers:
 def lead(one: Estimate, other: Estimate) -> Numbers:
     """By how much the first error is lower, with the interval."""
     return spread(other - one)
+
+
+def decided_by(claim: str, spec: str, sign: float = 1.0, part: str = "mean") -> Numbers:
+    """The mean that decides a claim, or one of several, with its interval."""
+    (row,) = (row for row in CLAIMS if row.id == claim)
+    parts = row.by.parts(row.test(runs_of(row.experiment or row.figure, spec, "paper")))
+    (contrast,) = (one.contrast for one in parts if one.name == part)
+    return spread((contrast * sign).estimate)
 
 
 def in_words(estimate: Estimate) -> str:
@@ -457,6 +466,34 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
                 two(multitask("pna", "released-D11").value),
                 *lead(multitask("pna", "released"), multitask("pna", "released-D11")),
             ),
+        ),
+        (
+            "the difference is {} ({} to {}), with the spread of the authors' own five runs from figure 4a; by figure "
+            "4a's measure it is {} ({} to {}).",
+            lambda: (*decided_by("published-averages", "released"), *decided_by("published-boxes", "released")),
+        ),
+        (
+            "the mean over the eight models is higher in it by {} ({} to {}).",
+            lambda: decided_by("recurrent-better", "described"),
+        ),
+        ("higher, by {} ({} to {}) on average:", lambda: decided_by("gru-effective", "described", -1)),
+        ("with all tasks together by {} ({} to {}).", lambda: decided_by("amplifies", "described")),
+        (
+            "is higher by {} ({} to {}) for GAT, GCN and GIN than for the four larger models as described, and by {} "
+            "({} to {}) as released.",
+            lambda: (*decided_by("overfits", "described"), *decided_by("overfits", "released")),
+        ),
+        (
+            "no more than 0.1 as described, {} ({} to {}); as released they gain {} ({} to {})",
+            lambda: (*decided_by("no-boost", "described"), *decided_by("no-boost", "released")),
+        ),
+        (
+            "a lead of {} ({} to {}) as described and {} ({} to {}) as released.",
+            lambda: (*decided_by("pna-moments", "described", -1), *decided_by("pna-moments", "released", -1)),
+        ),
+        (
+            "over GAT, as described, its lead is {} ({} to {}).",
+            lambda: decided_by("extrapolates", "described", -1, "GAT"),
         ),
         (
             "Of the {} differences none is significant after Holm's correction",

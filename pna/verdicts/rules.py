@@ -162,7 +162,7 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None, aggregate: 
     if few := [row for row in (*rows, *tests) if row.outcome == FEW]:
         return Ruling(UNDECIDED, FEW, f"no interval from so few seeds; as it stands: {_names(few)}", rows, tests)
     if tests:
-        return _aggregated(rows, tests, len(tests) if need is None else need)
+        return _aggregated(rows, tests, min(need or len(tests), len(tests)))
     held, against = (_count(rows, outcome) for outcome in (HOLDS, AGAINST))
     need = len(rows) if need is None else need
     if held >= need:
