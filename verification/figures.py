@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from verification import counterexamples, families, scalers
-from verification.piecewise_linear import PAIR, Network, aggregates, pieces
+from verification.piecewise_linear import Network, aggregates, pieces
 from verification.proposition_1 import float_error
 from verification.theorem_1 import PROUHET_TARRY_ESCOTT, collide
 
@@ -198,7 +198,9 @@ def _round_trip() -> Figure:
 
 
 def piece_picture(channels: int = 256, stretch: float = 0.9, shown: int = 12) -> Figure:
-    """A random ReLU network's messages, a pair of multisets around its widest linear piece, and how far they agree.
+    """A random ReLU network's messages, two multisets with one mean, std, max and min, and how far theirs agree.
+
+    The pair lies around the network's widest linear piece, which is shaded.
 
     channels: outputs of the network. stretch: the pair's width, as a share of the piece's. shown: channels drawn.
     """
@@ -206,9 +208,8 @@ def piece_picture(channels: int = 256, stretch: float = 0.9, shown: int = 12) ->
 
     network = Network.random((16, 16, channels))
     low, high = pieces(network).widest
-    step = stretch * (high - low) / 4
-    start = (low + high) / 2 - 2 * step
-    pair = [np.array([start + k * step for k in side]) for side in PAIR]
+    width, centre = stretch * (high - low), (low + high) / 2
+    pair = [centre + width * (np.array(side) / 40 - 0.5) for side in ((0, 11, 18, 31, 40), (0, 9, 22, 29, 40))]
     first, second = (aggregates(network(x)) for x in pair)
     difference = np.abs(first - second).max() / np.abs(first).max()
     figure = plt.figure(figsize=(7, 3.2), layout="constrained")
@@ -220,7 +221,8 @@ def piece_picture(channels: int = 256, stretch: float = 0.9, shown: int = 12) ->
     bottom, top = axis.get_ylim()
     for x, share, colour, label in zip(pair, (0.12, 0.05), (BLUE, ORANGE), ("X", "Y"), strict=True):
         axis.plot(x, np.full(len(x), bottom + share * (top - bottom)), "o", ms=6, color=colour, label=label)
-    axis.set(xlabel="x", ylabel=f"{min(shown, channels)} of {channels} messages", xlim=(-3, 3))
+    ends = (min(-3.0, pair[0].min() - 0.2), max(3.0, pair[0].max() + 0.2))
+    axis.set(xlabel="x", ylabel=f"{min(shown, channels)} of {channels} messages", xlim=ends)
     axis.set_title(f"the {4 * channels:,} aggregates of X and Y differ by {difference:.0e} of the largest", fontsize=9)
     axis.legend(loc="upper right")
     return figure
