@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from verification import counterexamples, families, scalers
+from verification.piecewise_linear import Network, aggregates, pieces
 from verification.proposition_1 import float_error
 from verification.theorem_1 import PROUHET_TARRY_ESCOTT, collide
 
-__all__ = ["FIGURES", "draw_all"]
+__all__ = ["FIGURES", "drag_piece", "draw_all", "piece_picture"]
 
 FIGURES = Path(__file__).parent.parent / "figures"
 
@@ -193,6 +194,50 @@ def _round_trip() -> Figure:
     axis.set_title("multiset → n moments → multiset", fontsize=8)
     axis.legend(loc="center right", bbox_to_anchor=(1, 0.6))
     return figure
+
+
+def piece_picture(channels: int = 256, stretch: float = 0.9, shown: int = 12) -> Figure:
+    """A random ReLU network's messages, two multisets with one mean, std, max and min, and how far theirs agree.
+
+    The pair lies around the network's widest linear piece, which is shaded.
+
+    channels: outputs of the network. stretch: the pair's width, as a share of the piece's. shown: channels drawn.
+    """
+    import matplotlib.pyplot as plt  # which tells a notebook how to show figures
+
+    network = Network.random((16, 16, channels))
+    low, high = pieces(network).widest
+    width, centre = stretch * (high - low), (low + high) / 2
+    pair = [centre + width * (np.array(side) / 40 - 0.5) for side in ((0, 11, 18, 31, 40), (0, 9, 22, 29, 40))]
+    first, second = (aggregates(network(x)) for x in pair)
+    difference = np.abs(first - second).max() / np.abs(first).max()
+    figure = plt.figure(figsize=(7, 3.2), layout="constrained")
+    plt.close(figure)
+    axis = figure.subplots()
+    grid = np.linspace(-3, 3, 1201)
+    axis.plot(grid, network(grid)[:, :shown], color=GREY, lw=0.8)
+    axis.axvspan(low, high, color=GREEN, alpha=0.2, lw=0)
+    bottom, top = axis.get_ylim()
+    for x, share, colour, label in zip(pair, (0.12, 0.05), (BLUE, ORANGE), ("X", "Y"), strict=True):
+        axis.plot(x, np.full(len(x), bottom + share * (top - bottom)), "o", ms=6, color=colour, label=label)
+    ends = (min(-3.0, pair[0].min() - 0.2), max(3.0, pair[0].max() + 0.2))
+    axis.set(xlabel="x", ylabel=f"{min(shown, channels)} of {channels} messages", xlim=ends)
+    axis.set_title(f"the {4 * channels:,} aggregates of X and Y differ by {difference:.0e} of the largest", fontsize=9)
+    axis.legend(loc="upper right")
+    return figure
+
+
+def drag_piece() -> object:
+    """Sliders for the number of channels and the width of the pair, with the picture below them."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    sliders = {
+        "channels": widgets.IntSlider(256, min=1, max=1024, description="channels"),
+        "stretch": widgets.FloatSlider(0.9, min=0.1, max=3, step=0.1, description="stretch"),
+    }
+    seen = widgets.interactive_output(lambda **chosen: display(piece_picture(**chosen)), sliders)
+    return widgets.VBox([*sliders.values(), seen])
 
 
 def _scalers() -> Figure:

@@ -93,3 +93,12 @@ def test_figures_are_drawn(tmp_path, monkeypatch):
     paths = figures.draw_all(tmp_path)
     assert len(paths) == 15  # five figures as PNG, PDF and SVG
     assert all(path.stat().st_size > 5000 for path in paths)
+
+
+@pytest.mark.parametrize("channels", [1, 16, 256])
+def test_the_picture_of_a_piece_says_how_far_its_pair_agrees(channels):
+    inside, outside = (figures.piece_picture(channels, stretch).axes[0].get_title() for stretch in (0.9, 3.0))
+    said = [float(re.search(r"differ by (\S+) of", title)[1]) for title in (inside, outside)]
+    assert said[0] < 1e-14
+    assert said[1] > 1e-4
+    assert f"{4 * channels:,} aggregates" in inside

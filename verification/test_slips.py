@@ -23,14 +23,6 @@ def test_four_sentences_are_false_as_printed():
     assert {slip.name for slip in slips.SLIPS if slip.kind == "slip"} == {"gamma", "Z", "index", "mean_is_zero"}
 
 
-def test_claims_name_slips_that_exist():
-    from report.claims import CLAIMS
-
-    named = {name for claim in CLAIMS for name in claim.slips}
-    assert named <= {slip.name for slip in slips.SLIPS if slip.kind == "slip"}
-    assert named
-
-
 def test_names_are_unique():
     assert len({slip.name for slip in slips.SLIPS}) == len(slips.SLIPS)
 

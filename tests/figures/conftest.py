@@ -5,6 +5,7 @@ from pna.experiments import TRAININGS, Cell, Figure6Run, MultiTaskRun, all_cells
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
 from pna.figures.runs import profile_named
 from pna.multitask import FAMILIES, RELEASED_MAXIMA, TASKS
+from pna.multitask.real import GROUPS
 from pna.training.store import ReplicaResult, Result, save
 
 NAMES = [task.name for task in TASKS]
@@ -18,6 +19,8 @@ def tests_of(run, level):
         "multitask-15-24": ["test"],
         "families": [family.name for family in FAMILIES],
         "extrapolation": [f"test_{start}_{start + 5}" for start in SIZES],
+        "redrawn": [f"test_{k}" for k in range(1, 6)],
+        "real": [group for group in GROUPS if group not in ("train", "validation")],
     }
     return {
         f"{name}/{split}": [level] * len(NAMES) for name in run.collections for split in sets[name.partition("@")[0]]

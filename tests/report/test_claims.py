@@ -317,3 +317,10 @@ def test_the_first_screen_names_the_models_that_are_better_in_the_standard_archi
             write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
     (sentence,) = summary._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
     assert sentence.endswith("better in the standard architecture than in the recurrent one: GIN by 1.00.")
+
+
+def test_claims_name_slips_that_exist():
+    slips = pytest.importorskip("verification.slips")
+    named = {name for claim in CLAIMS for name in claim.slips}
+    assert named == {"index", "gamma", "Z"}
+    assert named <= {slip.name for slip in slips.SLIPS if slip.kind == "slip"}

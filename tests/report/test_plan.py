@@ -24,11 +24,7 @@ def test_every_claim_about_trainings_has_its_test_in_the_plan_as_the_code_has_it
     for claim in (claim for claim in CLAIMS if claim.by):
         for spec in claim.specs if claim.test else ("",):
             row = planned.pop((claim.id, spec))
-            assert (row["claim"], row["statistic"], row["every"]) == (
-                claim.sentence,
-                claim.by.statistic,
-                list(claim.by.every),
-            )
+            assert (row["statistic"], row["every"]) == (claim.by.statistic, list(claim.by.every))
             if claim.by.need:
                 assert row["need"].startswith(f"{claim.by.need} of ")
     assert planned == {}
@@ -36,7 +32,8 @@ def test_every_claim_about_trainings_has_its_test_in_the_plan_as_the_code_has_it
 
 def test_every_cell_has_its_seeds_within_the_limits_and_the_order_of_training():
     rows = {row["cell"]: row for row in WRITTEN["cells"]}
-    assert rows.keys() == {str(cell) for cell in all_cells(EVERY_SPEC)}
+    new = {cell for test in WRITTEN["new_tests"] for cell in test["cells"] if "/" in cell}
+    assert rows.keys() == {str(cell) for cell in all_cells(EVERY_SPEC)} | new
     for name, row in rows.items():
         assert row["seeds"] in plan.LADDERS.get(name.split("/")[0], plan.LADDERS["multi-task"])
     asked = {}
