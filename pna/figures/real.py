@@ -15,10 +15,21 @@ from pna.figures.runs import RECORDED, RecordedRun, Runs, runs_of
 from pna.figures.scores import by_seed, five_best
 from pna.multitask import DESCRIBED, TASKS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
-from pna.verdicts.statistics import Estimate
+from pna.verdicts.statistics import LEVEL, Estimate, holm
 
 __all__ = ["CAP", "FIVE", "GROUP", "HALF", "NETWORKS", "PREDICTORS", "REDRAWN", "SIZES", "Group", "Regression"]
-__all__ += ["five_tasks", "groups", "has_real", "planned_runs", "regression", "relative", "score_of", "splits"]
+__all__ += [
+    "cap_gain",
+    "fails_on",
+    "five_tasks",
+    "groups",
+    "has_real",
+    "planned_runs",
+    "regression",
+    "relative",
+    "score_of",
+    "splits",
+]
 __all__ += ["structure"]
 
 Array = NDArray[np.float64]
@@ -114,6 +125,18 @@ def relative(run: RecordedRun, splits: Sequence[str]) -> Estimate:
     """`score_of` minus that of predicting the mean of the training labels; at zero a network is no better than that."""
     baseline = np.mean([np.log10(run.baseline(split)[FIVE]) for split in splits])
     return score_of(run, splits).shifted(-float(baseline))
+
+
+def cap_gain(run: RecordedRun) -> Estimate:
+    """At most 12 layers minus ⌊N/2⌋ on real graphs of 25 to 100 nodes, seed by seed: below zero the cap is better."""
+    capped, half = (five_tasks(run, splits("large", rule)) for rule in (CAP, HALF))
+    return five_best(run.validation[:, 0], capped - half)
+
+
+def fails_on(run: RecordedRun, size: str, rule: str) -> list[str]:
+    """The networks on which a model is significantly worse than predicting the mean, their p-values after Holm."""
+    chances = {name: 1 - relative(run, splits(size, rule, [name])).below() for name in NETWORKS}
+    return [name for name, p in zip(chances, holm(list(chances.values())), strict=True) if p < 1 - LEVEL]
 
 
 # ---- structure ----

@@ -85,6 +85,7 @@ def by_network(runs: Runs) -> tuple[Figure, dict]:
     rows = {"all": list(NETWORKS)} | {name: [name] for name in NETWORKS}
     for axis, (title, size, rule) in zip(axes, _PANELS, strict=True):
         axis.set_title(title)
+        panel = numbers.setdefault(title.replace("\n", " "), {})
         for model, run in models.items():
             scores = {row: relative(run, splits(size, rule, names)) for row, names in rows.items()}
             _points(axis, list(scores.values()), list(models).index(model), model)
