@@ -46,7 +46,7 @@ __all__ = ["ANSWERS", "Outcome", "outcomes", "practice", "section", "spread"]
 
 Models = dict[str, RecordedRun]
 
-ANSWERS: dict[str, str] = {"reproduced": "yes", "in part": "in part", "contradicted": "no", NOT_RUN: "not run yet"}
+ANSWERS: dict[str, str] = {"reproduced": "yes", "contradicted": "no", NOT_RUN: "not run yet"}
 """Verdicts as answers to a question; the others stay as they are."""
 
 HEAVY = ("internet", "enron", "pgp", "metabolism", "phenotypes")
@@ -65,8 +65,9 @@ class Outcome:
 
     @property
     def answer(self) -> str:
-        """The answer to the test's question in a word or two."""
-        return ANSWERS.get(self.ruling.kind, self.ruling.word)
+        """The answer to the test's question in a few words."""
+        word = self.ruling.word
+        return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
 
 
 # ---- measures ----
@@ -152,8 +153,10 @@ def spread(runs: Models) -> Spread:
 
 def _redrawn_spread(runs: Models) -> Ruling:
     one = spread(runs)
-    kind = "reproduced" if one.upper < MARGIN else "contradicted" if one.lower > MARGIN else "undecided"
-    return Ruling(kind, kind, f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
+    sides = {"reproduced": one.upper < MARGIN, "contradicted": one.lower > MARGIN, "undecided": True}
+    words = {"reproduced": f"by less than {MARGIN}", "contradicted": f"by more than {MARGIN}"}
+    kind = next(kind for kind, true in sides.items() if true)
+    return Ruling(kind, words.get(kind, kind), f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
 
 
 def _redrawn_connected(runs: Models) -> Ruling:
@@ -253,7 +256,10 @@ def _models(spec: str, profile: str) -> Models:
 
 
 def _outcomes(rows: Sequence[Outcome]) -> Markup:
-    body = [(row.test.question, row.spec, row.answer, row.ruling.text, row.test.statistic) for row in rows]
+    body = [
+        (row.test.question.replace("*", ""), row.spec, row.answer, row.ruling.text, row.test.statistic.replace("*", ""))
+        for row in rows
+    ]
     caption = "Planned tests of runs beyond the paper, stated before the runs; below zero PNA is better"
     return table(("question", "run as", "answer", "evidence", "test"), body, caption)
 

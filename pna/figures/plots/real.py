@@ -89,9 +89,7 @@ def by_network(runs: Runs) -> tuple[Figure, dict]:
         for model, run in models.items():
             scores = {row: relative(run, splits(size, rule, names)) for row, names in rows.items()}
             _points(axis, list(scores.values()), list(models).index(model), model)
-            numbers.setdefault(title.replace("\n", " "), {})[model] = {
-                row: _numbers(one) for row, one in scores.items()
-            }
+            panel[model] = {row: _numbers(one) for row, one in scores.items()}
         axis.axvline(0, color=GREY, lw=0.8)
         axis.axhline(0.5, color=GREY, lw=0.6)
         for y in range(1, len(rows) - 1):
