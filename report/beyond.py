@@ -1,6 +1,7 @@
 """The report's section on graphs that the paper never saw: the planned tests on real and on redrawn test graphs.
 
-Every test here was stated in report/plan.py before its runs; this module computes them, and nothing else decides.
+Every test here was stated in report/plan.py before its runs. What describes the errors beyond them (on which networks a
+model fails, what its error grows with, the sentences for a practitioner) decides nothing.
 """
 
 import math
@@ -8,26 +9,44 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 from scipy.special import chdtri
 
 from pna.experiments import PROFILES, SPECS, Cell
 from pna.figures import published
-from pna.figures.real import FIVE, HALF, REDRAWN, Group, groups, has_real
+from pna.figures.real import (
+    CAP,
+    FIVE,
+    HALF,
+    NETWORKS,
+    PREDICTORS,
+    REDRAWN,
+    Group,
+    cap_gain,
+    fails_on,
+    groups,
+    has_real,
+    regression,
+    relative,
+    score_of,
+    splits,
+)
 from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
 from pna.verdicts.contrasts import Contrast, mean_contrast
-from pna.verdicts.rules import NOT_RUN, Ruling, rule, same
+from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
 from pna.verdicts.statistics import Estimate
 from report.comparisons import MARGIN, TOLERANCE
+from report.markup import estimate, render, table
 from report.parts import Aggregate, Part, average, by_task
 from report.plan import NEW_TESTS, NewTest
 
-__all__ = ["ANSWERS", "Outcome", "outcomes", "spread"]
+__all__ = ["ANSWERS", "Outcome", "outcomes", "practice", "section", "spread"]
 
 Models = dict[str, RecordedRun]
 
-ANSWERS: dict[str, str] = {"reproduced": "yes", "in part": "in part", "contradicted": "no", NOT_RUN: "not run yet"}
+ANSWERS: dict[str, str] = {"reproduced": "yes", "contradicted": "no", NOT_RUN: "not run yet"}
 """Verdicts as answers to a question; the others stay as they are."""
 
 HEAVY = ("internet", "enron", "pgp", "metabolism", "phenotypes")
@@ -46,8 +65,9 @@ class Outcome:
 
     @property
     def answer(self) -> str:
-        """The answer to the test's question in a word or two."""
-        return ANSWERS.get(self.ruling.kind, self.ruling.word)
+        """The answer to the test's question in a few words."""
+        word = self.ruling.word
+        return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
 
 
 # ---- measures ----
@@ -133,8 +153,10 @@ def spread(runs: Models) -> Spread:
 
 def _redrawn_spread(runs: Models) -> Ruling:
     one = spread(runs)
-    kind = "reproduced" if one.upper < MARGIN else "contradicted" if one.lower > MARGIN else "undecided"
-    return Ruling(kind, kind, f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
+    sides = {"reproduced": one.upper < MARGIN, "contradicted": one.lower > MARGIN, "undecided": True}
+    words = {"reproduced": f"by less than {MARGIN}", "contradicted": f"by more than {MARGIN}"}
+    kind = next(kind for kind, true in sides.items() if true)
+    return Ruling(kind, words.get(kind, kind), f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
 
 
 def _redrawn_connected(runs: Models) -> Ruling:
@@ -209,3 +231,92 @@ def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
     """A recorded run of the plan, or of another profile, that is tested on real and on redrawn graphs."""
     run = recorded_run(cell, PROFILES["planned"] if profile == RECORDED else profile_named(profile))
     return run if run and has_real(run) and set(REDRAWN) <= set(run.splits) else None
+
+
+# ---- as a section ----
+
+
+def section(profile: str) -> Markup:
+    """The outcomes of the planned tests, then what describes the errors, for each specification that is recorded."""
+    rows = outcomes(profile)
+    sides = {spec: models for spec in SPECS if (models := _models(spec, profile))}
+    return render(
+        "beyond",
+        outcomes=_outcomes(rows),
+        missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
+        other=[test.question for test in NEW_TESTS if test.id.startswith("scalers-")],
+        sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
+    )
+
+
+def _models(spec: str, profile: str) -> Models:
+    """The seven models of figure 4, if all of them are tested on real graphs; else none."""
+    runs = {model: _recorded(Cell("multitask", spec, model, "16"), profile) for model in SEVEN}
+    return runs if all(run and has_real(run, CAP) for run in runs.values()) else {}
+
+
+def _outcomes(rows: Sequence[Outcome]) -> Markup:
+    body = [
+        (row.test.question.replace("*", ""), row.spec, row.answer, row.ruling.text, row.test.statistic.replace("*", ""))
+        for row in rows
+    ]
+    caption = "Planned tests of runs beyond the paper, stated before the runs; below zero PNA is better"
+    return table(("question", "run as", "answer", "evidence", "test"), body, caption)
+
+
+def practice(models: Models) -> list[str]:
+    """Three sentences for a practitioner, each with its number."""
+    small, large = splits("small"), splits("large", CAP)
+    order = sorted(SEVEN, key=lambda model: score_of(models[model], small).value)
+    first, second = (models[model] for model in order[:2])
+    lead = score_of(second, small) - score_of(first, small)
+    gain, pna = cap_gain(models["pna"]), models["pna"]
+    gains = sorted(-cap_gain(run).value for run in models.values())
+    fit = regression(pna, CAP).slopes
+    return [
+        f"On real graphs of the sizes of training, 15 to 24 nodes, take {first.title}: its error is lower than that "
+        f"of the next best, {second.title}, by {_range(lead)}.",
+        f"On real graphs of 25 to 100 nodes stop at the 12 layers of training: that lowers PNA's error by "
+        f"{_range(Estimate(-gain.value, gain.error, gain.freedom))}, to {number(relative(pna, large).value)} relative "
+        f"to predicting the mean, and that of each model by {gains[0]:.2f} to {gains[-1]:.2f}.",
+        f"Look at the size of a graph first, then at its largest degree: PNA's error relative to predicting the mean "
+        f"grows by {_range(fit['nodes'])} if the nodes double, by {_range(fit['tail'])} if the largest degree over the "
+        f"mean doubles, and by {_range(fit['diameter'])} if the diameter does.",
+    ]
+
+
+def _range(one: Estimate) -> str:
+    low, high = (f"{end:.2f}" for end in one.interval)
+    return f"{one.value:.2f} ({low} to {high})"
+
+
+def _errors(models: Models) -> Markup:
+    """Each model's error relative to the baseline, and the networks on which it fails."""
+    sides = (("small", HALF), ("large", HALF), ("large", CAP))
+    rows = []
+    for run in models.values():
+        failed = [fails_on(run, size, rule) for size, rule in sides[1:]]
+        scores = (estimate(relative(run, splits(size, rule))) for size, rule in sides)
+        rows.append((run.title, *scores, *(", ".join(NETWORKS[name] for name in names) or "none" for names in failed)))
+    header = ("model", "15-24 nodes", "25-100, ⌊N/2⌋", "25-100, at most 12", "worse than the baseline, ⌊N/2⌋")
+    caption = (
+        "Mean log10 of MSE over the baseline's, five tasks without connected, mean over the test sets; the last two "
+        "columns name the networks on which a model is significantly worse than predicting the mean (Holm over twelve)"
+    )
+    return table((*header, "worse than the baseline, at most 12"), rows, caption)
+
+
+def _slopes(models: Models) -> Markup:
+    """What each model's error grows with, under both rules of depth."""
+    rows = []
+    for words, rule_of_depth in (("⌊N/2⌋", HALF), ("at most 12", CAP)):
+        for run in models.values():
+            fit = regression(run, rule_of_depth)
+            cells = (estimate(fit.slopes[name], 2, f"{fit.shares[name]:.0%} of the variance") for name in PREDICTORS)
+            rows.append((f"{run.title}, {words}", *cells, f"{fit.explained:.0%}"))
+    caption = (
+        "Least squares over the test sets: how log10 of MSE over the baseline's changes if a predictor doubles and the "
+        "others stay, with a jackknife over the twelve networks; below, the part of the variance between test sets "
+        "that no other predictor explains. Not planned, so a description"
+    )
+    return table(("model, layers", *PREDICTORS.values(), "all explain"), rows, caption)

@@ -1,26 +1,29 @@
 """Model cards: for each experiment, what its networks are, their data, budget, errors and limits, as Markdown.
 
-They are made from recorded numbers alone, and kept in docs/models/.
+They are made from recorded numbers alone, and kept in docs/models/. What `predict` warns by is made with them.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pna.experiments import EXPERIMENTS, Cell, Experiment, Figure6Run, MultiTaskRun, fullest
+from pna.experiments import EXPERIMENTS, SPECS, Cell, Experiment, Figure6Run, MultiTaskRun, fullest
 from pna.experiments.figure6 import cell_text, epochs_text
 from pna.experiments.realworld import summary
+from pna.figures.real import CAP, HALF, NETWORKS, has_real, planned_runs, regression, relative, splits
 from pna.figures.runs import RecordedRun, recorded_run
 from pna.figures.scores import best, log_tasks, wider_split
 from pna.files import read_tensors, write_whole
 from pna.networks import MODELS
 from pna.places import repository
+from pna.pretrained.structure import FILE
 from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.store import Result, load
 
-__all__ = ["cards", "write_cards"]
+__all__ = ["cards", "fits", "write_cards"]
 
 _MULTITASK = """\
 The networks read an undirected graph whose nodes have two features, a mark on one source node and a random number from
@@ -40,8 +43,8 @@ diverged if it ended early because its loss was no longer finite, in training or
 it counts with its best weights until then."""
 
 _MULTITASK_LIMITS = """\
-- They were trained on graphs of 15 to 24 nodes without isolated nodes, and can be trusted only there, on graphs such as
-  the ten families give.
+- They were trained on random graphs of 15 to 24 nodes without isolated nodes. Errors grow with the number of nodes and,
+  beyond 24 nodes, with the largest degree; `predict` warns by what was found on real graphs.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
   training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
   `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
@@ -76,10 +79,26 @@ def cards() -> dict[str, str]:
     return {name: _card(experiment) for name, experiment in EXPERIMENTS.items()}
 
 
+def fits() -> str:
+    """The fit of each network's error on real graphs to their structure, as JSON: what `predict` warns by."""
+    models = [run for spec in SPECS for run in planned_runs(spec).of("multitask").values()]
+    rows = {
+        str(run.cell): {
+            rule: [round(number, 3) for number in (fit.constant, *(slope.value for slope in fit.slopes.values()))]
+            for rule, fit in ((rule, regression(run, rule)) for rule in (HALF, CAP))
+        }
+        for run in models
+        if has_real(run) and has_real(run, CAP)
+    }
+    lines = (f"{json.dumps(cell)}: {json.dumps(row)}" for cell, row in rows.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
 def write_cards(folder: Path | None = None) -> list[Path]:
-    """Write all cards, by default to docs/models/."""
+    """Write all cards, by default to docs/models/, and what `predict` warns by."""
     folder = folder or repository() / "docs" / "models"
-    paths = []
+    paths = [repository() / "pna" / "pretrained" / FILE.name]
+    write_whole(paths[0], lambda file: file.write(fits().encode()))
     for name, text in cards().items():
         paths.append(folder / f"{name}.md")
         write_whole(paths[-1], lambda file, text=text: file.write(text.encode()))
@@ -107,7 +126,7 @@ def _card(experiment: Experiment) -> str:
         f"## Error\n\n{error}\n\n{_markdown(rows)}",
         *([f"Not recorded: {', '.join(f'`{name}`' for name in missing)}."] if missing else []),
         f"## Limits\n\n{limits}",
-        *([] if real else _beyond(found)),
+        *([] if real else [*_beyond(found), *_structures(found)]),
         f"## Use\n\n{_use(found)}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -199,6 +218,27 @@ def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
         "comparisons an error above ten times the baseline's counts as ten times:"
     )
     return [words, _markdown([header, *rows])]
+
+
+def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
+    """The error on real graphs relative to the baseline, and the networks on which it is lowest and highest."""
+    rows = [("network", "15-24 nodes", "25-100 nodes", "25-100, at most 12 layers", "best on", "worst on")]
+    for cell, run in found.items():
+        recorded = recorded_run(cell, run.profile)
+        if not (has_real(recorded) and has_real(recorded, CAP)):
+            continue
+        sides = (splits("small"), splits("large"), splits("large", CAP))
+        scores = {name: relative(recorded, splits("large", CAP, [name])).value for name in NETWORKS}
+        order = [NETWORKS[name] for name in sorted(scores, key=scores.__getitem__)]
+        numbers = (f"{relative(recorded, side).value:.2f}" for side in sides)
+        rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
+    words = (
+        "On real graphs (`python -m pna multitask show --collection real`), without the task *connected*: the mean "
+        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero a network is "
+        "worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
+        "most 12 layers:"
+    )
+    return [words, _markdown(rows)] if len(rows) > 1 else []
 
 
 def _use(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:

@@ -12,7 +12,7 @@ from pna.figures.catalogue import FIGURES, TEACHING, Entry, files_of
 from pna.figures.runs import Runs, runs_of
 from pna.figures.style import budget_text
 from pna.places import repository
-from report import sections
+from report import beyond, sections
 from report.claims import Claim, Finding
 from report.departures import departures
 from report.links import Links
@@ -32,6 +32,7 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         "claims": ("Claims", sections.claims(findings, links)),
         "method": ("How verdicts are made", sections.method()),
         "figures": ("Figures and tables", _figures(profile, figures, links)),
+        "beyond": ("Beyond the paper: real graphs", beyond.section(profile)),
         "departures": ("Departures", departures()),
         "theory-checks": ("Theory", sections.theory()),
         "curves": ("Learning curves", sections.learning(profile)),

@@ -19,6 +19,7 @@ from pna.figures.plots import (
     extrapolation,
     multitask,
     overview,
+    real,
     realworld,
     schematics,
     theory,
@@ -109,6 +110,13 @@ def _depth(profile: str) -> Iterator[Picture]:
     yield "depth_growth", figure, {"cells": [], "numbers": numbers}
 
 
+def _real(profile: str) -> Iterator[Picture]:
+    figure, numbers = real.networks()
+    yield "real_networks", figure, {"cells": [], "numbers": numbers}
+    panels = {"real_graphs": real.by_network, "real_slopes": real.slopes}
+    yield from _panels("figure4", panels, "planned" if profile == RECORDED else profile, SPECS)
+
+
 FIGURES: dict[str, Entry] = {
     "figure4": Entry(
         "Multi-task benchmark",
@@ -174,6 +182,16 @@ FIGURES: dict[str, Entry] = {
         "section 4, hyper-parameters",
         pictures=_tuning,
         files={f"tuning_{one}": f"Validation loss against learning rate, 64 draws a model, as {one}" for one in SPECS},
+    ),
+    "real-graphs": Entry(
+        "Real graphs",
+        "beyond the paper: graphs that it never saw",
+        pictures=_real,
+        files={
+            "real_networks": "A small graph of each of the twelve real networks",
+            **{f"real_graphs_{one}": f"Each model's error on each real network, by size, as {one}" for one in SPECS},
+            **{f"real_slopes_{one}": f"How the error grows with size, degrees and diameter, as {one}" for one in SPECS},
+        },
     ),
     "theory": Entry(
         "The theory",

@@ -4,7 +4,7 @@ Errors are means of log10 MSE over five tasks. *Connected* is left out: nearly a
 the task is trivial as described, and asks whether a graph is bipartite as released.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,12 +15,25 @@ from pna.figures.runs import RECORDED, RecordedRun, Runs, runs_of
 from pna.figures.scores import by_seed, five_best
 from pna.multitask import DESCRIBED, TASKS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
-from pna.verdicts.statistics import Estimate
+from pna.verdicts.statistics import LEVEL, Estimate, holm
 
 __all__ = ["CAP", "FIVE", "GROUP", "HALF", "NETWORKS", "PREDICTORS", "REDRAWN", "SIZES", "Group", "Regression"]
-__all__ += ["five_tasks", "groups", "has_real", "planned_runs", "regression", "relative", "score_of", "structure"]
+__all__ += [
+    "cap_gain",
+    "fails_on",
+    "five_tasks",
+    "groups",
+    "has_real",
+    "planned_runs",
+    "regression",
+    "relative",
+    "score_of",
+    "splits",
+]
+__all__ += ["structure"]
 
 Array = NDArray[np.float64]
+Measure = Callable[[RecordedRun, Sequence[str]], Estimate]
 
 FIVE = [k for k, task in enumerate(TASKS) if task.name != "connected"]
 HALF, CAP = "real", "real@cap"  # tested with ⌊N/2⌋ layers, the paper's, and with at most the 12 of training
@@ -80,6 +93,11 @@ def groups(size: str, networks: Iterable[str] = NETWORKS) -> list[Group]:
     return [group for group in GROUP.values() if group.size == size and group.network in wanted]
 
 
+def splits(size: str, rule: str = HALF, networks: Iterable[str] = NETWORKS) -> list[str]:
+    """The names of these test sets in a recorded run, under a rule of depth."""
+    return [f"{rule}/{group.name}" for group in groups(size, networks)]
+
+
 # ---- errors ----
 
 
@@ -109,6 +127,18 @@ def relative(run: RecordedRun, splits: Sequence[str]) -> Estimate:
     return score_of(run, splits).shifted(-float(baseline))
 
 
+def cap_gain(run: RecordedRun) -> Estimate:
+    """At most 12 layers minus ⌊N/2⌋ on real graphs of 25 to 100 nodes, seed by seed: below zero the cap is better."""
+    capped, half = (five_tasks(run, splits("large", rule)) for rule in (CAP, HALF))
+    return five_best(run.validation[:, 0], capped - half)
+
+
+def fails_on(run: RecordedRun, size: str, rule: str) -> list[str]:
+    """The networks on which a model is significantly worse than predicting the mean, their p-values after Holm."""
+    chances = {name: 1 - relative(run, splits(size, rule, [name])).below() for name in NETWORKS}
+    return [name for name, p in zip(chances, holm(list(chances.values())), strict=True) if p < 1 - LEVEL]
+
+
 # ---- structure ----
 
 PREDICTORS: dict[str, str] = {
@@ -133,29 +163,31 @@ class Regression:
     """The least-squares fit of a network's error to the structure of the test sets.
 
     Attributes:
+        constant: the fitted error where log2 of every predictor is 0
         slopes: the change of log10 MSE if a predictor doubles and the others stay; its error is the jackknife's that
             leaves out one network at a time, since test sets of one network are alike
         shares: the part of the variance between test sets that is explained with a predictor and not without it
         explained: the part that all of them explain, R²
     """
 
+    constant: float
     slopes: dict[str, Estimate]
     shares: dict[str, float]
     explained: float
 
 
-def regression(run: RecordedRun, rule: str = HALF, sizes: Sequence[str] = tuple(SIZES)) -> Regression:
-    """Fit a network's error on every test set of these sizes, under a rule of depth, to their structure."""
-    rows = [group for size in sizes for group in groups(size)]
-    y = np.array([score_of(run, [f"{rule}/{group.name}"]).value for group in rows])
-    X = np.array([[structure(group.name)[name] for name in PREDICTORS] for group in rows])
+def regression(run: RecordedRun, rule: str = HALF, measure: Measure = relative) -> Regression:
+    """Fit a network's error on every test set, under a rule of depth, to their structure."""
+    y = np.array([measure(run, [f"{rule}/{name}"]).value for name in GROUP])
+    X = np.array([[structure(name)[predictor] for predictor in PREDICTORS] for name in GROUP])
     slopes, explained = _fit(X, y), _explained(X, y)
-    names = np.array([group.network for group in rows])
-    without = np.array([_fit(X[names != name], y[names != name]) for name in np.unique(names)])  # [networks, 3]
-    count = len(without)
-    errors = np.sqrt((count - 1) / count * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
+    names = np.array([group.network for group in GROUP.values()])
+    without = np.array([_fit(X[names != name], y[names != name]) for name in NETWORKS])  # [networks, predictors]
+    errors = np.sqrt((len(without) - 1) * without.var(axis=0))
+    freedom = len(without) - 1.0
     return Regression(
-        {n: Estimate(float(b), float(e), count - 1.0) for n, b, e in zip(PREDICTORS, slopes, errors, strict=True)},
+        float(y.mean() - X.mean(axis=0) @ slopes),
+        {n: Estimate(float(b), float(e), freedom) for n, b, e in zip(PREDICTORS, slopes, errors, strict=True)},
         {name: explained - _explained(np.delete(X, k, axis=1), y) for k, name in enumerate(PREDICTORS)},
         explained,
     )

@@ -14,14 +14,17 @@ from torch_geometric.data import Data
 
 from pna.multitask import TASKS, GraphSet, Spec, Split, make
 from pna.multitask.generate import Adjacencies
-from pna.multitask.labels import NODE_TASKS, label
+from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, label
 from pna.networks import GraphBatch
 from pna.pretrained.graphs import one_graph
 from pna.pretrained.prediction import Prediction
+from pna.pretrained.structure import warning_of
 from pna.pretrained.trained import Trained
 from pna.training.run import Run
 
 __all__ = ["MultiTaskNetwork", "SingleTaskEnsemble"]
+
+_DIAMETER = [task.name for task in GRAPH_TASKS].index("diameter")
 
 
 class SingleTaskEnsemble(nn.Module):
@@ -74,7 +77,8 @@ class MultiTaskNetwork(Trained):
     def predict(self, graph: nx.Graph | Data, source: Hashable = None, x: ArrayLike | None = None) -> Prediction:
         """Predict six properties of an undirected graph, beside their true values; edge weights are ignored.
 
-        Warns if the graph is unlike those of the training; figure 5 shows how far predictions can then be trusted.
+        Warns if the graph is unlike those of the training, or if the network has a large error on real graphs of its
+        size, degrees and diameter.
 
         Parameters
         ----------
@@ -87,11 +91,11 @@ class MultiTaskNetwork(Trained):
             numbers from [0, 1), the same in every call.
         """
         nodes, adjacencies = one_graph(graph, source, x)
-        outside = tuple(self._outside(adjacencies))
-        for words in outside:
-            warnings.warn(words, stacklevel=3)  # past no_grad, where the caller is
         spec = self.run.cell.data_spec
         labelled = GraphSet.of(adjacencies, *label(adjacencies, spec))  # in their own units
+        outside = tuple(self._outside(adjacencies, float(labelled.graph_labels[0, _DIAMETER])))
+        for words in outside:
+            warnings.warn(words, stacklevel=3)  # past no_grad, where the caller is
         (batch,) = replace(labelled, maxima=self.maxima).batches(1)
         weight = next(self.parameters())
         outputs = self.eval()(GraphBatch.of(batch, weight.device, weight.dtype))
@@ -109,8 +113,8 @@ class MultiTaskNetwork(Trained):
             outside=outside,
         )
 
-    def _outside(self, graphs: Adjacencies) -> Iterator[str]:
-        """The ways in which a graph is unlike those of the training, a sentence each."""
+    def _outside(self, graphs: Adjacencies, diameter: float) -> Iterator[str]:
+        """The ways in which a graph is unlike those of the training, or hard for the network, a sentence each."""
         N, low, high = graphs.x.shape[1], min(self.sizes), max(self.sizes)
         if not low <= N <= high:
             trained = f"{low} to {high}" if low < high else str(low)
@@ -118,6 +122,8 @@ class MultiTaskNetwork(Trained):
                 f"the graph has {N} nodes, and {self.cell} was trained on graphs of {trained}: "
                 "errors grow outside that range, and quickly for larger graphs"
             ) + (f"; its layers stay at most {self._deepest}, as in training" if N > high and self._deepest else "")
+        if words := warning_of(self.cell, self.depth, graphs.adjacency[0], diameter):
+            yield words
         if isolated := int((~graphs.adjacency[0].any(axis=1)).sum()):
             yield f"the graph has {isolated} isolated node{'s' * (isolated > 1)}, and no training graph had any"
         if not ((graphs.x >= 0) & (graphs.x <= 1)).all():
