@@ -9,9 +9,10 @@ from pna.experiments import EXPERIMENTS
 from pna.figures import FIGURES, draw
 from pna.figures.catalogue import files_of
 from pna.figures.figure6 import rows_of
-from pna.figures.realworld import figure6_runs
-from pna.figures.runs import RECORDED
-from pna.figures.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, contrast, ink_on, tame
+from pna.figures.plots import differences, extrapolation, realworld
+from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
+from pna.figures.runs import RECORDED, runs_of
+from pna.figures.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, WARN, contrast, ink_on, tame
 from pna.networks import MODELS
 from tests.figures.conftest import write_real, write_result
 
@@ -138,6 +139,45 @@ def test_figure_6_says_what_it_was_made_from(results, no_pictures, tmp_path, mon
     assert "MolHIV: 2 seeds, at most 50 of 200 epochs" in text
     ours = json.loads((tmp_path / "figure6.json").read_text())["numbers"]["ours"]
     assert ours["PNA, MolHIV_ROCAUC"]["mean"] == 78.0
+
+
+def test_figure_6_complete_has_three_lines_and_our_best_of_each_column_on_grey():
+    figure, _ = realworld.figure6("paper")
+    assert figure.get_supxlabel().count("\n") <= 2
+    marked = [text for text in figure.axes[0].texts if text.get_bbox_patch()]
+    assert len(marked) == 2 * len(COLUMNS)  # the best published and our best
+    assert sum(text.get_color() == WARN for text in marked) == len(COLUMNS)
+
+
+def test_differences_have_one_direction():
+    """A lower error and a higher accuracy are both on the right."""
+    figure, _ = differences.differences("paper")
+    rows = [row for row in rows_of(figure6_runs("paper")) if row.difference and row.difference.known]
+    for axis, column in zip(figure.axes, COLUMNS, strict=True):
+        left, right = axis.get_xlim()
+        assert left == -right < 0
+        gains = [row.score.value - row.published.value for row in rows if row.column == column]
+        signs = [-gain if lower_is_better(column) else gain for gain in gains]
+        dots = [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "o"]
+        assert sorted(dots) == pytest.approx(sorted(signs))
+
+
+@pytest.mark.parametrize("spec", ["described", "released"])
+def test_figure_5_marks_each_interval_that_goes_on_and_each_model_that_leaves(spec):
+    figure, numbers = extrapolation.figure5(runs_of("figure5", spec, "paper"))
+    titles = {MODELS[name].title: name for name in numbers["log10(MSE / baseline)"]}
+    top = figure.axes[0].get_ylim()[1]
+    assert {axis.get_title() for axis in figure.axes} == set(titles)
+    for axis in figure.axes:
+        name = titles[axis.get_title()]
+        values = numbers["log10(MSE / baseline)"][name]
+        gone = sum(not value < extrapolation._EDGE for value in values)
+        inside = [value < extrapolation._EDGE for value in values]
+        ends = [end for (_, end), shown in zip(numbers["95 % interval"][name], inside, strict=True) if shown]
+        counts = {"^": sum(end > top for end in ends), extrapolation._ARROW["marker"]: gone}
+        for marker, count in counts.items():
+            marks = [line for line in axis.lines if (line.get_marker(), line.get_linestyle()) == (marker, "None")]
+            assert sum(len(line.get_xdata()) for line in marks) == count, (name, marker)
 
 
 def test_a_figure_of_the_appendix_shows_one_test_set_and_names_it(results, no_pictures, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Figure 6: the real-world benchmarks, as a table of published scores with ours below them."""
 
 import itertools
+import textwrap
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ from pna.verdicts.statistics import Estimate
 __all__ = ["figure6", "heading"]
 
 _INK = {"PNA": MODEL_COLOURS["pna"], "PNA (no scalers)": "#9A6B00"}
+_LETTERS = 108  # in a line under the table
 
 
 def figure6(profile: str) -> tuple[Figure, dict]:
@@ -37,7 +39,7 @@ def figure6(profile: str) -> tuple[Figure, dict]:
                 own = mine.get(title)
                 _write(axis, x, y + 0.2, realworld.score_text(own, "±") if own else "not yet", WARN, own, our_best)
     for y, title in enumerate(theirs):
-        axis.axhline(y - 0.5, color="0.88", lw=0.6)
+        axis.axhline(y - 0.5, color="#e5e5e5", lw=0.6)
         axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
     lacking = _lacking(ours)
     figure.supxlabel(_words(ours, lacking), fontsize=SMALL, color=WARN if lacking else GREY)
@@ -68,16 +70,17 @@ def _lacking(ours: dict[realworld.Place, RecordedRun]) -> list[str]:
 
 
 def _words(ours: dict[realworld.Place, RecordedRun], lacking: list[str]) -> str:
-    """The legend in at most three lines; the budget of each run is in the figure's JSON and in the report."""
-    legend = "Mean ± deviation over seeds; on grey the best of a column, published and ours. Black: published, "
+    """The legend in at most three lines, and the budget of our runs where it is not the paper's."""
+    legend = "Mean ± deviation over seeds, published above, ours below; the best of a column, of each, is on grey; "
     legend += "* with additional patience."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
-    lines = [legend, f"In colour, below: ours {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    lines = [legend, f"Ours, in colour: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
     if lacking:
         *most, last = lacking
-        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}")
+        lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}:")
+        lines += [textwrap.fill(line, _LETTERS) for line in realworld.budget_lines(ours)]
     elif others := {run.cell.training: run.data[0] for run in ours.values() if run.data[0] != OFFICIAL}:
         titles = " and ".join(sorted(DATASETS[name].title for name in others))
         lines.append(f"Training sets that are {' or '.join(sorted(set(others.values())))}: {titles}.")
