@@ -91,7 +91,11 @@ def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
     out, results = direct.forward(x, weights, conv, neighbourhoods)
     if not save:
         return [out]
-    return [out, neighbourhoods.source if one else x.new_empty(0), *(x.new_empty(0) if t is None else t for t in results)]
+    return [
+        out,
+        neighbourhoods.source if one else x.new_empty(0),
+        *(x.new_empty(0) if t is None else t for t in results),
+    ]
 
 
 def _backward_on_cpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
