@@ -180,17 +180,6 @@ def test_pna_11_only_the_nodes_of_a_mask_are_counted():
             PNAConv.get_degree_histogram([data], mask="train_mask")
 
 
-def test_pyg_6609_sampled_degrees_are_those_that_the_layer_sees():
-    data = graph()
-    full = degree_histogram([data])
-    few = data.subgraph(torch.arange(N // 2))  # as a sampler yields it, some neighbours are missing
-    sampled = degree_histogram([few])
-    assert sampled.sum() == N // 2
-    d, mean = torch.arange(len(full)), lambda h: float((torch.arange(len(h)) * h).sum() / h.sum())
-    assert mean(sampled) < mean(full)
-    assert torch.equal(full[d], torch.bincount(torch.bincount(data.edge_index[1], minlength=N)))
-
-
 # ---- libraries' departures: weights of former versions ----
 
 
@@ -243,12 +232,8 @@ def test_a_version_that_computed_as_today_needs_nothing_and_a_wrong_one_is_refus
         PNAConv.from_pyg(theirs, trained_with="2.1.0")
     with pytest.raises(ValueError, match="deg is missing"):
         PNAConv.from_pyg(theirs, trained_with="2.0.4")
-    for wrong in ("two", "2", None and "", 2.1):
-        with (
-            pytest.raises(ValueError, match="trained_with must be a version")
-            if wrong is not None
-            else warnings.catch_warnings()
-        ):
+    for wrong in ("two", "2", 2.1):
+        with pytest.raises(ValueError, match="trained_with must be a version"):
             PNAConv.from_pyg(theirs, trained_with=wrong)
     assert {row.library for row in LIBRARIES} == {"PyTorch Geometric", "DGL"}
 
@@ -266,7 +251,7 @@ def test_scripting_is_refused_with_a_reason_also_within_a_model():
 
 def test_their_load_state_dict_takes_our_weights_by_to_pyg():
     conv, theirs = PNAConv(8, 6, NAMES, SCALERS, DEG, towers=2), pyg.PNAConv(8, 6, NAMES, SCALERS, DEG, towers=2)
-    with pytest.raises(RuntimeError, match="pre_nns.0.0.weight"):
+    with pytest.raises(RuntimeError, match=r"pre_nns\.0\.0\.weight"):
         theirs.load_state_dict(conv.state_dict())
     assert "pre_nns.0.0.weight" in PNAConv.to_pyg.__doc__  # the error's words lead to the way out
     theirs.load_state_dict(conv.to_pyg().state_dict())
