@@ -23,7 +23,7 @@ CELL, MOLECULES = "multitask/released/pna/16", "zinc/released/pna/edges"
 
 
 def predict(arguments: Sequence[str]) -> int:
-    """Predict six properties of a graph in a file, beside the true values, or the property of a molecule or an image."""
+    """Predict six properties of a graph in a file beside the true values, or the property of a molecule or image."""
     parser = argparse.ArgumentParser(prog="pna predict", description=predict.__doc__)
     what = f"an undirected graph, whose weights are ignored; the name ends in one of {', '.join(FORMATS)}"
     arrays = "or for the networks of figure 6 .npz, with x, edge_index and edge_attr in the data set's features"

@@ -32,8 +32,8 @@ class RealWorldNetwork(Trained):
     def predict(self, graph: str | Data) -> float | Tensor:
         """Predict ZINC's target, the probability of MolHIV's, or the probabilities of ten classes, [10].
 
-        A molecule is a SMILES such as "CCO", which needs rdkit and for MolHIV ogb, or a Data. An image is always a Data.
-        A Data has the features of the data set: x [N, ·] (for an image, colours and position), edge_index [2, E] and
+        A molecule is a SMILES such as "CCO", which needs rdkit and for MolHIV ogb, or a Data. An image is a Data. This
+        has the features of the data set: x [N, ·] (for an image, colours and position), edge_index [2, E] and
         edge_attr [E, ·].
         """
         data, model = self.run.dataset, self.run.model
