@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pna.conv import PNAConv, PNASimpleConv
+    from pna.model import PNA
     from pna.neighbourhoods import Neighbourhoods
     from pna.pretrained import load
     from pna.scalers import DegreeStatistics
 
-__all__ = ["DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load"]
+__all__ = ["PNA", "DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load"]
 __version__ = "1.0.0"
 
 _HOMES = {
     "DegreeStatistics": "pna.scalers",
     "Neighbourhoods": "pna.neighbourhoods",
+    "PNA": "pna.model",
     "PNAConv": "pna.conv",
     "PNASimpleConv": "pna.conv",
     "load": "pna.pretrained",

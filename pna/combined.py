@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.scalers import DegreeStatistics, check_scaler, factors
+from pna.scalers import DegreeStatistics, check_scaler, exponent, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]
@@ -16,7 +16,8 @@ __all__ = ["CombinedAggregation"]
 class CombinedAggregation(nn.Module):
     """The combined aggregation ⊕ (equation 7): every scaler times every aggregate.
 
-    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set.
+    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set; with
+    train_alpha, so is `alpha` [S], the exponents of all scalers.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class CombinedAggregation(nn.Module):
         scalers: Sequence[str | float],
         deg: Tensor | DegreeStatistics | None,
         train_norm: bool = False,
+        train_alpha: bool = False,
     ) -> None:
         super().__init__()
         self.aggregators: tuple[str, ...] = sequence("aggregators", aggregators)
@@ -36,6 +38,8 @@ class CombinedAggregation(nn.Module):
         self.statistics = _statistics(self.scalers, deg)
         self._add("delta", flag("train_norm", train_norm))
         self._add("mean_degree", train_norm)
+        learned = flag("train_alpha", train_alpha) and any(scaler != "identity" for scaler in self.scalers)
+        self.alpha = nn.Parameter(torch.empty(len(self.scalers))) if learned else None
         self.reset_parameters()
 
     def _add(self, name: str, trained: bool) -> None:
@@ -45,8 +49,10 @@ class CombinedAggregation(nn.Module):
             self.register_buffer(name, torch.empty(()))
 
     def reset_parameters(self) -> None:
-        """Reset δ and the mean degree to those of the training set."""
+        """Reset δ and the mean degree to those of the training set, and the exponents to those of the scalers."""
         with torch.no_grad():
+            if self.alpha is not None:
+                self.alpha.copy_(torch.tensor([exponent(scaler) for scaler in self.scalers]))
             self.delta.fill_(self.statistics.delta)
             self.mean_degree.fill_(self.statistics.mean_degree)
 
@@ -84,7 +90,8 @@ class CombinedAggregation(nn.Module):
         """Compute S_s(d) of every node: degree [N] -> [N, S]."""
         wide = torch.promote_types(self.delta.dtype, torch.float32)  # float16 ends at degree 65,504
         d, delta, mean_degree = degree.to(wide), self.delta.to(wide), self.mean_degree.to(wide)
-        return factors(d, self.scalers, delta, mean_degree)
+        alpha = getattr(self, "alpha", None)
+        return factors(d, self.scalers, delta, mean_degree, None if alpha is None else alpha.to(wide))
 
     def extra_repr(self) -> str:
         """Aggregators and scalers, for print()."""

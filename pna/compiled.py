@@ -45,7 +45,7 @@ def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     form = (combined.delta, combined.mean_degree, graph, *names)
     if not save:
         return torch.ops.pna.layer.default(*tensors, *form, reverse, save)[0]
-    return _Layer.apply(*tensors, *form, reverse, save)
+    return _Layer.apply(*tensors, *form, reverse, save)[0]
 
 
 # ---- the layer's form, from what the operators get ----
@@ -198,15 +198,18 @@ class _Layer(Function):
     """The two operators as one differentiable function, which torch.compile traces through."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, *inputs: object) -> Tensor:
-        out, *results = torch.ops.pna.layer.default(*inputs)
-        x, U, _, M, _, mix, _, delta, mean_degree, graph, *ctx.names, _, _ = inputs
-        ctx.edges = len(graph)
-        ctx.save_for_backward(x, U, M, mix, delta, mean_degree, *graph, *results)
-        return out
+    def forward(*inputs: object) -> tuple[Tensor, ...]:
+        return tuple(torch.ops.pna.layer.default(*inputs))
 
     @staticmethod
-    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
+    def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
+        x, U, _, M, _, mix, _, delta, mean_degree, graph, *ctx.names, _, _ = inputs
+        ctx.edges = len(graph)
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(x, U, M, mix, delta, mean_degree, *graph, *output[1:])
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():
             raise NotImplementedError("a compiled PNAConv has no second derivative: call it without torch.compile")
         x, U, M, mix, delta, mean_degree, *rest = ctx.saved_tensors

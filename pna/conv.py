@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import PNAConv as PyGConv
 
 from pna import compiled, direct, dispatch, fused, pyg
-from pna.arguments import divisible, flag, positive, same_device, same_dtype, tensor
+from pna.arguments import divisible, flag, positive
 from pna.combined import CombinedAggregation
 from pna.dispatch import aggregate
 from pna.layer import Layer, Nodes
@@ -60,6 +60,8 @@ class PNAConv(Layer):
         Arguments of the activation.
     train_norm : bool
         Whether δ and the mean degree are learned.
+    train_alpha : bool
+        Whether the exponents of all scalers but the identity are learned, from α = 1 for amplification and so on.
     cached : bool
         Whether the graph of the first call is sorted once and used in all later calls.
     flow : str
@@ -98,6 +100,7 @@ class PNAConv(Layer):
         act_kwargs: dict[str, Any] | None = None,
         train_norm: bool = False,
         *,
+        train_alpha: bool = False,
         cached: bool = False,
         flow: str = "source_to_target",
         swap_extremes: bool = False,
@@ -110,8 +113,9 @@ class PNAConv(Layer):
         if swap_extremes and (edge_dim is not None or pre_layers != 1):
             raise ValueError("swap_extremes (D5) is for a linear M without edge features: edge_dim=None, pre_layers=1")
         self.F_out = divisible("out_channels", out_channels, towers)
-        self.linear = pre_layers == post_layers == 1 and edge_dim is None and not (swap_extremes or train_norm)
-        self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm)
+        learned = train_norm or train_alpha
+        self.linear = pre_layers == post_layers == 1 and edge_dim is None and not (swap_extremes or learned)
+        self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm, train_alpha)
         self.F_in = F_in = 0 if in_channels == -1 else self._share(in_channels)
         if edge_dim is not None:
             self.edge_encoder = nn.Linear(edge_dim, F_in) if F_in else _Encoder(edge_dim)
@@ -122,20 +126,31 @@ class PNAConv(Layer):
         self.mix = nn.Linear(out_channels, out_channels)
 
     @classmethod
-    def from_pyg(cls, conv: PyGConv) -> "PNAConv":
-        """Convert a torch_geometric.nn.PNAConv, with a copy of its weights."""
+    def from_pyg(cls, conv: PyGConv, trained_with: str | None = None, deg: Tensor | None = None) -> "PNAConv":
+        """Convert a torch_geometric.nn.PNAConv, with a copy of its weights.
+
+        trained_with is the version of PyTorch Geometric that trained the weights, as "2.1.0". Where that version
+        computed something else than today's, the layer computes as it did, with a warning that says what
+        (pna.pyg.LIBRARIES). For versions before 2.1, deg is the histogram that the layer was made with.
+        """
         layer = cls(**pyg.arguments(conv))
         pyg.copy_weights(conv, layer)
+        if trained_with is not None:
+            pyg.compute_as(layer, trained_with, deg)
         return layer
 
     def to_pyg(self) -> PyGConv:
-        """Convert to a torch_geometric.nn.PNAConv, with a copy of the weights; its std differs by ε."""
+        """Convert to a torch_geometric.nn.PNAConv, with a copy of the weights; its std differs by ε.
+
+        Their load_state_dict does not know our names ("Missing key(s) … pre_nns.0.0.weight"): give it
+        `conv.to_pyg().state_dict()`.
+        """
         return pyg.convert(self)
 
     @staticmethod
-    def get_degree_histogram(loader: Iterable) -> Tensor:
-        """Count the degrees in a loader of the training graphs, for the argument `deg`."""
-        return degree_histogram(loader)
+    def get_degree_histogram(loader: Iterable, mask: str | None = None) -> Tensor:
+        """Count the degrees in a loader of the training graphs, for `deg`; mask: count only these nodes, train_mask."""
+        return degree_histogram(loader, mask)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
         """Compute equation 8.
@@ -233,21 +248,6 @@ class PNAConv(Layer):
     def _last(self) -> nn.Module:
         return self.mix
 
-    def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:
-        if edge_attr is None and self.edge_dim is None:
-            return None
-        if edge_attr is None:
-            raise ValueError(f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}")
-        tensor("edge_attr", edge_attr)
-        if self.edge_dim is None:
-            raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
-        wanted = (graph.num_edges, self.edge_dim)
-        if edge_attr.shape != wanted:
-            raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")
-        same_device("edge_attr", edge_attr, "x", x)
-        same_dtype("edge_attr", edge_attr, self._weight())
-        return graph.sort(edge_attr)
-
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, towers={self.towers}, edge_dim={self.edge_dim}"
         return f"{type(self).__name__}({sizes})"
@@ -272,7 +272,8 @@ class _Encoder(nn.Linear):
 class PNASimpleConv(Layer):
     """The PNA layer without M and towers, as the paper uses it on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
 
-    The arguments have the meaning that they have in PNAConv.
+    With edge features, the messages are X_j + V e_ij + c, with a linear edge_encoder to the size of x. The arguments
+    have the meaning that they have in PNAConv.
     """
 
     def __init__(
@@ -287,38 +288,47 @@ class PNASimpleConv(Layer):
         act_kwargs: dict[str, Any] | None = None,
         train_norm: bool = False,
         *,
+        edge_dim: int | None = None,
+        train_alpha: bool = False,
         cached: bool = False,
         flow: str = "source_to_target",
     ) -> None:
         super().__init__(in_channels, out_channels, cached, flow)
-        self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm)
+        self.edge_dim = None if edge_dim is None else positive("edge_dim", edge_dim)
+        self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm, train_alpha)
+        if edge_dim is not None:
+            self.edge_encoder = _Encoder(edge_dim) if in_channels == -1 else nn.Linear(edge_dim, in_channels)
         sizes = (self.combined.width * max(in_channels, 0), out_channels)
         self.U = mlp("post_layers", post_layers, 1, sizes, act, act_kwargs)
 
-    def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods) -> Tensor:
-        """Compute the layer: x [N, in_channels] and edge_index [2, E], as in PNAConv, -> [N, out_channels]."""
-        return dispatch.layer(self, x, edge_index)
+    def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
+        """Compute the layer, with the arguments of PNAConv: x [N, in_channels] -> [N, out_channels]."""
+        return dispatch.layer(self, x, edge_index, edge_attr)
 
     # ---- the paths of pna.dispatch ----
 
-    def _split(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
-        """Compute the layer without a tensor of messages: x [N, in] -> [N, out]."""
+    def _split(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
+        """Compute the layer; without edge features there is no tensor of messages: x [N, in] -> [N, out]."""
         first, *rest = self.U
-        aggregates = aggregate(graph, self.combined.aggregators, source=senders.unsqueeze(1))  # [N, 1, A, in]
+        part = None if edge is None else self.edge_encoder(edge).unsqueeze(1)  # [E, 1, in]
+        aggregates = aggregate(graph, self.combined.aggregators, source=senders.unsqueeze(1), edge=part)
         y = self.combined.mapped(aggregates, graph.degree, first.weight) + first.bias
         for layer in rest:
             y = layer(y)
         return y.squeeze(1)  # [N, 1, out] -> [N, out]
 
-    def _with_messages(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
+    def _with_messages(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
         """Compute the layer by a message for every edge: x [N, in] -> [N, out]."""
-        m = self._explained(senders[graph.source].unsqueeze(1), graph)  # [E, 1, in]
+        m = senders[graph.source] if edge is None else senders[graph.source] + self.edge_encoder(edge)
+        m = self._explained(m.unsqueeze(1), graph)  # [E, 1, in]
         aggregates = aggregate(graph, self.combined.aggregators, edge=m)
         return self.U(self.combined(aggregates, graph.degree)).squeeze(1)
 
     def materialise(self, in_channels: int) -> None:
         """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         self.U[0].materialise(1, self.combined.width * positive("in_channels", in_channels), self.out_channels)
+        if self.edge_dim is not None:
+            self.edge_encoder.materialise(in_channels)
         self.in_channels = in_channels
 
     def _in_channels_of(self, width: int) -> int:

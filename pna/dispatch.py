@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+from torch.nn.modules import module as _modules
 
 from pna import gather, onnx, together
 from pna.combined import CombinedAggregation
@@ -23,6 +23,10 @@ from pna.towers import TowerLinear
 
 __all__ = ["AGGREGATION", "LAYER", "Path", "aggregate", "layer", "untouched"]
 
+_GLOBAL_HOOKS = [
+    getattr(_modules, f"_global_{name}_hooks") for name in ("forward", "forward_pre", "backward", "backward_pre")
+]  # dictionaries that torch fills and never replaces
+
 
 # ---- what a call must be like: a whole layer ----
 
@@ -31,7 +35,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
     """Whether torch.compile traces a linear layer that nothing has to look into, and that is one block on a CPU."""
     return (
         torch.compiler.is_compiling()
-        and not torch.compiler.is_exporting()
+        and not _exporting()
         and edge_attr is None
         and isinstance(x, Tensor)
         and conv.linear
@@ -222,7 +226,7 @@ def untouched(conv: nn.Module) -> bool:
 
     A hook, a parametrization or another module in its place works only if the module is called.
     """
-    if _has_any_global_hook():
+    if any(_GLOBAL_HOOKS):
         return False
     modules = conv._modules
     for name, kind in (("M", nn.Sequential), ("U", nn.Sequential), ("edge_encoder", nn.Linear)):
@@ -290,6 +294,11 @@ def _observed(x: Tensor) -> bool:
         or _transformed()
         or torch._C._len_torch_dispatch_stack() > 0
     )
+
+
+def _exporting() -> bool:
+    """Whether torch.export traces the call; before torch 2.7 it does not say, and is taken to."""
+    return not hasattr(torch.compiler, "is_exporting") or torch.compiler.is_exporting()
 
 
 def _transformed() -> bool:

@@ -28,6 +28,7 @@ class Layer(MessagePassing):
 
     linear = False  # whether M and U are linear and alone, so that one function can compute the whole layer
     swap_extremes = False  # D5
+    edge_dim: int | None = None
 
     def __init__(self, in_channels: int, out_channels: int, cached: bool, flow: str) -> None:
         super().__init__(aggr=None, flow=choice("flow", flow, FLOWS), node_dim=0)
@@ -49,15 +50,15 @@ class Layer(MessagePassing):
         """Raise NotImplementedError: there is no message passing to start."""
         raise NotImplementedError(f"{type(self).__name__} has no propagate(): call the layer itself")
 
-    def __prepare_scriptable__(self) -> "Layer":
-        """Refuse torch.jit.script, whose language has no place for the table of paths."""
-        raise RuntimeError(
-            f"{type(self).__name__} cannot be compiled by torch.jit.script: use torch.compile or torch.export, "
-            "or script the layer that PNAConv.to_pyg() returns"
-        )
-
     def _set_jittable_templates(self, raise_on_error: bool = False) -> None:
         """Do nothing: there is no propagate() to generate code for."""
+
+    def __prepare_scriptable__(self) -> "Layer":
+        """Raise an error with the reason: torch.jit.script asks this method for a module that it can compile."""
+        raise RuntimeError(
+            f"{type(self).__name__} cannot be compiled by torch.jit.script, whose language has no autograd functions: "
+            "use torch.compile or torch.export, or script the layer that PNAConv.to_pyg() returns"
+        )
 
     def reset_parameters(self) -> None:
         """Draw all weights again, reset δ to that of the training set, and forget a cached graph."""
@@ -163,6 +164,19 @@ class Layer(MessagePassing):
 
     def _sort_features(self, edge_attr: Tensor | None, graph: Neighbourhoods, x: Tensor) -> Tensor | None:
         """Check the edge features [E, edge_dim], and return them in the order of the messages."""
+        if edge_attr is None and self.edge_dim is None:
+            return None
+        if edge_attr is None:
+            raise ValueError(f"edge_attr is missing: the layer was made with edge_dim={self.edge_dim}")
+        tensor("edge_attr", edge_attr)
+        if self.edge_dim is None:
+            raise ValueError(f"edge_attr {tuple(edge_attr.shape)} was given, but the layer was made without edge_dim")
+        wanted = (graph.num_edges, self.edge_dim)
+        if edge_attr.shape != wanted:
+            raise ValueError(f"edge_attr must have the shape [E, edge_dim] = {wanted}, got {tuple(edge_attr.shape)}")
+        same_device("edge_attr", edge_attr, "x", x)
+        same_dtype("edge_attr", edge_attr, self._weight())
+        return graph.sort(edge_attr)
 
     def _weight(self) -> Tensor:
         """A weight with the dtype and device that x must have; δ where the weights are not plain tensors."""

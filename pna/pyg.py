@@ -1,8 +1,10 @@
 """Conversion from and to PyTorch Geometric's PNAConv, weights included; what cannot be converted is refused by name."""
 
 import copy
+import warnings
 from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +13,50 @@ from torch_geometric.nn import aggr
 from torch_geometric.nn.dense.linear import Linear
 
 from pna.dispatch import untouched
-from pna.scalers import DegreeStatistics
+from pna.scalers import SCALERS, DegreeStatistics
 from pna.towers import TowerLinear
 
-__all__ = ["arguments", "convert", "copy_weights", "translate"]
+__all__ = ["LIBRARIES", "LibraryDeparture", "arguments", "compute_as", "convert", "copy_weights", "translate"]
+
+
+class LibraryDeparture(NamedTuple):
+    """One place where a version of a library computes something else than the paper's layer."""
+
+    library: str
+    versions: str
+    what: str
+    ours: str  # what from_pyg does about it, when it is told the version
+
+
+LIBRARIES: tuple[LibraryDeparture, ...] = (
+    LibraryDeparture(
+        "PyTorch Geometric",
+        "before 2.1",
+        "δ and the mean degree are averages over the bins of the degree histogram, not over nodes: "
+        "δ = mean of log(count + 1)",
+        "computed as then from deg",
+    ),
+    LibraryDeparture(
+        "PyTorch Geometric",
+        "before 2.2",
+        "each scaler multiplies the result of the one before: identity, amplification, attenuation are 1, S, 1",
+        "the same products, as exponents",
+    ),
+    LibraryDeparture(
+        "PyTorch Geometric", "2.2 and 2.3", "std is √max(σ², 10⁻⁵) instead of √(σ² + 10⁻⁵)", "equation 3; a warning"
+    ),
+    LibraryDeparture("PyTorch Geometric", "since 2.4", "std is √σ², and 0 where σ² ≤ 10⁻⁵", "equation 3"),
+    LibraryDeparture("DGL", "all", "std is √(σ² + 10⁻³⁰)", "not converted"),
+    LibraryDeparture(
+        "DGL", "all", "moments average over all nodes of one degree and all features, to one number", "not converted"
+    ),
+    LibraryDeparture(
+        "DGL",
+        "all",
+        "a layer includes division by √N, batch normalisation, dropout, LeakyReLU and a residual connection",
+        "not converted",
+    ),
+)
 
 _NAMES = {
     aggr.MeanAggregation: "mean",
@@ -160,6 +202,49 @@ def _name(module: aggr.Aggregation) -> str:
     return _NAMES[type(module)]
 
 
+def compute_as(layer: nn.Module, version: str, deg: Tensor | None) -> None:
+    """Make a layer compute as a version of PyTorch Geometric did, and warn about every difference to today's."""
+    try:
+        release = tuple(int(number) for number in version.split(".")[:2])
+    except (AttributeError, ValueError):
+        release = ()
+    if len(release) != 2:
+        raise ValueError(f"trained_with must be a version of torch_geometric, as '2.1.0', got {version!r}")
+    differences = []
+    if release < (2, 1):
+        if deg is None:
+            raise ValueError(f"deg is missing: torch_geometric {version} took δ from the histogram's bins")
+        counts = deg.double()
+        combined = layer.combined
+        combined.statistics = DegreeStatistics(float(counts.log1p().mean()), float(counts.mean()))
+        combined.reset_parameters()
+        differences.append(LIBRARIES[0])
+    if release < (2, 2):
+        layer.combined.scalers = _chained(layer.combined.scalers)
+        differences.append(LIBRARIES[1])
+    if (2, 2) <= release < (2, 4) and "std" in layer.combined.aggregators:
+        differences.append(LIBRARIES[2])
+    for difference in differences:
+        warnings.warn(
+            f"weights of torch_geometric {version}: {difference.what} (here: {difference.ours})", stacklevel=3
+        )
+
+
+def _chained(scalers: Sequence[str]) -> tuple[str | float, ...]:
+    """The scalers whose factors are the products of all scalers up to each of these."""
+    powers, chained = {"logarithmic": 0.0, "linear": 0.0}, []
+    for scaler in scalers:
+        kind, power = SCALERS[scaler]
+        powers[kind] += power
+        logarithmic, linear = powers.values()
+        if linear and (logarithmic or abs(linear) > 1):
+            raise ValueError(
+                f"the product of the scalers {list(scalers)} is no scaler of ours: it mixes log(d + 1) and d"
+            )
+        chained.append(("linear" if linear > 0 else "inverse_linear") if linear else logarithmic or "identity")
+    return tuple(chained)
+
+
 # ---- to theirs ----
 
 
@@ -192,6 +277,8 @@ def _check_ours(layer: nn.Module) -> None:
     """Raise an error if `layer` has something that PyTorch Geometric's layer cannot have."""
     if layer.in_channels == -1:
         raise ValueError("the layer has in_channels=-1 and no weights yet: call it once")
+    if layer.combined.alpha is not None:
+        raise ValueError("torch_geometric.nn.PNAConv has no train_alpha: its scalers have fixed exponents")
     if layer.swap_extremes:
         raise ValueError("torch_geometric.nn.PNAConv has no swap_extremes (D5)")
     for kind, names, allowed in (

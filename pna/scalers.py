@@ -17,7 +17,8 @@ from torch.compiler import is_compiling
 
 from pna.arguments import is_transformed, tensor
 
-__all__ = ["SCALERS", "DegreeStatistics", "S", "check_scaler", "degree_histogram", "factors", "linear", "scale"]
+__all__ = ["SCALERS", "DegreeStatistics", "S", "check_scaler", "degree_histogram", "exponent", "factors", "linear"]
+__all__ += ["merge_histograms", "scale"]
 
 # The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
@@ -75,7 +76,18 @@ def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     return _power(d, d.clamp(min=1) / _statistic("mean_degree", mean_degree), power)
 
 
-def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, mean_degree: Tensor | float) -> Tensor:
+def exponent(scaler: str | float) -> float:
+    """The exponent of a scaler: α of a logarithmic one, the power of a linear one."""
+    return SCALERS[scaler][1] if isinstance(scaler, str) else float(scaler)
+
+
+def factors(
+    d: Tensor,
+    scalers: Sequence[str | float],
+    delta: Tensor | float,
+    mean_degree: Tensor | float,
+    alpha: Tensor | None = None,
+) -> Tensor:
     """Compute the factors of several scalers.
 
     Parameters
@@ -88,6 +100,8 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
         δ of equation 5.
     mean_degree : Tensor or float
         The mean degree of the training set.
+    alpha : Tensor [S], optional
+        Exponents that are learned, in place of the scalers' own; the identity stays what it is.
 
     Returns
     -------
@@ -96,12 +110,16 @@ def factors(d: Tensor, scalers: Sequence[str | float], delta: Tensor | float, me
     """
     bases: dict[str, Tensor] = {}
     columns = []
-    for scaler in scalers:
+    for k, scaler in enumerate(scalers):
         check_scaler(scaler)
-        kind, exponent = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
-        if kind not in bases and exponent != 0:
+        kind, power = SCALERS[scaler] if isinstance(scaler, str) else ("logarithmic", float(scaler))
+        fixed = scaler == "identity" or (alpha is None and power == 0)
+        if kind not in bases and not fixed:
             bases[kind] = _logarithm(d, delta) if kind == "logarithmic" else d.clamp(min=1) / mean_degree
-        columns.append(_power(d, bases[kind], exponent) if exponent != 0 else torch.ones_like(d))
+        if fixed:
+            columns.append(torch.ones_like(d))
+        else:
+            columns.append(_power(d, bases[kind], power) if alpha is None else bases[kind] ** alpha[k])
     return torch.stack(columns, dim=-1)
 
 
@@ -218,8 +236,22 @@ class DegreeStatistics:
         return cls(delta=float(delta), mean_degree=float(mean_degree))
 
 
-def degree_histogram(graphs: Iterable) -> Tensor:
-    """Count the nodes of each in-degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them."""
+def merge_histograms(*histograms: Tensor) -> Tensor:
+    """Add the degree histograms of several shards of a training set, of any lengths: [n], [m], … -> [max(n, m, …)]."""
+    if not histograms:
+        raise ValueError("merge_histograms needs at least one histogram")
+    for histogram in histograms:
+        _check_counts("histogram", histogram)
+    longest = max(len(histogram) for histogram in histograms)
+    return sum(torch.nn.functional.pad(histogram, (0, longest - len(histogram))) for histogram in histograms)
+
+
+def degree_histogram(graphs: Iterable, mask: str | None = None) -> Tensor:
+    """Count the nodes of each in-degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them.
+
+    With a mask, the name of a boolean attribute [N] such as train_mask, only its nodes are counted; edges from all
+    nodes count for their degrees.
+    """
     if not isinstance(graphs, Iterable):
         raise TypeError(f"loader must be an iterable of graphs, got {type(graphs).__name__}; for one graph: [data]")
     histogram = torch.zeros(1, dtype=torch.long)
@@ -235,10 +267,20 @@ def degree_histogram(graphs: Iterable) -> Tensor:
                 f"got values from {target.min()} to {target.max()}"
             )
         degrees = torch.bincount(target, minlength=data.num_nodes)
+        if mask is not None:
+            degrees = degrees[_node_mask(data, mask)]
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts
     return histogram
+
+
+def _node_mask(data: object, name: str) -> Tensor:
+    """The boolean attribute [N] of a graph with this name."""
+    mask = getattr(data, name, None)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (data.num_nodes,):
+        raise ValueError(f"{name} must be a boolean tensor [{data.num_nodes}] of every graph, got {mask!r}")
+    return mask.cpu()
 
 
 def _check_counts(name: str, counts: Tensor) -> None:

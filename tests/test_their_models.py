@@ -152,6 +152,17 @@ def test_sampled_neighbourhoods_train_as_with_their_layer(loader):
             assert_near(mine, other)
 
 
+def test_pyg_6609_sampled_degrees_are_counted_at_the_seeds_and_full_ones_in_the_graph(loader):
+    data = graph()
+    full = PNAConv.get_degree_histogram([data])
+    whole, sampled = (list(loader(data, num_neighbors=[k], batch_size=8)) for k in (-1, 2))
+    for batch in (*whole, *sampled):
+        batch.seeds = torch.arange(batch.num_nodes) < batch.batch_size  # the others' neighbours were not sampled
+    assert torch.equal(PNAConv.get_degree_histogram(whole, mask="seeds"), full)
+    degrees = torch.bincount(data.edge_index[1], minlength=N).clamp(max=2)
+    assert torch.equal(PNAConv.get_degree_histogram(sampled, mask="seeds"), torch.bincount(degrees))
+
+
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
 def test_a_block_from_senders_to_seeds(loader, flow):
     data, conv = graph(), PNAConv(8, 6, **LAYERS, edge_dim=3, flow=flow).double()

@@ -221,6 +221,7 @@ TEACHING: dict[str, Lesson] = {
     "pna-from-scratch": Lesson(),
     "collide-yourself": Lesson("-p interactive False"),
     "explore": Lesson("-p interactive False", ("multitask/described/pna/16",)),
+    "choose-a-layer": Lesson(),
 }
 NOTEBOOKS = (*FIGURES, *TEACHING)
 

@@ -1,4 +1,4 @@
-"""The command `python -m pna predict graph.edgelist`: a trained network's predictions for a graph in a file."""
+"""The command `python -m pna predict`: a trained network's prediction for a graph in a file, or for a molecule."""
 
 import argparse
 import json
@@ -8,23 +8,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
+import torch
+from torch_geometric.data import Data
 
 from pna.command_line import run_command
 from pna.pretrained.graphs import FORMATS, read_graph
 from pna.pretrained.loading import load, names
-from pna.pretrained.multitask import MultiTaskNetwork
+from pna.pretrained.realworld import RealWorldNetwork
 
 __all__ = ["predict"]
 
-CELL = "multitask/released/pna/16"
+CELL, MOLECULES = "multitask/released/pna/16", "zinc/released/pna/edges"
 
 
 def predict(arguments: Sequence[str]) -> int:
-    """Predict six properties of a graph in a file, and print them beside the true values."""
+    """Predict six properties of a graph in a file beside the true values, or the property of a molecule or image."""
     parser = argparse.ArgumentParser(prog="pna predict", description=predict.__doc__)
     what = f"an undirected graph, whose weights are ignored; the name ends in one of {', '.join(FORMATS)}"
-    parser.add_argument("graph", nargs="?", type=Path, metavar="FILE", help=what)
-    parser.add_argument("--cell", default=CELL, help="the trained network (default: %(default)s); --list shows all")
+    arrays = "or for the networks of figure 6 .npz, with x, edge_index and edge_attr in the data set's features"
+    parser.add_argument("graph", nargs="?", type=Path, metavar="FILE", help=f"{what}, {arrays}")
+    parser.add_argument("--smiles", help="a molecule, as CCO, for the networks of ZINC and MolHIV")
+    network = f"the trained network; --list shows all (default: {CELL}, and for a molecule {MOLECULES})"
+    parser.add_argument("--network", "--cell", dest="cell", metavar="NAME", help=network)
     parser.add_argument("--list", action="store_true", help="list the trained networks that are here")
     parser.add_argument("--source", metavar="NODE", help="where shortest paths start (default: the file's first node)")
     parser.add_argument("--seed", type=int, help="which seed of the network (default: the lowest validation error)")
@@ -36,17 +42,20 @@ def predict(arguments: Sequence[str]) -> int:
     if options.list:
         print("\n".join(names()))
         return 0
-    if options.graph is None:
-        parser.error("a FILE is needed")
+    if (options.graph is None) == (options.smiles is None):
+        parser.error("a FILE or --smiles is needed, and not both")
     return run_command("predict", lambda: _predict(options))
 
 
 def _predict(options: argparse.Namespace) -> None:
-    """Print the network's predictions for the graph in a file, as tables or as JSON."""
+    """Print the network's predictions for the graph in a file, or for a molecule, as tables or as JSON."""
+    network = load(options.cell or (CELL if options.smiles is None else MOLECULES), options.seed, options.depth)
+    if isinstance(network, RealWorldNetwork):
+        _print_real_world(network, options)
+        return
+    if options.smiles is not None:
+        raise ValueError(f"--smiles is for the networks of ZINC and MolHIV, as {MOLECULES}; got {network.cell!r}")
     graph = read_graph(options.graph)
-    network = load(options.cell, options.seed, options.depth)
-    if not isinstance(network, MultiTaskNetwork):
-        raise ValueError(f"cell must be of the multi-task benchmark, as {CELL}; got {options.cell!r}")
     source = None if options.source is None else _node(graph, options.source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warnings are printed below
@@ -57,6 +66,31 @@ def _predict(options: argparse.Namespace) -> None:
             print(f"pna predict: {words}", file=sys.stderr)
     else:
         print(prediction)
+
+
+def _print_real_world(network: RealWorldNetwork, options: argparse.Namespace) -> None:
+    """Print what a network of figure 6 predicts: a number, or the probabilities of ten classes."""
+    graph = options.smiles if options.smiles is not None else _arrays(options.graph, network)
+    prediction = network.predict(graph)
+    numbers = prediction if isinstance(prediction, float) else prediction.tolist()
+    if options.json:
+        print(json.dumps({"network": network.cell, "prediction": numbers}, allow_nan=False))
+    elif isinstance(numbers, float):
+        print(f"{network.target}: {numbers:.4g}")
+    else:
+        print("\n".join(f"{network.target} {k}: {number:.4f}" for k, number in enumerate(numbers)))
+
+
+def _arrays(path: Path, network: RealWorldNetwork) -> Data:
+    """Read x, edge_index and perhaps edge_attr of one graph from an .npz file."""
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"{network.cell} takes an .npz with x, edge_index and edge_attr, or --smiles; got {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in ("x", "edge_index", "edge_attr") if name in file}
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    return Data(**arrays)
 
 
 def _node(graph: nx.Graph, text: str) -> object:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pna.errors import MissingData
-from pna.experiments import EVERY_SPEC, Cell, Figure6Run, MultiTaskRun, Profile, all_cells, budgets, run_of
+from pna.experiments import EVERY_SPEC, Cell, Figure6Run, MultiTaskRun, Profile, all_cells, budgets, profile_of, run_of
 from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
@@ -22,7 +22,7 @@ from pna.realworld.networks import Network
 from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
-__all__ = ["load", "names"]
+__all__ = ["load", "load_file", "names"]
 
 Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network, and the facts stored with them
 
@@ -59,8 +59,36 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
         weights = _weights_of_seed(run, seed, weights[1]["seeds"])
+    return _network(run, weights, depth)
+
+
+def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorldNetwork:
+    """Load the trained network of a cell at a budget from a file of weights, as one that a model hub keeps."""
+    cell = Cell.parse(name)
+    run = run_of(cell, profile_of(cell, budget, None, None))
+    return _network(run, _read(path, run), None)
+
+
+def _network(
+    run: MultiTaskRun | Figure6Run, weights: Weights, depth: str | int | None
+) -> MultiTaskNetwork | RealWorldNetwork:
+    """Build the network of a run, with its weights."""
+    weights = _by_task(run, weights)
     with torch.random.fork_rng(devices=[]):  # building a network draws random weights, which are then overwritten
-        return _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+        network = _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+    network.facts = {name: weights[1][name] for name in ("hash", "cell", "rows", "seeds")}
+    network.validations = weights[0]["validation"]
+    return network
+
+
+def _by_task(run: MultiTaskRun | Figure6Run, weights: Weights) -> Weights:
+    """The weights with their rows in the order of the tasks, where each has a network of its own."""
+    tensors, facts = weights
+    if isinstance(run, Figure6Run) or not run.training.single_task:
+        return weights
+    order = sorted(range(len(facts["rows"])), key=lambda row: run.replica_tasks[facts["rows"][row]])
+    ordered = {name: [facts[name][row] for row in order] for name in ("rows", "seeds")}
+    return {name: t[order] for name, t in tensors.items()}, facts | ordered
 
 
 def names() -> list[str]:

@@ -17,17 +17,24 @@ from pna.realworld.data.molecules import molhiv_graph, zinc_graph
 __all__ = ["RealWorldNetwork"]
 
 _FROM_SMILES = {"zinc": zinc_graph, "molhiv": molhiv_graph}
+_TARGETS = {"zinc": "constrained solubility", "molhiv": "probability of activity against HIV"}
 
 
 class RealWorldNetwork(Trained):
     """Predicts constrained solubility (ZINC), activity against HIV (MolHIV), or an image's class (CIFAR10, MNIST)."""
 
+    @property
+    def target(self) -> str:
+        """The predicted property in words."""
+        return _TARGETS.get(self.run.dataset.name, "probability of class")
+
     @torch.no_grad()
     def predict(self, graph: str | Data) -> float | Tensor:
         """Predict ZINC's target, the probability of MolHIV's, or the probabilities of ten classes, [10].
 
-        A molecule is a SMILES, which needs rdkit and for MolHIV ogb, or a Data. An image is always a Data. It has the
-        features of the data set: x [N, ·] (for an image, colours and position), edge_index [2, E], edge_attr [E, ·].
+        A molecule is a SMILES such as "CCO", which needs rdkit and for MolHIV ogb, or a Data. An image is a Data. This
+        has the features of the data set: x [N, ·] (for an image, colours and position), edge_index [2, E] and
+        edge_attr [E, ·].
         """
         data, model = self.run.dataset, self.run.model
         weight, one = next(self.parameters()), self._graph(graph)
@@ -46,7 +53,11 @@ class RealWorldNetwork(Trained):
         if isinstance(graph, str):
             if data.superpixels:
                 raise ValueError(f"graph must be a torch_geometric Data for {data.title}, got the text {graph!r}")
-            return _FROM_SMILES[data.name]((graph, 0.0))
+            try:
+                return _FROM_SMILES[data.name]((graph, 0.0))
+            except ModuleNotFoundError as error:
+                words = f"a SMILES needs {error.name}, which is not installed"
+                raise ImportError(f'{words}: pip install "pna[realworld]"') from error
         if not isinstance(graph, Data):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")

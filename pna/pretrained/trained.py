@@ -5,13 +5,21 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from pna.networks import count_parameters
+from pna.pretrained.hub import Hub
 from pna.training.run import Run
 
 __all__ = ["Trained"]
 
 
-class Trained(nn.Module):
-    """A network with its trained weights; called on a batch, it returns the network's output."""
+class Trained(nn.Module, Hub):
+    """A network with its trained weights; called on a batch, it returns the network's output.
+
+    save_pretrained writes it to a folder with a model card, push_to_hub uploads that to a model hub, and
+    from_pretrained loads it from either; all three need huggingface_hub.
+    """
+
+    facts: dict  # hash, cell, rows and seeds, as in the file of weights
+    validations: Tensor  # the validation error of each row
 
     def __init__(self, network: nn.Module, run: Run, seeds: Sequence[int], validation: Tensor) -> None:
         super().__init__()

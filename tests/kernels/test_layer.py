@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pna import Neighbourhoods, PNAConv
+from pna import Neighbourhoods, PNAConv, compiled
 from pna import fused as layers
 from pna.fused import layer as fused
 from pna.kernels import csr, operators
 from pna.kernels.launch import Form
+from pna.kernels.layer import WEIGHTS, allocate
 from pna.kernels.layer_weights import Places, Sizes
 from pna.kernels.selection import plain
 from pna.neighbourhoods import transpose_edges
@@ -203,6 +204,43 @@ def test_one_sort_gives_the_graph_and_its_transpose(nodes, edges, reverse, devic
     without, _ = csr.sort(edge_index, nodes, reverse, transpose=False)
     assert without.transpose is None
     assert all(torch.equal(a, b) for a, b in zip(without[:3], result[:3], strict=True))
+
+
+@pytest.mark.parametrize("form", [lambda g: [g], lambda g: list(Neighbourhoods.of(g, N)[:2])])
+@pytest.mark.parametrize(("sort", "reverse"), [(PAPER, False), (EVERY, True)])
+def test_the_operator_of_compilers_has_the_layers_numbers_in_the_shapes_that_it_announces(form, sort, reverse, device):
+    conv = make(device, towers=5, sort=sort, flow="target_to_source" if reverse else "source_to_target")
+    x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True)
+    edges = graph().to(device)
+    expected = results(step_by_step, conv, x, edges)
+    tensors = form(edges.flip(0) if reverse and len(form(edges)) > 1 else edges)
+    weights = [dict(conv.named_parameters())[name] for name in WEIGHTS]
+    names = " ".join(sort[0]), " ".join(map(str, sort[1]))
+    statistics = (conv.combined.delta, conv.combined.mean_degree)
+    with torch.no_grad():
+        for _ in range(2):  # sorted, then remembered
+            out, *saved = compiled._forward_on_gpu(x, *weights, *statistics, tensors, *names, reverse, True)
+            sizes = [t.shape for t in allocate(x, conv, N, E)]
+            assert [t.shape for t in (out, *saved[1:])] == sizes
+            assert len(saved[0]) == (csr.whole_size(N, E) if len(tensors) == 1 else 0)
+            g = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape)
+            backward = (g, x, weights[0], weights[2], weights[4], *statistics, tensors, *names, saved, True, True)
+            grads = compiled._backward_on_gpu(*backward)
+            for a, b in zip((out, *grads), _in_order(expected, conv), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9 * max(1.0, float(b.abs().max())))
+            assert len({t.untyped_storage().data_ptr() for t in (out, *saved) if t.numel()}) == sum(
+                t.numel() > 0 for t in (out, *saved)
+            )  # no two share memory
+        alone = compiled._forward_on_gpu(x, *weights, *statistics, tensors, *names, reverse, False)
+        assert len(alone) == 1
+        torch.testing.assert_close(alone[0], out)
+
+
+def _in_order(expected, conv):
+    """The output and the gradients in the order of x and WEIGHTS."""
+    out, of_x, *rest = (t.detach() for t in expected)
+    by_name = dict(zip((name for name, _ in conv.named_parameters()), rest, strict=True))
+    return out, of_x, *(by_name[name] for name in WEIGHTS)
 
 
 def test_an_edge_index_is_sorted_once_until_it_is_written_to(device, monkeypatch):

@@ -205,7 +205,7 @@ def test_a_network_of_molecules_is_not_asked_about_a_graph(file, shelf, capsys):
     run = shelf.run("zinc/released/pna/edges")
     shelf.put(run, run.shipped, [0])
     assert main(["predict", file, "--cell", "zinc/released/pna/edges"]) == 2
-    assert "cell must be of the multi-task benchmark" in capsys.readouterr().err
+    assert "takes an .npz with x, edge_index and edge_attr, or --smiles" in capsys.readouterr().err
 
 
 def test_a_file_is_needed():

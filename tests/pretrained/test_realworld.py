@@ -1,10 +1,16 @@
 """Trained networks of figure 6: what they say of a molecule or an image."""
 
+import json
+import sys
+
+import numpy as np
 import pytest
 import torch
+import yaml
 from torch_geometric.data import Batch, Data
 
 import pna
+from pna.__main__ import main
 from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graphs
@@ -119,3 +125,76 @@ def test_a_smiles_that_is_none(kept):
     _, loaded = kept(ZINC)
     with pytest.raises(ValueError, match="RDKit cannot read the SMILES 'no molecule'"):
         loaded.predict("no molecule")
+
+
+# ---- on the command line, and on a model hub ----
+
+
+def test_a_molecule_on_the_command_line(kept, capsys):
+    pytest.importorskip("rdkit")
+    _, loaded = kept(ZINC)
+    assert main(["predict", "--smiles", "CCO", "--network", ZINC]) == 0
+    assert capsys.readouterr().out == f"constrained solubility: {loaded.predict('CCO'):.4g}\n"
+    assert main(["predict", "--smiles", "CCO", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"network": ZINC, "prediction": loaded.predict("CCO")}
+
+
+def test_an_image_on_the_command_line(kept, capsys, tmp_path):
+    name = "mnist/released/pna/no-edges"
+    _, loaded = kept(name)
+    data = Data(x=torch.rand(4, 3), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    np.savez(tmp_path / "image.npz", x=data.x.numpy(), edge_index=data.edge_index.numpy())
+    assert main(["predict", str(tmp_path / "image.npz"), "--network", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["prediction"] == pytest.approx(loaded.predict(data).tolist())
+    assert main(["predict", str(tmp_path / "image.npz"), "--network", name]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--smiles", "CCO", "--network", "mnist/released/pna/no-edges"], "must be a torch_geometric Data for MNIST"),
+        (["a.edgelist", "--network", "mnist/released/pna/no-edges"], "takes an .npz with x"),
+        (["missing.npz", "--network", "mnist/released/pna/no-edges"], "cannot be read"),
+    ],
+)
+def test_what_the_command_line_refuses(kept, capsys, words, message):
+    kept("mnist/released/pna/no-edges")
+    assert main(["predict", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_or_a_molecule_but_not_both():
+    for words in ([], ["a.edgelist", "--smiles", "CCO"]):
+        with pytest.raises(SystemExit):
+            main(["predict", *words])
+
+
+def test_without_rdkit_the_error_says_what_to_install(kept, monkeypatch, capsys):
+    _, loaded = kept(ZINC)
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(ImportError, match=r'pip install "pna\[realworld\]"'):
+        loaded.predict("CCO")
+    assert main(["predict", "--smiles", "CCO", "--network", ZINC]) == 2
+    assert 'pip install "pna[realworld]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [ZINC, "multitask/released/pna/16", "single-task/described/gcn/16"])
+def test_a_folder_for_a_model_hub_holds_weights_and_a_card_with_a_model_index(shelf, tmp_path, name):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    run = shelf.run(name)
+    shelf.put(run, run.shipped, list(range(6)) if "single" in name else [0])
+    network = pna.load(name)
+    with torch.no_grad():
+        next(network.parameters()).add_(1)  # what is saved is the network as it is now
+    network.save_pretrained(tmp_path / "hub")
+    again = type(network).from_pretrained(str(tmp_path / "hub"))
+    assert repr(again) == repr(network)
+    for (key, a), b in zip(network.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(a, b), key
+    _, metadata, _ = (tmp_path / "hub" / "README.md").read_text().split("---\n", 2)
+    index = yaml.safe_load(metadata)["model-index"][0]
+    assert index["name"] == network.cell
+    assert index["results"][0]["metrics"][0]["value"] == pytest.approx(network.validation, abs=1e-6)
+    card = huggingface_hub.ModelCard.load(tmp_path / "hub" / "README.md")
+    assert card.data.eval_results[0].dataset_name == network.run.cell.training
