@@ -35,12 +35,12 @@ REPAIRED = {
 """Statements, by their id, in which something printed had to be replaced; and the repair."""
 
 NOTES = {
+    "theorem1/THEOREM_1": "scalar features; for vectors see docs/theory.md",
     "proposition1/proposition_1": "Equation 4, its root signed for odd orders",
     "theorem2/theorem_2": "sizes from 1: the empty multiset has no mean",
     "theorem2/theorem_2_positive": "sizes from 1: the empty multiset has no mean",
     "theorem2/theorem_2_sharp": "replaces the shift and the sign condition of the printed proof",
     "piecewise-linear/pna_layer_not_injective": "does not say how wide the linear pieces of a trained network are",
-    "theorem1/THEOREM_1_VECTORS": "the paper's theorem is the case D = 1",
 }
 """What has to be said beside a theorem that holds as it stands."""
 

@@ -132,7 +132,7 @@ def test_the_kept_transcript_says_what_is_recorded():
     content = prove.recorded(HOL_LIGHT)
     assert (proofs["theorems"], proofs["definitions"]) == (content["theorems"], content["definitions"])
     assert not any("solved at" in answer["statement"] for answer in proofs["theorems"].values())
-    assert set(proofs["definitions"]) == {"ordered", "same_multiset", "aggregator", "same_vectors"}
+    assert set(proofs["definitions"]) == {"ordered", "same_multiset", "aggregator"}
 
 
 @needs_transcript
@@ -158,7 +158,6 @@ def test_another_statement_than_the_recorded_one_is_refused(monkeypatch, tmp_pat
 TRANSCRIPT = """val ordered : thm = |- !x. o
 val same_multiset : thm = |- !x y. s
 val aggregator : thm = |- !g. a
-val same_vectors : thm = |- !x y. v
 val THEOREM_1_ON_THE_CONE : thm = |- !g m. a
 val SORTED_IS_UNIQUE : thm = |- !x y. b
 0..0..0..2..5..15..51..solved at 180
@@ -168,8 +167,6 @@ val THEOREM_1 : thm =
   |- !g m. m < dimindex(:N)
            ==> ...
 - : term list list = [[]; []; []; []]
-# val THEOREM_1_VECTORS : thm = |- !g m. d
-- : term list list = [[]]
 - : thm list =
 [|- ?f. ONE_ONE f /\\ ~ONTO f; |- !P x. P x ==> P ((@) P);
  |- !t. (\\x. t x) = t]

@@ -116,8 +116,5 @@ THEOREMS = (
     Theorem("theorem1", _ONE, "theorem_1.ml", "THEOREM_1",
             "for all m < n continuous symmetric functions there are two different multisets of n reals on which they "
             "agree"),
-    Theorem("theorem1", f"{_ONE}, for vectors", "theorem_1_vectors.ml", "THEOREM_1_VECTORS",
-            "for all m < nD continuous functions there are two different multisets of n vectors of R^D on which they "
-            "agree", "all n, all D"),
 )  # fmt: skip
 """Everything that is proved formally; `prove` compares it with the files and with what the tools print."""
