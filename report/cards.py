@@ -234,7 +234,7 @@ def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
         rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
     words = (
         "On real graphs (`python -m pna multitask show --collection real`), without the task *connected*: the mean "
-        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero a network is "
+        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero it is "
         "worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
         "most 12 layers:"
     )
