@@ -12,7 +12,7 @@ SIZES = (20, 25, 30, 35, 40, 45, 60, 75, 95)
 
 
 def tests_of(run, level):
-    """The test sets of a run with log10 errors at `level` on each task."""
+    """The test sets of a run with log10 errors at `level` on each task; real and redrawn graphs only by `levels`."""
     sets = {
         "multitask": ["test"],
         "multitask-15-24": ["test"],
@@ -20,7 +20,9 @@ def tests_of(run, level):
         "extrapolation": [f"test_{start}_{start + 5}" for start in SIZES],
     }
     return {
-        f"{name}/{split}": [level] * len(NAMES) for name in run.collections for split in sets[name.partition("@")[0]]
+        f"{name}/{split}": [level] * len(NAMES)
+        for name in run.collections
+        for split in sets.get(name.partition("@")[0], ())
     }
 
 
