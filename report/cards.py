@@ -234,8 +234,8 @@ def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
         rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
     words = (
         "On real graphs (`python -m pna multitask show --collection real`), without the task *connected*: the mean "
-        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero a network "
-        "is worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
+        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero it is "
+        "worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
         "most 12 layers:"
     )
     return [words, _markdown(rows)] if len(rows) > 1 else []

@@ -189,7 +189,7 @@ FIGURES: dict[str, Entry] = {
         pictures=_real,
         files={
             "real_networks": "A small graph of each of the twelve real networks",
-            **{f"real_graphs_{one}": f"Each model's error on each real network, by size, as {one}" for one in SPECS},
+            **{f"real_graphs_{one}": f"The error of each model on each real network, as {one}" for one in SPECS},
             **{f"real_slopes_{one}": f"How the error grows with size, degrees and diameter, as {one}" for one in SPECS},
         },
     ),

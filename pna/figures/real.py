@@ -78,13 +78,8 @@ class Group:
         return "small" if self.high == SIZES["small"][1] else "large"
 
 
-def _groups() -> dict[str, Group]:
-    tests = (name for name in GROUPS if name not in ("train", "validation"))
-    return {name: Group.of(name) for name in tests if len(RealSplit(name, "test", name))}
-
-
-GROUP: dict[str, Group] = _groups()
-"""Every test set that holds a graph, by its name."""
+GROUP: dict[str, Group] = {name: Group.of(name) for name in GROUPS if name not in ("train", "validation")}
+"""Every test set by its name."""
 
 
 def groups(size: str, networks: Iterable[str] = NETWORKS) -> list[Group]:

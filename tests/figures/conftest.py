@@ -13,7 +13,7 @@ SIZES = (20, 25, 30, 35, 40, 45, 60, 75, 95)
 
 
 def tests_of(run, level):
-    """The test sets of a run with log10 errors at `level` on each task."""
+    """The test sets of a run with log10 errors at `level` on each task; real and redrawn graphs only by `levels`."""
     sets = {
         "multitask": ["test"],
         "multitask-15-24": ["test"],
@@ -23,7 +23,9 @@ def tests_of(run, level):
         "real": [group for group in GROUPS if group not in ("train", "validation")],
     }
     return {
-        f"{name}/{split}": [level] * len(NAMES) for name in run.collections for split in sets[name.partition("@")[0]]
+        f"{name}/{split}": [level] * len(NAMES)
+        for name in run.collections
+        for split in sets.get(name.partition("@")[0], ())
     }
 
 

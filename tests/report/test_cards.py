@@ -58,4 +58,6 @@ def test_writing_says_where(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cards, "repository", lambda: tmp_path)
     assert main(["cards", "--write"]) == 0
     written = [line.removesuffix(" written") for line in capsys.readouterr().out.splitlines()]
-    assert [Path(path).parent for path in written] == [tmp_path / "docs" / "models"] * len(EXPERIMENTS)
+    warned_by, *paths = map(Path, written)
+    assert warned_by == tmp_path / "pna" / "pretrained" / "structure.json"
+    assert [path.parent for path in paths] == [tmp_path / "docs" / "models"] * len(EXPERIMENTS)
