@@ -210,8 +210,6 @@ class _Layer(Function):
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise NotImplementedError("a compiled PNAConv has no second derivative: call it without torch.compile")
         x, U, M, mix, delta, mean_degree, *rest = ctx.saved_tensors
         graph, results = rest[: ctx.edges], rest[ctx.edges :]
         of_x, of_weights = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:7])

@@ -107,8 +107,8 @@ class Layer(MessagePassing):
                 f"x must have rows for {num_senders} senders and {graph.num_nodes} receivers, "
                 f"got {senders.shape[0]} and {receivers.shape[0]}{hint}"
             )
-        if self.cached and not torch.is_inference_mode_enabled():  # inference tensors cannot be trained with later
-            self._cache = graph
+        if self.cached and not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled():
+            self._cache = graph  # not an inference tensor, which cannot be trained with later
         return senders, receivers, graph, self._sort_features(edge_attr, graph, receivers)
 
     def _nodes(self, x: Nodes) -> tuple[Tensor, Tensor]:
