@@ -89,6 +89,19 @@ def picture(path: Path, shows: str) -> Markup:
     return blocks(f"{path.stem} is not drawn yet.")
 
 
+# What matplotlib draws with; a page that inlines an SVG runs what else is in it.
+_ELEMENTS = {"circle", "clipPath", "defs", "ellipse", "g", "image", "line", "linearGradient", "mask", "path", "pattern"}
+_ELEMENTS |= {"polygon", "polyline", "rect", "stop", "text", "tspan", "use"}
+
+
+def _strange(body: str) -> str | None:
+    """The first element, attribute or address of an SVG that could run or fetch something."""
+    elements = (f"<{name}>" for name in re.findall(r"<\s*/?\s*([^\s>/]+)", body) if name not in _ELEMENTS)
+    handlers = re.findall(r"[\s\"'/](on\w+)\s*=", " ".join(re.findall(r"<[^>]*>", body)), flags=re.I)
+    addresses = re.findall(r"href\s*=\s*[\"']?((?!#|data:image/png)[^\s\"'>]+)", body, flags=re.I)
+    return next(iter([*elements, *handlers, *addresses]), None)
+
+
 def _inline(text: str, name: str) -> tuple[str, str]:
     """The view box and the content of matplotlib's SVG inside a page.
 
@@ -106,4 +119,6 @@ def _inline(text: str, name: str) -> tuple[str, str]:
     body = re.sub(r"#[0-9a-f]{6}\b", lambda match: _TURNED.get(match[0], match[0]), body)
     body = re.sub(r"font-family: [^;\"]*(; )?", "", body)
     body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d)\d+", r"\1", tag[0]), body)  # places, not letters
+    if strange := _strange(body):
+        raise ValueError(f"{name}.svg holds {strange}, which no figure of this project has: draw it again")
     return box, re.sub(r"\s*\n\s*", " ", body).replace("> <", "><")

@@ -58,9 +58,12 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
         )
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
-        weights = _weights_of_seed(run, seed, weights[1]["seeds"])
+        path, weights = run.weights, _weights_of_seed(run, seed, weights[1]["seeds"])
     with torch.random.fork_rng(devices=[]):  # building a network draws random weights, which are then overwritten
-        return _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+        try:
+            return _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+        except (KeyError, IndexError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{path} does not hold the weights of {cell} ({error})") from error
 
 
 def names() -> list[str]:
@@ -111,6 +114,11 @@ def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
     tensors, facts = read_tensors(path)
     if facts.get("hash") != run.hash:
         raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
+    rows = [facts.get(name) for name in ("rows", "seeds")]
+    if not all(isinstance(numbers, list) and numbers and all(type(n) is int for n in numbers) for numbers in rows):
+        raise ValueError(f"{path} does not say of which seeds its weights are")
+    if not all(bool(tensors[name].isfinite().all()) for name in ("theta", "state") if name in tensors):
+        raise ValueError(f"{path} holds weights that are not finite")
     return tensors, facts
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import report
 from pna.verdicts.statistics import Estimate
-from report.markup import blocks, estimate, p_value, render, stacked, table
+from report.markup import blocks, estimate, p_value, picture, render, stacked, table
 
 NAMES = ("small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
 TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
@@ -68,3 +68,30 @@ def _imported(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "report":
             inner = node.module.split(".")[1:]
             yield from inner or (alias.name for alias in node.names)
+
+
+SVG = '<svg viewBox="0 0 9 9"><g id="patch_1"></g>{}<use xlink:href="#a"/></svg>'
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<script>alert(1)</script>",
+        "<scr<!-- -->ipt>alert(1)</script>",
+        '<path onload="alert(1)"/>',
+        '<path\nonclick = "alert(1)"/>',
+        '<a href="javascript:alert(1)"><path/></a>',
+        '<image href="https://example.org/x.png"/>',
+        "<foreignObject><p>x</p></foreignObject>",
+        '<use xlink:href="other.svg#x"/>',
+    ],
+)
+def test_a_picture_that_could_run_or_fetch_something_is_refused(tmp_path, inside):
+    (tmp_path / "a.svg").write_text(SVG.format(inside))
+    with pytest.raises(ValueError, match=r"a\.svg holds .*: draw it again"):
+        picture(tmp_path / "a", "x")
+
+
+def test_a_picture_that_only_draws_is_inlined(tmp_path):
+    (tmp_path / "a.svg").write_text(SVG.format('<g><path d="M 1 1"/><text>one = 1</text></g>'))
+    assert "one = 1" in picture(tmp_path / "a", "x")
