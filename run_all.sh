@@ -106,7 +106,7 @@ else
 fi
 export PATH="$(dirname "$python"):$PATH" PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
-[ "$job" = all ] && exec "$python" workflow/run.py ${words[@]+"${words[@]}"}
+[ "$job" = all ] && exec "$python" workflow/start.py ${words[@]+"${words[@]}"}
 if [ "$job" = docs ]; then
     NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs build --strict --quiet
     echo "The documentation is in $PWD/build/site/index.html"

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +23,27 @@ from pna.locks import new_beside, remove_left_over
 if TYPE_CHECKING:
     from torch import Tensor  # not imported: pages and JSON objects do not need torch
 
-__all__ = ["checksum", "hash_of", "read_arrays", "read_facts", "read_json", "read_tensors"]
-__all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
+__all__ = ["check_file", "checksum", "hash_of", "parse_json", "read_arrays", "read_facts", "read_json", "read_tensors"]
+__all__ += ["read_whole", "write_arrays", "write_json", "write_tensors", "write_whole"]
+
+MOST_TEXT = 1 << 28  # bytes of a JSON file or a graph: far more than any has
+MOST_TENSORS = 1 << 34  # bytes of a safetensors file
+EXPANDS = 200  # how many times its own size an npz file may unpack to; the data sets here reach 4
+
+
+def check_file(path: Path, most: int) -> None:
+    """Raise a ValueError for what is no regular file, as a pipe or a device, or has more than `most` bytes."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} cannot be read: it is not a regular file")
+    if status.st_size > most:
+        raise ValueError(f"{path} has {status.st_size:,} bytes, and no file of this kind has more than {most:,}")
+
+
+def read_whole(path: Path, most: int = MOST_TEXT) -> bytes:
+    """Read a file, after `check_file`."""
+    check_file(path, most)
+    return path.read_bytes()
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -52,34 +72,39 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, "Tensor"], facts: dict) -> None:
-    """Write tensors and a JSON object of facts to one safetensors file, with a checksum over the tensors."""
+    """Write tensors and a JSON object of facts to one safetensors file, with a checksum over each."""
     from safetensors.torch import save
 
-    kept = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    data = save(kept, {"pna": json.dumps(facts | {"sha256": _tensors_checksum(kept)})})
+    contents = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    stated = facts | {"sha256": _tensors_checksum(contents)}
+    data = save(contents, {"pna": json.dumps(stated | {"facts_sha256": hash_of(stated)})})
     write_whole(path, lambda file: file.write(data))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, "Tensor"], dict]:
     """Read what write_tensors wrote: the tensors and the facts. A ValueError names a file that is damaged or altered.
 
-    The file is opened once. safetensors' own reader opens it twice, and another process may replace it in between.
+    The file is opened once. safetensors' own reader opens it twice, and another process may replace it in between. A
+    file from before version 2 has no checksum over its facts.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    data = path.read_bytes()
+    data = read_whole(path, MOST_TENSORS)
     try:
         tensors = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        facts = json.loads(header.get("__metadata__", {})["pna"])
-        stated = facts.pop("sha256", None)
-    except (SafetensorError, KeyError, ValueError) as error:
+        header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        facts = parse_json(header["__metadata__"]["pna"])
+        of_facts = facts.pop("facts_sha256", None)
+        intact = of_facts in (None, hash_of(facts))
+        stated = facts.pop("sha256")
+    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
             f"{path} is not a file that this package wrote whole ({error}); remove it to start anew"
         ) from error
-    if stated is not None and stated != _tensors_checksum(tensors):
-        raise ValueError(f"{path} has been altered: its tensors do not have the checksum it states; remove it")
+    for what, same in (("facts", intact), ("tensors", stated == _tensors_checksum(tensors))):
+        if not same:
+            raise ValueError(f"{path} has been altered: its {what} do not have the checksum it states; remove it")
     return tensors, facts
 
 
@@ -99,13 +124,26 @@ def write_json(path: Path, facts: dict) -> None:
 
 def read_json(path: Path, content: bytes | None = None) -> dict:
     """Read a JSON object from `path`, or from `content` if the file has been read already."""
+    text = read_whole(path) if content is None else content
     try:
-        facts = json.loads((path.read_bytes() if content is None else content).decode())
+        facts = parse_json(text)
     except ValueError as error:
         raise ValueError(f"{path} does not hold a JSON object: {error}") from error
     if not isinstance(facts, dict):
         raise ValueError(f"{path} does not hold a JSON object")
     return facts
+
+
+def parse_json(text: str | bytes) -> dict | list | str | float | bool | None:
+    """Parse JSON; a ValueError also for NaN, Infinity and what is nested too deeply, which json.loads lets pass."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 # ---- arrays ----
@@ -133,6 +171,7 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
     facts = read_facts(path, format)
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_unpacked(path, archive.infolist())
             members = [name for name in archive.namelist() if name != "facts.npy"]
         with ThreadPoolExecutor() as pool:  # most of the time goes into unpacking
             contents = list(pool.map(lambda name: _unpacked(path, name), members))
@@ -143,6 +182,13 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
     if checksum(arrays) != facts["sha256"]:
         raise ValueError(f"{path} has been altered: its contents do not have the checksum it states; remove it")
     return arrays, facts
+
+
+def _check_unpacked(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Raise before anything is unpacked that would take far more memory than the file has bytes."""
+    size = sum(member.file_size for member in members)
+    if size > EXPANDS * path.stat().st_size + MOST_TEXT // EXPANDS:
+        raise ValueError(f"it would unpack to {size:,} bytes, more than {EXPANDS} times its size")
 
 
 def _unpacked(path: Path, name: str) -> bytes:
@@ -156,15 +202,18 @@ def _array(content: bytes) -> NDArray:
 
 def read_facts(path: Path, format: int) -> dict:
     """Read the facts of a file of arrays, without the arrays."""
+    check_file(path, MOST_TENSORS)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            facts = json.loads(file["facts"].tobytes())
+        with zipfile.ZipFile(path) as archive:
+            _check_unpacked(path, [archive.getinfo("facts.npy")])
+            facts = parse_json(_array(archive.read("facts.npy")).tobytes())
+            form = facts.get("format")
     except FileNotFoundError:
         raise
     except Exception as error:
         raise ValueError(f"{path} is no data set of this package, or it is damaged: {error}; remove it") from error
-    if facts.get("format") != format:
-        raise ValueError(f"{path} has format {facts.get('format')}, and this version reads format {format}; remove it")
+    if form != format:
+        raise ValueError(f"{path} has format {form}, and this version reads format {format}; remove it")
     if facts.pop("facts_sha256", None) != hash_of(facts):
         raise ValueError(f"{path} has been altered: its facts do not have the checksum it states; remove it")
     return facts

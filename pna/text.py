@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["table"]
+__all__ = ["printable", "table"]
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes, since on a terminal they could do more than show something."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Lay out rows under a header: the first column flush left, the others flush right."""
-    cells = [list(map(str, row)) for row in (header, *rows)]
+    cells = [[printable(str(cell)) for cell in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells)
     return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -2,34 +2,60 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pna.command_line import BAD_VALUE, FAILED, positive, run_command, say_if_empty
-from pna.figures.runs import RECORDED, profile_named
+from pna.departures import SPECS
 from pna.files import write_whole
 from pna.places import figures_folder, results_folder
 from pna.verdicts.claims import Finding, claims_text
-from report.claims import judge
+from pna.verdicts.rules import WORDS
+from report.cache import recall
 
 __all__ = ["cards", "claims", "coverage", "plan", "report"]
+
+RECORDED = "recorded"  # as in pna.figures.runs, whose import takes seconds
 
 
 def claims(arguments: Sequence[str]) -> int:
     """Print every claim of the paper with its verdict."""
     parser = _parser("claims", claims)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file, as one JSON list")
+    parser.add_argument("--verdict", choices=WORDS, metavar="WORD", help=f"only claims that are {', '.join(WORDS)}")
+    parser.add_argument("--spec", choices=SPECS, help="only verdicts on this specification")
+    parser.add_argument("--figure", metavar="NAME", help="only claims of this figure, as 5 or single-task")
     options = parser.parse_args(arguments)
     return _run("claims", lambda: _claims(options))
 
 
 def _claims(options: argparse.Namespace) -> int:
     say_if_empty(results_folder())
-    findings = judge(options.profile)
-    print(claims_text(findings))
+    findings, facts = recall(options.profile, judge)
+    figures = dict.fromkeys(finding.claim.figure for finding in findings)
+    figure = options.figure if options.figure in (None, *figures) else f"figure{options.figure}"
+    if figure not in (None, *figures):
+        raise ValueError(f"--figure must be one of {', '.join(filter(None, figures))}; got {options.figure!r}")
+    wanted = {"kind": options.verdict, "spec": options.spec}
+    chosen = [
+        k
+        for k, finding in enumerate(findings)
+        if figure in (None, finding.claim.figure)
+        and all(value in (None, getattr(finding, name)) for name, value in wanted.items())
+    ]
+    print(claims_text([findings[k] for k in chosen]) if chosen else "no claim is of this kind")
     if options.json:
-        _write_json(options.json, _facts(findings))
+        _write_json(options.json, [facts[k] for k in chosen])
     return 0
+
+
+def judge(profile: str) -> list[Finding]:
+    """Judge every claim; what it needs is imported here, since judging what was judged before needs none of it."""
+    print("Judging every claim from the recorded results: about half a minute.", file=sys.stderr, flush=True)
+    from report import claims
+
+    return claims.judge(profile)
 
 
 def plan(arguments: Sequence[str]) -> int:
@@ -134,8 +160,12 @@ def _parser(name: str, function: Callable) -> argparse.ArgumentParser:
 
 
 def _profile(text: str) -> str:
+    if text == RECORDED:
+        return text
+    from pna.figures.runs import profile_named
+
     try:
-        return text if text == RECORDED else profile_named(text).name
+        return profile_named(text).name
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

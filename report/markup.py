@@ -92,14 +92,30 @@ def picture(path: Path, shows: str) -> Markup:
     return blocks(f"{path.stem} is not drawn yet.")
 
 
+# What matplotlib draws with; a page that inlines an SVG runs what else is in it.
+_ELEMENTS = {"circle", "clipPath", "defs", "ellipse", "g", "image", "line", "linearGradient", "mask", "path", "pattern"}
+_ELEMENTS |= {"polygon", "polyline", "rect", "stop", "text", "tspan", "use"}
+
+
+def _strange(body: str) -> str | None:
+    """The first element, attribute or address of an SVG that could run or fetch something."""
+    elements = (f"<{name}>" for name in re.findall(r"<\s*/?\s*([^\s>/]+)", body) if name not in _ELEMENTS)
+    handlers = re.findall(r"[\s\"'/](on\w+)\s*=", " ".join(re.findall(r"<[^>]*>", body)), flags=re.I)
+    addresses = re.findall(r"href\s*=\s*[\"']?((?!#|data:image/png)[^\s\"'>]+)", body, flags=re.I)
+    return next(iter([*elements, *handlers, *addresses]), None)
+
+
 def _inline(text: str, name: str) -> tuple[str, str]:
     """The view box and the content of matplotlib's SVG inside a page, as short as it can be.
 
     Its size, letters and ground come from the page. Styles become classes, which have the same name wherever they are
     the same; ids get a short form of the picture's name in front; groups that say nothing go.
     """
-    noise = r"<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style.*?</style>|xmlns(:\w+)?=\"[^\"]*\"|xlink:"
-    root = ElementTree.fromstring(re.sub(noise, "", text, flags=re.S))
+    noise = r"<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|xmlns(:\w+)?=\"[^\"]*\"|xlink:"
+    text = re.sub(noise, "", text, flags=re.S)
+    if strange := _strange(text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]):
+        raise ValueError(f"{name}.svg holds {strange}, which no figure of this project has: draw it again")
+    root = ElementTree.fromstring(text)
     styles: dict[str, str] = {}
     used = set(re.findall(r"(?:href=\"|url\()#([\w.-]+)", text))
     ids = {one: f"p{_short(name)}-{place}" for place, one in enumerate(sorted(used))}

@@ -2,6 +2,8 @@
 
 import copy
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -561,3 +563,58 @@ def test_from_pyg_with_an_aggregator_that_is_not_ours(aggregator):
 def test_from_pyg_with_learned_activations():
     with pytest.raises(ValueError, match="activation with parameters"):
         PNAConv.from_pyg(pyg.PNAConv(4, 4, ["mean"], ["identity"], DEG, pre_layers=2, act="prelu"))
+
+
+# ---- arguments of strangers ----
+
+
+def test_eight_threads_that_call_a_layer_first_get_its_answer():
+    """The weights are drawn once, and nobody computes with weights that are not there yet."""
+    x, edge_index = torch.randn(6, 5), torch.randint(0, 6, (2, 20))
+    for _ in range(20):
+        conv = PNAConv(-1, 4, ["mean", "max"], ["identity"], pre_layers=3, post_layers=2, towers=2)
+        barrier = threading.Barrier(8)
+
+        def call(_, conv=conv, barrier=barrier):
+            barrier.wait()
+            return conv(x, edge_index).detach()
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(call, range(8)))
+        assert all(torch.equal(answer, conv(x, edge_index).detach()) for answer in answers)
+
+
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+def test_an_edge_feature_that_is_not_finite_does_not_vanish_behind_an_activation(value):
+    for seed in range(30):
+        torch.manual_seed(seed)
+        conv = PNAConv(4, 6, ["mean", "std", "max"], ["identity"], edge_dim=3, pre_layers=2)
+        x, edge_index, edge_attr = torch.randn(5, 4), torch.randint(0, 5, (2, 8)), torch.randn(8, 3)
+        finite = conv(x, edge_index, edge_attr)
+        edge_attr[0, 0] = value
+        out = conv(x, edge_index, edge_attr)
+        hit = torch.arange(5) == edge_index[1, 0]
+        assert not out[hit].isfinite().any()
+        assert torch.equal(out[~hit], finite[~hit])
+
+
+def test_what_torch_offers_and_the_layer_does_not_is_said_in_words():
+    conv, x, edge_index = PNAConv(4, 6, ["mean"], ["identity"]), torch.randn(5, 4), torch.randint(0, 5, (2, 8))
+
+    def f(x):
+        return conv(x, edge_index).square().sum()
+
+    for transform in (torch.func.jacfwd, torch.func.hessian):
+        with pytest.raises(NotImplementedError, match=r"no forward-mode derivatives .* torch.func.jacrev twice"):
+            transform(f)(x)
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(NotImplementedError, match="no forward-mode derivatives"),
+    ):
+        f(torch.autograd.forward_ad.make_dual(x, x))
+    with pytest.raises(RuntimeError, match=r"cannot be compiled by torch.jit.script: use torch.compile"):
+        torch.jit.script(conv)
+    by_reverse = torch.func.jacrev(torch.func.jacrev(f))(x)
+    torch.testing.assert_close(by_reverse, torch.autograd.functional.hessian(f, x))
+    theirs = conv.to_pyg()
+    torch.testing.assert_close(by_reverse, torch.func.hessian(lambda x: theirs(x, edge_index).square().sum())(x))

@@ -239,3 +239,95 @@ def test_a_file_is_read_whole_while_another_process_replaces_it(tmp_path):
             assert swap.poll() is None
         finally:
             swap.kill()
+
+
+# ---- files of strangers ----
+
+
+def resigned(path, change_facts=lambda facts: None, tensors=None):
+    """The same file with other facts, as an editor leaves it."""
+    from safetensors.torch import load, save
+
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    facts = json.loads(header["__metadata__"]["pna"])
+    change_facts(facts)
+    path.write_bytes(save(load(data) if tensors is None else tensors, {"pna": json.dumps(facts)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda facts: facts.pop("sha256"), "not have the checksum|wrote whole"),
+        (lambda facts: [facts.pop(name) for name in ("sha256", "facts_sha256")], "wrote whole"),
+        (lambda facts: facts.update(seeds=[7, 8]), "its facts do not have the checksum"),
+        (lambda facts: facts.update(more=1), "its facts do not have the checksum"),
+    ],
+)
+def test_facts_that_were_changed_or_lost_their_checksum_are_refused(tmp_path, change, words):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, {"x": torch.ones(2)}, FACTS)
+    resigned(path, change)
+    with pytest.raises(ValueError, match=words):
+        read_tensors(path)
+
+
+def test_a_file_of_an_earlier_version_has_no_checksum_over_its_facts(tmp_path):
+    path = tmp_path / "a.safetensors"
+    write_tensors(path, {"x": torch.ones(2)}, FACTS)
+    resigned(path, lambda facts: facts.pop("facts_sha256"))
+    assert read_tensors(path)[1] == FACTS
+
+
+@pytest.mark.parametrize("facts", ["[" * 10**5, "3", "null", '{"sha256": NaN}', '{"sha256": 1e999}', "{}"])
+def test_facts_that_are_no_object_are_refused_in_a_line(tmp_path, facts):
+    path = tmp_path / "a.safetensors"
+    save_file({"x": torch.ones(2)}, path, {"pna": facts})
+    with pytest.raises(ValueError, match=r"wrote whole|checksum"):
+        read_tensors(path)
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, '{"a": ' * 10**5, '{"x": NaN}', '{"x": -Infinity}', "1" * 5000, b"\xff"])
+def test_json_that_python_would_stumble_over_is_refused_in_a_line(tmp_path, text):
+    path = tmp_path / "a.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match="does not hold a JSON object"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("read", [read_json, read_tensors, lambda path: read_arrays(path, 1)])
+def test_pipes_devices_and_folders_are_not_waited_for(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe", tmp_path / "endless", tmp_path):
+        with pytest.raises(ValueError, match="cannot be read: it is not a regular file"):
+            read(path)
+
+
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path):
+    with (path := tmp_path / "a.json").open("wb") as file:
+        file.truncate(1 << 40)  # takes no room on the disk
+    with pytest.raises(ValueError, match=r"1,099,511,627,776 bytes, and no file of this kind has more than"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("name", ["x", "facts"])
+def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, name, monkeypatch):
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"x": np.arange(9)}, {}, 1, zipfile.ZIP_DEFLATED)
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in members.items():
+            archive.writestr(member, content + bytes(1 << 26) * (member == f"{name}.npy"))
+    monkeypatch.setattr(zipfile.ZipFile, "read", _small_only(zipfile.ZipFile.read))
+    with pytest.raises(ValueError, match="it would unpack to"):
+        read_arrays(path, 1)
+
+
+def _small_only(read):
+    def wrapped(archive, name, *rest):
+        assert archive.getinfo(getattr(name, "filename", name)).file_size < 1 << 20
+        return read(archive, name, *rest)
+
+    return wrapped

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric import EdgeIndex
 
-from pna import Neighbourhoods
+from pna import Neighbourhoods, PNAConv
 
 
 @st.composite
@@ -144,3 +144,52 @@ def test_blocks_are_no_edges():
 def test_a_sparse_adjacency_has_its_own_direction():
     with pytest.raises(ValueError, match="flow must be source_to_target, got target_to_source"):
         Neighbourhoods.of(torch.eye(3).to_sparse(), 3, flow="target_to_source")
+
+
+# ---- graphs of strangers ----
+
+GRAPH = Neighbourhoods.of(torch.tensor([[0, 1, 2, 1], [1, 2, 0, 0]]), 3)
+CONV = PNAConv(2, 2, ["mean"], ["identity"], pre_layers=2)
+
+
+@pytest.mark.parametrize("column", [-1, 3, 10**9])
+def test_a_csr_matrix_names_nodes_that_are_there(column):
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):
+        matrix = torch.sparse_csr_tensor(torch.tensor([0, 1, 1, 1]), torch.tensor([column]), torch.ones(1), (3, 3))
+    with pytest.raises(ValueError, match=r"edge_index, must be from 0 to 2, got values from"):
+        Neighbourhoods.of(matrix, 3)
+    with pytest.raises(ValueError, match=r"edge_index, must be from 0 to 2, got values from"):
+        CONV(torch.randn(3, 2), matrix)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"source": torch.tensor([0, 1, -1, 0])}, "source of Neighbourhoods"),
+        ({"source": torch.tensor([0, 1, 3, 0])}, "source of Neighbourhoods"),
+        ({"source": torch.tensor([0.0, 1, 2, 0])}, "source of Neighbourhoods must be a tensor of integers"),
+        ({"order": torch.tensor([0, 1, 2, 4])}, "order of Neighbourhoods"),
+        ({"order": torch.tensor([0, 1, 2, 2])}, "order of Neighbourhoods must hold every place of an edge once"),
+        ({"order": torch.tensor([0, 1, 2])}, "order as long as source"),
+        ({"ptr": torch.tensor([0, 3, 2, 4])}, "ptr of Neighbourhoods must rise"),
+        ({"ptr": torch.tensor([0, 1, 2, 5])}, "ptr of Neighbourhoods must rise"),
+        ({"ptr": torch.tensor([1, 1, 2, 4])}, "ptr of Neighbourhoods must rise"),
+        ({"ptr": torch.tensor([], dtype=torch.long)}, "ptr of Neighbourhoods must be"),
+    ],
+)
+def test_a_graph_that_was_put_together_by_hand_is_checked(change, words):
+    CONV(torch.randn(3, 2), GRAPH._replace(flow=None))
+    with pytest.raises((TypeError, ValueError), match=words):
+        CONV(torch.randn(3, 2), GRAPH._replace(flow=None, **change))
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(None, TypeError), ([1.0] * 4, TypeError), (torch.randn(4, 2).to_sparse(), TypeError)]
+    + [(torch.randn(n, 2), ValueError) for n in (0, 3, 5, 9)]
+    + [(torch.tensor(1.0), ValueError)],
+)
+def test_features_to_sort_have_a_row_for_each_edge(value, error):
+    for graph in (GRAPH, GRAPH._replace(order=None)):
+        with pytest.raises(error, match="edge_attr must"):
+            graph.sort(value)

@@ -62,6 +62,7 @@ def molecules():
 
 
 def workflow_options():
+    sys.path.insert(0, str(ROOT / "workflow"))  # for the modules beside it
     spec = importlib.util.spec_from_file_location("workflow_run", ROOT / "workflow" / "run.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # its dataclass looks itself up there

@@ -127,3 +127,36 @@ def test_a_histogram_of_something_else(graphs):
 def test_bad_statistics(values):
     with pytest.raises(ValueError, match="must be positive and finite"):
         DegreeStatistics(*values)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, None, "1", 1j, 10**400])
+def test_exponents_and_statistics_are_finite_numbers(value):
+    d = torch.tensor([0.0, 1.0, 4.0])
+    for call in (lambda: scalers.S(d, value, 1.0), lambda: scalers.linear(d, value, 1.0)):
+        with pytest.raises(ValueError, match=r"(alpha|power) must be a finite number"):
+            call()
+    for call in (lambda: scalers.S(d, 1.0, value), lambda: scalers.linear(d, 1.0, value)):
+        with pytest.raises(ValueError, match=r"(delta|mean_degree) must be positive and finite"):
+            call()
+    with pytest.raises(ValueError, match="unknown scaler"):
+        scalers.scale(d, value, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("d", [torch.tensor([-1.0]), torch.tensor([math.nan]), torch.tensor([math.inf])])
+def test_degrees_are_finite_and_not_negative(d):
+    for call in (lambda: scalers.S(d, 1.0, 1.0), lambda: scalers.scale(d, "linear", 1.0, 1.0)):
+        with pytest.raises(ValueError, match="d must be degrees"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "deg", [torch.ones(3, device="meta"), torch.ones(3, dtype=torch.cfloat), torch.ones(3).to_sparse()]
+)
+def test_a_histogram_is_a_dense_tensor_of_real_counts(deg):
+    with pytest.raises(TypeError, match="histogram must be a dense tensor of real counts"):
+        DegreeStatistics.from_histogram(deg)
+
+
+def test_a_loader_is_iterable():
+    with pytest.raises(TypeError, match="loader must be an iterable of graphs, got NoneType"):
+        scalers.degree_histogram(None)

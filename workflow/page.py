@@ -8,6 +8,7 @@ import base64
 import hashlib
 import html
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -41,30 +42,67 @@ math[display=block] { overflow-x: auto; overflow-y: hidden; padding: 0.3rem 0; }
 
 
 def main(executed: str, page: str) -> int:
-    """Writes the page; one that was made from the same notebook, code and results stays as it is.
+    """Writes the page; one that was made from the same sources and results stays as it is.
 
-    What a cell prints and draws differs in its last bits from machine to machine, and says no more than it did.
+    What a cell prints and draws differs in its last bits from machine to machine, and says no more than it did. A page
+    also stays if only the code has changed since, and it says the same.
     """
     cells = json.loads(Path(executed).read_text(encoding="utf-8"))["cells"]
     style, shared = STYLE_SHEET.read_bytes() + STYLE.encode(), Path(page).with_name(SHARED)
     if not shared.exists() or shared.read_bytes() != style:
         write_whole(shared, lambda file: file.write(style))
-    key = f"<!-- made from {_source_hash(cells)} -->\n"
-    if Path(page).exists() and Path(page).read_text(encoding="utf-8").endswith(key):
+    results = _hash_of(sorted(results_folder().rglob("*.json")))
+    key = f"<!-- made from {_source_hash(cells)} and {results} -->\n"
+    before = Path(page).read_text(encoding="utf-8") if Path(page).exists() else ""
+    same_results = (mark := re.search(_MARK, before)) and mark[1] in (None, results)
+    if before.endswith(key) or (same_results and says_the_same(before, render(cells))):
         Path(page).touch()
     else:
         write_whole(Path(page), lambda file: file.write((render(cells) + key).encode()))
     return 0
 
 
+_MARK = r"<!-- made from \w+(?: and (\w+))? -->\s*$"
+
+
+_NUMBER = r"[-−+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?"
+_TIME = rf"{_NUMBER}(?= ?(?:s|ms|µs|seconds?|minutes?|times as fast)\b)"
+_PIXELS = r"data:image/png;base64,[\w+/=]+"
+
+
+def says_the_same(before: str, after: str) -> bool:
+    """Whether two pages differ in nothing but times, pixels, and numbers within a hundredth."""
+    words, numbers = zip(*map(_taken_apart, (before, after)), strict=True)
+    return words[0] == words[1] and all(
+        math.isclose(one, other, rel_tol=0.01, abs_tol=1e-3) for one, other in zip(*numbers, strict=True)
+    )
+
+
+def _taken_apart(page: str) -> tuple[list[str], list[float]]:
+    """The words of a page, without the mark of what it was made from, and the numbers that its cells print."""
+    page = re.sub(_MARK, "", page)
+    said, numbers = re.compile(r'(<pre class="said".*?</pre>)', re.S), []
+
+    def number(match: re.Match) -> str:
+        numbers.append(float(match[0].replace(",", "").replace("−", "-")))
+        return "#"
+
+    words = []
+    for k, part in enumerate(said.split(re.sub(_PIXELS, "", page))):
+        words.append(re.sub(r"\s+", " ", re.sub(_NUMBER, number, re.sub(_TIME, "", part)) if k % 2 else part))
+    return words, numbers
+
+
 def _source_hash(cells: list[dict]) -> str:
-    """A hash of all that decides what a page shows: the notebook's cells, the package, the results."""
-    digest = hashlib.sha256()
-    for cell in cells:
-        if "injected-parameters" not in cell["metadata"].get("tags", []):
-            digest.update("".join(cell["source"]).encode())
-    code = [path for path in PACKAGE.rglob("*") if path.suffix in CODE_FILES]
-    for path in [Path(__file__), *sorted(code), *sorted(results_folder().rglob("*.json"))]:
+    """A hash of the code that decides what a page shows: the notebook's cells, the package and the style sheet."""
+    shown = (cell for cell in cells if "injected-parameters" not in cell["metadata"].get("tags", []))
+    code = sorted(path for path in PACKAGE.rglob("*") if path.suffix in CODE_FILES)
+    return _hash_of([Path(__file__), STYLE_SHEET, *code], "".join(text for cell in shown for text in cell["source"]))
+
+
+def _hash_of(paths: list[Path], text: str = "") -> str:
+    digest = hashlib.sha256(text.encode())
+    for path in paths:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

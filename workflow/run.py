@@ -1,6 +1,7 @@
-"""What ./run_all.sh starts: chooses the budget, runs the DAG, draws what is there if some of it failed, and says so."""
+"""The whole run: chooses the budget, runs the DAG, draws what is there if some of it failed, and says so."""
 
 import argparse
+import contextlib
 import fcntl
 import json
 import os
@@ -8,10 +9,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 import jobs
+import stamp
 
 from pna.command_line import positive
 from pna.experiments import EXPERIMENTS, PROFILE_NAMES
@@ -19,6 +23,7 @@ from pna.experiments.side_by_side import ON_A_GPU
 from pna.figures.catalogue import NOTEBOOKS
 from pna.figures.runs import RECORDED
 from pna.files import write_whole
+from pna.places import data_folder
 from pna.training.run import Run
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +77,11 @@ def main(arguments: list[str]) -> int:
         except BlockingIOError:
             print(f"run_all.sh: another run of this profile is at work (it holds {lock.name})", file=sys.stderr)
             return 1
-        return _run(plan, options, extra)
+        code = _run(plan, options, extra)
+    if not options.dry_run:
+        left = (plan.build, plan.figures, plan.results, data_folder())
+        stamp.remember(arguments, left, _succeeded(plan, options) if code == 0 else None)
+    return code
 
 
 def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
@@ -128,8 +137,8 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
     write_whole(plan.build / "jobs.json", lambda file: file.write(text.encode()))
     where = "slurm" if options.slurm and not partial else "local"
     cores = {"local": ["--cores", options.cores, "--resources", "gpu=1"]}  # what failed side by side is tried alone
-    command = [
-        *(sys.executable, "-m", "snakemake", "--snakefile", HERE / "Snakefile", "--directory", ROOT),
+    words = [
+        *("--snakefile", HERE / "Snakefile", "--directory", ROOT),
         *("--workflow-profile", HERE / "profiles" / where),
         *cores.get(where, ["--local-cores", options.cores]),
         *(["--dry-run"] if options.dry_run else []),
@@ -137,7 +146,53 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
         *("--config", *(f"{key}={value}" for key, value in config.items())),
         *extra,
     ]
-    return _wait(subprocess.Popen([str(word) for word in command], cwd=ROOT, env=_environment(plan)))
+    return _wait(Snakemake([str(word) for word in words], _environment(plan)))
+
+
+class Snakemake:
+    """Snakemake in a copy of this process, which has imported already what the Snakefile needs."""
+
+    def __init__(self, words: list[str], environment: dict[str, str]) -> None:
+        sys.stdout.flush()
+        if (pid := os.fork()) == 0:
+            os._exit(self._run(words, environment))
+        self.pid = pid
+
+    @staticmethod
+    def _run(words: list[str], environment: dict[str, str]) -> int:
+        code = 1
+        try:
+            os.chdir(ROOT)
+            os.environ.update(environment)
+            sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
+            from snakemake.cli import main
+
+            code = main(words) or 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except KeyboardInterrupt:  # while it starts; later Snakemake ends its jobs by itself
+            code = 130
+        except BaseException:
+            traceback.print_exc()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, as of a Popen."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            pid, status = os.waitpid(self.pid, 0 if end is None else os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() >= end:
+                raise subprocess.TimeoutExpired("snakemake", timeout)
+            time.sleep(0.05)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
 
 
 def _environment(plan: Plan) -> dict[str, str]:
@@ -187,12 +242,14 @@ def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
     undone = [name for name in _wanted(options) if not _executed(plan, name).exists()]
     for name in undone:
         print(f"FAILED: notebook {name}{_last_line(plan.build / 'logs' / 'notebooks' / f'{name}.log')}")
-    page = plan.figures / "report.html"
-    if not options.only and page.exists():
-        print(f"Figures and report: {page}")
     failed = code or undone or (missing and not options.from_results)
-    print("Something failed: see above." if failed else "All steps succeeded.")
+    print("Something failed: see above." if failed else _succeeded(plan, options))
     return 1 if failed else 0
+
+
+def _succeeded(plan: Plan, options: argparse.Namespace) -> str:
+    page = plan.figures / "report.html"
+    return (f"Figures and report: {page}\n" if not options.only and page.exists() else "") + "All steps succeeded."
 
 
 def _executed(plan: Plan, name: str) -> Path:

@@ -1,7 +1,6 @@
 """Graphs of the user, from networkx, PyTorch Geometric or a file: checked, and converted to the benchmark's form."""
 
 import csv
-import json
 from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
@@ -11,11 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch_geometric.data import Batch, Data
 
+from pna.files import check_file, parse_json
 from pna.multitask.generate import Adjacencies
 
 __all__ = ["FORMATS", "check_nodes", "edges_of", "one_graph", "read_graph"]
 
-MOST_NODES = 4096  # the true values are computed from a dense matrix, which takes seconds here and soon hours
+MOST_NODES = 4096  # the true values are computed from a dense matrix: seconds here, a minute for a path, and soon hours
+MOST_BYTES = 1 << 28  # of a file: a complete graph of so many nodes has half of it as an edge list
 
 Nodes = tuple[Hashable, ...]
 
@@ -49,6 +50,8 @@ def _from_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:
         raise ValueError("graph must have at most one edge between two nodes: networkx.Graph(graph) merges them")
     _check_size(len(graph))
     nodes = tuple(graph)
+    if strange := [node for node in nodes if node != node]:
+        raise ValueError(f"graph must have nodes that equal themselves, got {strange[0]!r}, which no edge can name")
     return nodes, nx.to_numpy_array(graph, nodes, dtype=bool, weight=None)
 
 
@@ -177,7 +180,7 @@ def _has_other_header(edges: list[list[str]]) -> bool:
 
 def _node_link_or_adjacency(path: Path) -> nx.Graph:
     """Read a graph from networkx's JSON, either of its two forms."""
-    facts = json.loads(path.read_text(encoding="utf-8-sig"))
+    facts = parse_json(path.read_text(encoding="utf-8-sig"))
     if not isinstance(facts, dict) or not {"adjacency", "edges", "links"} & facts.keys():
         raise ValueError("networkx's node-link data or adjacency data are wanted")
     if "adjacency" in facts:
@@ -202,6 +205,10 @@ def read_graph(path: Path) -> nx.Graph:
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise ValueError(f"{path} must end in one of {', '.join(FORMATS)}, each a format that networkx reads")
+    try:
+        check_file(path, MOST_BYTES)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     try:
         graph = FORMATS[ending](path)
     except OSError as error:

@@ -58,26 +58,29 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
         )
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
-        weights = _weights_of_seed(run, seed, weights[1]["seeds"])
-    return _network(run, weights, depth)
+        path, weights = run.weights, _weights_of_seed(run, seed, weights[1]["seeds"])
+    return _network(run, path, weights, depth)
 
 
 def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorldNetwork:
     """Load the trained network of a cell at a budget from a file of weights, as one that a model hub keeps."""
     cell = Cell.parse(name)
     run = run_of(cell, profile_of(cell, budget, None, None))
-    return _network(run, _read(path, run), None)
+    return _network(run, path, _read(path, run), None)
 
 
 def _network(
-    run: MultiTaskRun | Figure6Run, weights: Weights, depth: str | int | None
+    run: MultiTaskRun | Figure6Run, path: Path, weights: Weights, depth: str | int | None
 ) -> MultiTaskNetwork | RealWorldNetwork:
-    """Build the network of a run, with its weights."""
-    weights = _by_task(run, weights)
-    with torch.random.fork_rng(devices=[]):  # building a network draws random weights, which are then overwritten
-        network = _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
-    network.facts = {name: weights[1][name] for name in ("hash", "cell", "rows", "seeds")}
-    network.validations = weights[0]["validation"]
+    """Build the network of a run, with its weights, which were read from `path`."""
+    try:
+        weights = _by_task(run, weights)
+        with torch.random.fork_rng(devices=[]):  # building a network draws random weights, which are then overwritten
+            network = _real_world(run, weights) if isinstance(run, Figure6Run) else _multitask(run, weights, depth)
+        network.facts = {name: weights[1][name] for name in ("hash", "cell", "rows", "seeds")}
+        network.validations = weights[0]["validation"]
+    except (KeyError, IndexError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path} does not hold the weights of {run.cell} ({error})") from error
     return network
 
 
@@ -140,6 +143,11 @@ def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:
     tensors, facts = read_tensors(path)
     if facts.get("hash") != run.hash:
         raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
+    rows = [facts.get(name) for name in ("rows", "seeds")]
+    if not all(isinstance(numbers, list) and numbers and all(type(n) is int for n in numbers) for numbers in rows):
+        raise ValueError(f"{path} does not say of which seeds its weights are")
+    if not all(bool(tensors[name].isfinite().all()) for name in ("theta", "state") if name in tensors):
+        raise ValueError(f"{path} holds weights that are not finite")
     return tensors, facts
 
 

@@ -216,11 +216,31 @@ class Run(ABC):
                 "it is: remove it to start anew, or ask for what it was started with"
             )
         try:
-            self.curves = list(tensors.pop("curves"))
+            curves = tensors.pop("curves")
+            self._check_tensors(tensors, curves)
             self.replicas = Replicas(**{name: t.to(self.device) for name, t in tensors.items()})
-        except (KeyError, TypeError) as error:
+            self.curves, self.seconds = list(curves), float(facts["seconds"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self.checkpoint} does not hold what this version keeps ({error}); remove it") from error
-        self.seconds = facts["seconds"]
+
+    def _check_tensors(self, tensors: dict[str, Tensor], curves: Tensor) -> None:
+        """Raise a ValueError if tensors of a checkpoint have other sizes than this run's, or weights no step leaves.
+
+        Weights that are not finite belong to a replica that diverged, or that is about to: within an epoch.
+        """
+        R, lifted = len(tensors["theta"]), self.trainer.lifted
+        P, Q = (sum(map(math.prod, shapes.values())) for shapes in (lifted.parameters, lifted.buffers))
+        sizes = {"theta": P, "m": P, "v": P, "best_theta": P, "state": Q, "best_state": Q, "step": 1}
+        for name, t in tensors.items():
+            if len(t) != R or (name in sizes and t.shape != (R, sizes[name])):
+                raise ValueError(f"{name} has the shape {list(t.shape)}")
+        if curves.shape[1:] != (R, len(self.columns)):
+            raise ValueError(f"curves have the shape {list(curves.shape)}")
+        known = tensors["validation"].isfinite() | (tensors["epoch"] == 0)  # D13 goes on where it is infinite
+        between = ~tensors["diverged"] & (tensors["position"] == 0) & known
+        for name, rows in (("theta", between), ("best_theta", tensors["best"].isfinite())):
+            if not bool(tensors[name][rows].isfinite().all()):
+                raise ValueError(f"{name} has weights that are not finite")
 
     def forget(self) -> None:
         """Remove the checkpoint, and any partial file that a killed process left beside it."""
@@ -308,13 +328,16 @@ class Run(ABC):
         tensors, facts = read_tensors(path)
         if facts.get("hash") != self.hash:
             raise ValueError(f"{path} holds the weights of another configuration ({facts.get('cell')})")
-        self.replicas = self.fresh().rows(torch.tensor(facts["rows"]))
-        self.has_last_weights = "last_theta" in tensors
-        for name in ("theta", "state"):
-            getattr(self.replicas, f"best_{name}").copy_(tensors[name])
-            getattr(self.replicas, name).copy_(tensors[f"last_{name}" if self.has_last_weights else name])
-        self.replicas.best.copy_(tensors["validation"])
-        self.replicas.best_metric.copy_(tensors["validation"])
+        try:
+            self.replicas = self.fresh().rows(torch.tensor(facts["rows"]))
+            self.has_last_weights = "last_theta" in tensors
+            for name in ("theta", "state"):
+                getattr(self.replicas, f"best_{name}").copy_(tensors[name])
+                getattr(self.replicas, name).copy_(tensors[f"last_{name}" if self.has_last_weights else name])
+            self.replicas.best.copy_(tensors["validation"])
+            self.replicas.best_metric.copy_(tensors["validation"])
+        except (KeyError, TypeError, IndexError, RuntimeError) as error:
+            raise ValueError(f"{path} does not hold the weights of {self.cell} ({error}); remove it") from error
         return facts["rows"]
 
     def distance_from_recorded(self, rows: list[int], tests: dict[str, Tensor]) -> float | None:

@@ -5,6 +5,8 @@ import math
 import os
 import platform
 import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 import pna
-from pna.files import hash_of, read_json, write_json
+from pna.files import hash_of, read_json, read_whole, write_json
 
 __all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
 __all__ += ["finite", "load", "provenance", "rounded", "save", "thinned"]
@@ -84,7 +86,7 @@ def save(path: Path, result: Result) -> None:
 
 def load(path: Path) -> Result:
     """Read a result; a file that is damaged, altered or of another format raises a ValueError that names it."""
-    return _checked(path.read_bytes(), path)
+    return _checked(read_whole(path), path)
 
 
 @lru_cache(maxsize=256)  # a page, or a list of claims, asks for the same result many times
@@ -99,11 +101,49 @@ def _checked(text: bytes, path: Path) -> Result:
     try:
         result = Result(**content)
         result = replace(result, replicas=tuple(ReplicaResult(**replica) for replica in result.replicas))
+        _check_kinds(result)
+        for replica in result.replicas:
+            _check_kinds(replica)
     except TypeError as error:
         raise ValueError(f"{path} does not hold what a result holds: {error}") from error
     if result.hash != hash_of(result.configuration):
         raise ValueError(f"{path} has been altered: its configuration does not have the hash that it claims")
     return result
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a number that a float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _are_rows(value: object) -> bool:
+    """Whether a value is a list of lists of numbers, or of None."""
+    return isinstance(value, list | tuple) and all(
+        isinstance(row, list) and all(number is None or _is_number(number) for number in row) for row in value
+    )
+
+
+# What the fields must be that the rest of the program computes with, in words and as a function.
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    **dict.fromkeys(
+        ("cell", "hash", "device", "code", "written", "ended_by"), ("a text", lambda v: isinstance(v, str))
+    ),
+    **dict.fromkeys(("configuration", "facts", "versions"), ("an object", lambda v: isinstance(v, dict))),
+    **dict.fromkeys(("commit", "task"), ("a text or null", lambda v: v is None or isinstance(v, str))),
+    **dict.fromkeys(("seed", "epochs", "best_epoch"), ("an integer", lambda v: isinstance(v, int) and _is_number(v))),
+    "seconds": ("a number", _is_number),
+    "validation": ("a number or null", lambda v: v is None or _is_number(v)),
+    "replicas": ("a list of at least one", lambda v: len(v) > 0),
+    "test": ("lists of numbers by name", lambda v: isinstance(v, dict) and _are_rows(list(v.values()))),
+    "curve": ("a list of rows of numbers", _are_rows),
+}
+
+
+def _check_kinds(record: Result | ReplicaResult) -> None:
+    """Raise a TypeError that names the first field with a value of another kind than _KINDS says."""
+    for name, (words, fits) in _KINDS.items():
+        if hasattr(record, name) and not fits(getattr(record, name)):
+            raise TypeError(f"{name} must be {words}")
 
 
 def provenance(on_gpu: bool) -> dict:

@@ -11,7 +11,7 @@ import torch
 
 from pna.experiments import Cell, MultiTaskRun
 from pna.experiments.progress import Report
-from pna.files import read_tensors
+from pna.files import read_tensors, write_tensors
 from pna.training import run as run_module
 from pna.training.run import Progress
 from pna.training.store import load
@@ -174,3 +174,55 @@ def test_no_time_left_is_told_before_one_can_be_known(capsys):
     assert first == "epoch 1 of at most 450: best validation 0.50000, 2 of 2 replicas running"
     assert second.startswith("epoch 2 of at most 450: ")
     assert second.endswith(" s left")
+
+
+# ---- checkpoints of strangers ----
+
+
+def altered(run, change):
+    """Write the checkpoint again, checksums included, with other tensors or facts."""
+    tensors, facts = read_tensors(run.checkpoint)
+    change(tensors, facts)
+    write_tensors(run.checkpoint, tensors, facts)
+
+
+def put_nan(name):
+    return lambda tensors, _: tensors[name][0, :3].fill_(torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tensors, _: tensors.pop("theta"), "'theta'"),
+        (lambda tensors, _: tensors.pop("curves"), "'curves'"),
+        (lambda tensors, _: tensors.update(theta=tensors["theta"][:, :-1]), "theta has the shape"),
+        (lambda tensors, _: tensors.update(m=tensors["m"][:1]), "m has the shape"),
+        (lambda tensors, _: tensors.update(curves=tensors["curves"][:, :1]), "curves have the shape"),
+        (lambda tensors, _: tensors.update(other=tensors["theta"].clone()), "unexpected keyword"),
+        (lambda _, facts: facts.pop("seconds"), "'seconds'"),
+        (lambda _, facts: facts.update(seconds="soon"), "could not convert"),
+        (lambda _, facts: facts.update(seconds=10**400), "too large"),
+        (put_nan("theta"), "theta has weights that are not finite"),
+        (put_nan("best_theta"), "best_theta has weights that are not finite"),
+    ],
+)
+def test_a_checkpoint_that_no_training_wrote_is_refused_in_a_line(profile, clock, change, words):
+    run = MultiTaskRun(CELLS[NAMES[0]], profile)
+    train_for(run, clock, 2 * len(run.trainer.train))  # to the end of an epoch
+    altered(run, change)
+    with pytest.raises(ValueError, match=f"does not hold what this version keeps .*{words}"):
+        MultiTaskRun(CELLS[NAMES[0]], profile).train()
+    assert not run.result.exists()
+
+
+def test_a_replica_that_diverged_goes_on_to_be_recorded_as_such(profile, clock):
+    run = MultiTaskRun(CELLS[NAMES[0]], profile)
+    train_for(run, clock, 2 * len(run.trainer.train))
+
+    def diverge(tensors, _):
+        tensors["theta"][0], tensors["diverged"][0] = torch.nan, True
+
+    altered(run, diverge)
+    again = MultiTaskRun(CELLS[NAMES[0]], profile)
+    assert again.train()
+    assert [replica.ended_by for replica in load(again.record()).replicas] == ["divergence", "epochs"]

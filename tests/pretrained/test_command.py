@@ -1,6 +1,7 @@
 """`python -m pna predict`: a graph in a file."""
 
 import json
+import os
 import re
 
 import networkx as nx
@@ -8,7 +9,7 @@ import pytest
 
 from pna.__main__ import main
 from pna.pretrained import names
-from pna.pretrained.graphs import FORMATS, read_graph
+from pna.pretrained.graphs import FORMATS, one_graph, read_graph
 
 GRAPH = nx.connected_watts_strogatz_graph(16, 4, 0.3, seed=1)
 
@@ -238,3 +239,47 @@ def test_an_adjacency_list_is_not_taken_for_edges(tmp_path):
         read_graph(path)
     path.write_text("0 1 7\n1 2 5\n")  # weights
     assert set(read_graph(path).edges) == {("0", "1"), ("1", "2")}
+
+
+# ---- files of strangers ----
+
+
+def test_pipes_and_endless_devices_are_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.edgelist")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    for name in ("pipe.edgelist", "endless.json"):
+        assert main(["predict", str(tmp_path / name)]) == 2
+        assert "cannot be read: it is not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 10**5,
+        '{"nodes": [{"id": NaN}, {"id": NaN}], "edges": [{"source": NaN, "target": NaN}]}',
+        '{"nodes": [{"id": Infinity}], "edges": []}',
+    ],
+)
+def test_json_that_is_too_deep_or_has_no_numbers_is_refused_in_a_line(tmp_path, capsys, text):
+    (path := tmp_path / "a.json").write_text(text)
+    assert main(["predict", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "does not hold one graph in the format of .json" in line
+
+
+def test_nodes_that_do_not_equal_themselves_are_refused():
+    graph = nx.Graph([(float("nan"), 1), (float("nan"), 2), (1, 2)])
+    with pytest.raises(ValueError, match="nodes that equal themselves, got nan"):
+        one_graph(graph, None, None)
+
+
+def test_names_do_not_reach_the_terminal_as_commands(tmp_path, capsys):
+    """An edge list cuts names at blanks; a table and JSON keep them."""
+    name = "\x1b]0;title\x07\x1b[2J\u202eevil"
+    (path := tmp_path / "a.json").write_text(
+        json.dumps(nx.node_link_data(nx.relabel_nodes(nx.path_graph(16), {0: name}), edges="edges"))
+    )
+    assert main(["predict", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
+    assert r"\x1b]0;title\x07\x1b[2J\u202eevil" in out

@@ -13,6 +13,7 @@ import pna
 from pna.errors import MissingData
 from pna.experiments import Cell, profile_named, run_of
 from pna.experiments.multitask import task_errors
+from pna.files import read_tensors, write_tensors
 from pna.multitask import make
 from pna.networks import GraphBatch
 from pna.networks.depths import DEPTHS, Until
@@ -287,3 +288,30 @@ def test_the_standard_architecture_has_no_depth_to_choose():
 def test_an_unknown_depth_is_told():
     with pytest.raises(ValueError, match=r"depth must be one of N/2, .*; got 'deep'"):
         pna.load("multitask/released/pna/16", depth="deep")
+
+
+# ---- files of strangers ----
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tensors, _: tensors.pop("theta"), "does not hold the weights of .*theta"),
+        (lambda tensors, _: tensors.pop("validation"), "does not hold the weights of .*validation"),
+        (lambda tensors, _: tensors.update(theta=tensors["theta"][:, 1:]), "does not hold the weights of"),
+        (lambda tensors, _: tensors.update(theta=tensors["theta"][:0]), "does not hold the weights of"),
+        (lambda tensors, _: tensors["theta"][0, :1].fill_(math.nan), "holds weights that are not finite"),
+        (lambda _, facts: facts.pop("seeds"), "does not say of which seeds"),
+        (lambda _, facts: facts.update(rows=["0"]), "does not say of which seeds"),
+        (lambda _, facts: facts.update(rows=[10**400, 1]), "does not hold the weights of"),
+    ],
+)
+def test_weights_that_no_training_wrote_are_refused_in_a_line(shelf, change, words):
+    run = shelf.run(NAME)
+    shelf.put(run, run.shipped, [0])
+    tensors, facts = read_tensors(run.shipped)
+    change(tensors, facts)
+    write_tensors(run.shipped, tensors, facts)
+    with pytest.raises(ValueError, match=words) as refusal:
+        pna.load(NAME)
+    assert str(run.shipped) in str(refusal.value)

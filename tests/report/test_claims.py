@@ -210,7 +210,11 @@ def test_the_published_baseline_is_that_of_our_data_within_a_margin():
 
 
 def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("report.command.judge", lambda profile: judge_only(["best", "width", "zinc"]))
+    calls = []
+    monkeypatch.setenv("PNA_BUILD", str(tmp_path))
+    monkeypatch.setattr(
+        "report.command.judge", lambda profile: calls.append(1) or judge_only(["best", "width", "zinc"])
+    )
     assert main(["claims", "--json", str(tmp_path / "claims.json")]) == 0
     printed = capsys.readouterr().out
     assert "PNA consistently outperforms" in printed
@@ -218,6 +222,27 @@ def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):
     assert printed.rstrip().endswith("1 reproduced, 3 not yet run at full budget")
     facts = json.loads((tmp_path / "claims.json").read_text())
     assert {row["kind"] for row in facts} <= set(WORDS)
+
+    assert main(["claims", "--json", str(tmp_path / "again.json")]) == 0
+    assert capsys.readouterr().out == printed
+    assert json.loads((tmp_path / "again.json").read_text()) == facts
+    assert len(calls) == 1  # what was judged before is not judged again
+    (tmp_path / "claims-recorded.json").write_text("damaged")
+    assert main(["claims", "--verdict", "reproduced"]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("\n1 reproduced")
+    assert main(["claims", "--figure", "4", "--spec", "described"]) == 0
+    printed = capsys.readouterr().out
+    assert "PNA consistently outperforms" in printed
+    assert printed.rstrip().endswith("\n1 not yet run at full budget")
+    assert main(["claims", "--figure", "4", "--verdict", "contradicted"]) == 0
+    assert capsys.readouterr().out == "no claim is of this kind\n"
+    assert main(["claims", "--figure", "9"]) == 1
+    assert "--figure must be one of" in capsys.readouterr().err
+    assert len(calls) == 2
+    (results / "quick" / "new.json").parent.mkdir(parents=True, exist_ok=True)
+    (results / "quick" / "new.json").write_text("{}")
+    assert main(["claims"]) == 0
+    assert len(calls) == 3  # a result has changed
 
 
 def test_an_unknown_profile_is_named(capsys):

@@ -102,3 +102,30 @@ def test_two_pictures_share_no_id_and_references_lead_to_their_own(tmp_path):
     assert not ids[0] & ids[1]
     for page, own in zip(pages, ids, strict=True):
         assert set(re.findall(r'(?:href="|url\()#([\w-]+)', page)) == own
+
+
+WITH = '<svg viewBox="0 0 9 9"><g id="patch_1"></g>{}<use xlink:href="#a"/></svg>'
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<script>alert(1)</script>",
+        "<scr<!-- -->ipt>alert(1)</script>",
+        '<path onload="alert(1)"/>',
+        '<path\nonclick = "alert(1)"/>',
+        '<a href="javascript:alert(1)"><path/></a>',
+        '<image href="https://example.org/x.png"/>',
+        "<foreignObject><p>x</p></foreignObject>",
+        '<use xlink:href="other.svg#x"/>',
+    ],
+)
+def test_a_picture_that_could_run_or_fetch_something_is_refused(tmp_path, inside):
+    (tmp_path / "a.svg").write_text(WITH.format(inside))
+    with pytest.raises(ValueError, match=r"a\.svg holds .*: draw it again"):
+        picture(tmp_path / "a", "x")
+
+
+def test_a_picture_that_only_draws_is_inlined(tmp_path):
+    (tmp_path / "a.svg").write_text(WITH.format('<g><path d="M 1 1"/><text>one = 1</text></g>'))
+    assert "one = 1" in picture(tmp_path / "a", "x")

@@ -1,6 +1,7 @@
 """Where a result says that it comes from: the commit, whether the tree was clean, and the code that trained it."""
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -219,3 +220,49 @@ def test_the_documentation_names_every_field():
     text = (PACKAGE.parent / "docs" / "recording.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.*?`) \|", text, flags=re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(["sha256", *(f.name for f in fields(Result))])
+
+
+# ---- results of strangers ----
+
+
+def signed(path, **changes):
+    """A recorded result with other contents, all of whose checksums hold."""
+    from pna.files import hash_of
+
+    content = json.loads(next(iter((RESULTS / "quick").glob("multitask/*/*.json"))).read_text()) | changes
+    replica = content["replicas"][0] if "replicas" not in changes else {}
+    replica |= {name: changes[name] for name in changes.keys() & {"seed", "curve", "test", "validation"}}
+    content = {name: value for name, value in content.items() if name not in ("sha256", "seed", "curve", "test")}
+    content.pop("validation", None)
+    content["hash"] = hash_of(content["configuration"]) if "hash" not in changes else content["hash"]
+    path.write_text(json.dumps({"sha256": hash_of(content)} | content))
+    return path
+
+
+def test_what_is_signed_again_unchanged_is_read(tmp_path):
+    assert load(signed(tmp_path / "a.json")).replicas
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"replicas": {}}, "replicas"),
+        ({"replicas": []}, "replicas must be a list of at least one"),
+        ({"replicas": 3}, "not iterable"),
+        ({"replicas": [3]}, "mapping"),
+        ({"seconds": "long"}, "seconds must be a number"),
+        ({"seconds": 10**400}, "seconds must be a number"),
+        ({"cell": ["x"]}, "cell must be a text"),
+        ({"configuration": [1], "hash": "0"}, "configuration must be an object"),
+        ({"seed": "0"}, "seed must be an integer"),
+        ({"validation": 10**400}, "validation must be a number or null"),
+        ({"curve": [[1, 10**400]]}, "curve must be a list of rows of numbers"),
+        ({"curve": 5}, "curve must be a list of rows of numbers"),
+        ({"test": {"a": ["x"]}}, "test must be lists of numbers by name"),
+        ({"test": [[1.0]]}, "test must be lists of numbers by name"),
+    ],
+)
+def test_a_result_of_other_kinds_of_values_is_refused_in_a_line(tmp_path, changes, words):
+    path = signed(tmp_path / "a.json", **changes)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} .*{words}"):
+        load(path)

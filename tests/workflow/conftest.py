@@ -7,7 +7,6 @@ import sys
 import traceback
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -33,24 +32,6 @@ def copy(function):
 
 def ended(pid):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-class Snakemake:
-    """`python -m snakemake …`, in a copy of this process."""
-
-    def __init__(self, command, cwd, env):
-        assert command[1:3] == ["-m", "snakemake"]
-        self.pid = copy(lambda: self._run(command[3:], cwd, env))
-
-    def _run(self, words, cwd, env):
-        from snakemake.cli import main
-
-        os.chdir(cwd)
-        os.environ.update(env)
-        return main(words)
-
-    def wait(self, patience):
-        return ended(self.pid)
 
 
 class Workflow:
@@ -86,7 +67,6 @@ class Workflow:
         self._enter()
         import run
 
-        run.subprocess = SimpleNamespace(Popen=Snakemake, TimeoutExpired=subprocess.TimeoutExpired)
         return run.main(words)
 
     def train(self, *words):

@@ -6,9 +6,11 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from pna.figures.catalogue import FIGURES, NOTEBOOKS, Drawing, files_of
 from tests.workflow.conftest import ROOT
-from workflow.page import main, marked, render
+from workflow.page import main, marked, render, says_the_same
 
 PIXEL = base64.b64encode(b"\x89PNG no picture").decode()
 
@@ -117,5 +119,31 @@ def test_a_page_made_from_the_same_stays_as_it_is(tmp_path, monkeypatch):
     assert made("draw()", b"drawn there") == first
     assert made("draw(1)", b"drawn there") != first
     again = made("draw()", b"drawn here")
+    monkeypatch.setattr("workflow.page._source_hash", lambda cells: "0")  # other code, which draws and says the same
+    assert made("draw()", b"drawn there") == again
     (tmp_path / "results" / "a.json").write_text("{}")
     assert made("draw()", b"drawn there") != again
+
+
+OLD = (
+    '<p>1.5 of 3</p><pre class="said">loss 0.12345 after 3.2 s, 1,200 nodes</pre>'
+    '<img src="data:image/png;base64,AB+/=">'
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (("0.12345", "0.12349"), True),  # the last bits of another machine
+        (("3.2 s", "17 s"), True),
+        (("AB+/=", "CDEF"), True),
+        (("after", "\n after"), True),
+        (("0.12345", "0.2"), False),
+        (("1,200", "1,300"), False),
+        (("nodes", "edges"), False),
+        (("1.5 of 3", "1.5001 of 3"), False),  # words, which no machine computes
+        (("loss 0.12345", "loss 0.12345 0.12345"), False),
+    ],
+)
+def test_a_page_that_says_the_same_stays(change, same):
+    assert says_the_same(f"{OLD}<!-- made from abc -->\n", OLD.replace(*change)) == same

@@ -28,10 +28,11 @@ def run(monkeypatch, tmp_path):
         monkeypatch.setenv(name, str(tmp_path / name))
     run.commands, run.codes = [], []
 
-    def start(command, **_):
+    def start(command, *_, **__):
         run.commands.append(command)
         return SimpleNamespace(wait=lambda patience: run.codes.pop(0) if run.codes else 0)
 
+    monkeypatch.setattr(run, "Snakemake", lambda words, _: start([sys.executable, "-m", "snakemake", *words]))
     monkeypatch.setattr(run, "_gpus", lambda: 1)
     monkeypatch.setattr(run, "subprocess", SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired))
     monkeypatch.setattr(run, "_last_words", lambda plan, options, code: code)
