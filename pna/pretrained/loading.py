@@ -16,6 +16,7 @@ from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
 from pna.places import weights_folders
+from pna.pretrained.hub import Hub
 from pna.pretrained.multitask import MultiTaskNetwork, SingleTaskEnsemble
 from pna.pretrained.realworld import RealWorldNetwork
 from pna.realworld.networks import Network
@@ -67,6 +68,9 @@ def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorl
     cell = Cell.parse(name)
     run = run_of(cell, profile_of(cell, budget, None, None))
     return _network(run, path, _read(path, run), None)
+
+
+Hub.read = staticmethod(load_file)
 
 
 def _network(
