@@ -45,6 +45,7 @@ class Hub(PyTorchModelHubMixin):
     read: ClassVar[Callable[[str, str, Path], nn.Module]]
 
     def _save_pretrained(self, save_directory: Path) -> None:
+        """Write weights, configuration and card into a folder."""
         networks = list(getattr(self.network, "networks", [self.network]))  # one, or six of single tasks
         theta, state = Lifted(networks[0]).stack(networks)
         tensors = {"theta": theta, "state": state, "validation": self.validations}
@@ -56,6 +57,7 @@ class Hub(PyTorchModelHubMixin):
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> nn.Module:
+        """Read a network from a folder or, by its name, from the hub."""
         folder = Path(model_id)
         known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
         wanted = {name: options[name] for name in known if name in options}

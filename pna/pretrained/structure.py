@@ -22,6 +22,7 @@ WARNED = 0.5  # times the error of predicting the mean, from which on a user is 
 
 @cache
 def _fits() -> dict[str, dict[str, list[float]]]:
+    """The fitted coefficients, by cell and by the collection that was tested."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
