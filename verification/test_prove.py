@@ -202,3 +202,18 @@ def test_without_the_tool_it_is_said(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert main(["prove"]) == 2
     assert "coqc is not installed" in capsys.readouterr().err
+
+
+@needs_transcript
+def test_every_theorem_is_printed_and_a_change_is_refused(monkeypatch, capsys):
+    content = prove.recorded(COQ)
+    proofs = {part: dict(content[part]) for part in ("theorems", "definitions")}
+    monkeypatch.setattr(prove, "prove_coq", lambda: proofs)
+    monkeypatch.setattr(prove, "_versions", lambda tool: content["versions"])
+    assert main(["prove"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {theorem.name} ({theorem.file}), {theorem.tool}" in out for theorem in THEOREMS)
+    assert "as recorded with HOL Light" in out
+    proofs["definitions"]["prouhet_tarry_escott.solutions"] = "prouhet_tarry_escott.solutions = nil"
+    assert main(["prove"]) == 1
+    assert "prouhet_tarry_escott.solutions: not what record.json says" in capsys.readouterr().err
