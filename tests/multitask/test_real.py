@@ -7,6 +7,7 @@ import random
 import sqlite3
 import struct
 import tarfile
+import tomllib
 import zipfile
 from dataclasses import replace
 from hashlib import sha256
@@ -16,12 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pna.__main__ import main
 from pna.errors import MissingData
 from pna.multitask import DESCRIBED, RELEASED, make, real, sources
 from pna.multitask.real import GROUPS, RealSplit, facts, graph_set
 from pna.multitask.sampling import SAMPLERS, sample
-from pna.multitask.sources import SOURCES, Network, contents, network_of, topologies
+from pna.multitask.sources import SOURCES, TOPOHUB, Network, contents, network_of, topologies
 from pna.multitask.splits import COLLECTIONS, Split
+from pna.places import repository
 
 SOURCE = {source.name: source for source in SOURCES}
 
@@ -163,7 +166,9 @@ def _not_found(name):
     raise sources.metadata.PackageNotFoundError(name)
 
 
-def test_the_whole_way_from_packages_to_a_file(tmp_path, monkeypatch):
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """A folder of packages with one network of 200 nodes and one topology; few graphs are drawn of them."""
     graph = nx.barabasi_albert_graph(200, 2, seed=1)
     lists = [[j for j in graph[i] if i < j] for i in range(200)]
     monkeypatch.setattr(real, "SOURCES", (fake(tmp_path, "internet", graph_tool(lists)),))
@@ -173,6 +178,11 @@ def test_the_whole_way_from_packages_to_a_file(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "topohub-1.5.1-py3-none-any.whl", "w") as file:
         file.writestr("topohub/data/topozoo/Ring.json", json.dumps(ring))
         file.writestr("topohub/data/gabriel/x.json", "not read")
+    return tmp_path
+
+
+def test_the_whole_way_from_packages_to_a_file(packages, monkeypatch):
+    tmp_path = packages
     about = real.make_file(tmp_path, tmp_path / "real.npz")
     assert about["sources"][0] | {"name": "internet", "nodes": 200, "edges": 396} == about["sources"][0]
     again = tmp_path / "again.npz"
@@ -187,6 +197,34 @@ def test_the_whole_way_from_packages_to_a_file(tmp_path, monkeypatch):
         assert ring_set.graph_labels[0].tolist() == [1, 8, 2]
     finally:
         real._file.cache_clear()
+
+
+def test_the_command_makes_the_file_and_leaves_that_of_the_package_alone(packages, capsys):
+    before, out = real.FILE.read_bytes(), packages / "made" / "real.npz"
+    assert main(["multitask", "make", "real", "--packages", str(packages), "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: graphs of internet, topohub\n"
+    arrays, about = real.read_arrays(out, real.FORMAT)
+    assert set(arrays["group"]) == {
+        GROUPS.index(name) for name in GROUPS if name.startswith(("internet", "train", "validation"))
+    } | {GROUPS.index("zoo-15-24")}
+    assert [source["version"] for source in about["sources"]] == ["2.45", "1.5.1"]
+    assert real.FILE.read_bytes() == before
+
+
+def test_the_command_without_a_package_says_which_and_writes_nothing(packages, monkeypatch, capsys):
+    monkeypatch.setattr(real, "SOURCES", (SOURCE["roads"],))
+    monkeypatch.setattr(sources, "_installed", lambda source: None)
+    out = packages / "made.npz"
+    assert main(["multitask", "make", "real", "--packages", str(packages), "--out", str(out)]) != 0
+    assert "`pip download --no-deps pygsp==0.6.1`" in " ".join(capsys.readouterr().err.split())
+    assert not out.exists()
+
+
+def test_the_extra_names_the_versions_that_are_read():
+    extra = tomllib.loads((repository() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = dict(pin.split("==") for pin in extra["optional-dependencies"]["real"])
+    known = {source.package: source.version for source in (*SOURCES, TOPOHUB) if source.registry == "PyPI"}
+    assert pins.items() <= known.items()
 
 
 # ---- the file that ships ----
