@@ -6,6 +6,7 @@ RealWorldNetwork.from_pretrained("folder")     # or the name on the hub
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ PAPER = "https://arxiv.org/abs/2004.05718"
 class Hub(PyTorchModelHubMixin):
     """Saves a trained network as the folder of a model hub, and loads it from there."""
 
+    load_file: Callable[[str, str, Path], nn.Module]  # of pna.pretrained.loading, which sets it
+
     def _save_pretrained(self, save_directory: Path) -> None:
         networks = list(getattr(self.network, "networks", [self.network]))  # one, or six of single tasks
         theta, state = Lifted(networks[0]).stack(networks)
@@ -49,8 +52,6 @@ class Hub(PyTorchModelHubMixin):
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> nn.Module:
-        from pna.pretrained.loading import load_file  # which imports the classes that this is a base of
-
         folder = Path(model_id)
         known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
         wanted = {name: options[name] for name in known if name in options}
@@ -59,7 +60,7 @@ class Hub(PyTorchModelHubMixin):
             for name in (CONFIGURATION, WEIGHTS)
         ]
         configuration = json.loads(paths[0].read_text(encoding="utf-8"))
-        return load_file(configuration["cell"], configuration["budget"], paths[1])
+        return cls.load_file(configuration["cell"], configuration["budget"], paths[1])
 
 
 def _card(network: nn.Module) -> str:

@@ -69,6 +69,9 @@ def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorl
     return _network(run, _read(path, run), None)
 
 
+MultiTaskNetwork.load_file = RealWorldNetwork.load_file = staticmethod(load_file)  # for from_pretrained
+
+
 def _network(
     run: MultiTaskRun | Figure6Run, weights: Weights, depth: str | int | None
 ) -> MultiTaskNetwork | RealWorldNetwork:
