@@ -123,7 +123,7 @@ def test_the_path_of_aggregates_on_a_cpu(aggregations):
 def test_kernels_come_first_but_know_one_kind_of_nodes(monkeypatch):
     monkeypatch.setattr(operators, "supports", lambda *_: True)
     one, two = Neighbourhoods.of(EDGES, N), Neighbourhoods.of(EDGES, (N, N))
-    firsts = [[path.supports(graph, ["mean"], drawn(N, 2, 3)) for path in AGGREGATION] for graph in (one, two)]
+    firsts = [[path.supports(graph, ["mean"], drawn(N, 2, 3)) for path in AGGREGATION[1:]] for graph in (one, two)]
     assert firsts == [[True, True, True], [False, True, True]]
 
 

@@ -8,7 +8,7 @@ RealWorldNetwork.from_pretrained("folder")     # or the name on the hub
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import nn
 
@@ -36,13 +36,9 @@ PAPER = "https://arxiv.org/abs/2004.05718"
 
 
 class Hub(PyTorchModelHubMixin):
-    """Saves a trained network as the folder of a model hub, and loads it from there.
+    """Saves a trained network as the folder of a model hub, and loads it from there."""
 
-    `read` makes a network from a cell's name, its budget and a file of weights. pna/pretrained/loading.py, which knows
-    the classes that this is a base of, sets it.
-    """
-
-    read: ClassVar[Callable[[str, str, Path], nn.Module]]
+    load_file: Callable[[str, str, Path], nn.Module]  # of pna.pretrained.loading, which sets it
 
     def _save_pretrained(self, save_directory: Path) -> None:
         """Write weights, configuration and card into a folder."""
@@ -66,7 +62,7 @@ class Hub(PyTorchModelHubMixin):
             for name in (CONFIGURATION, WEIGHTS)
         ]
         configuration = json.loads(paths[0].read_text(encoding="utf-8"))
-        return Hub.read(configuration["cell"], configuration["budget"], paths[1])
+        return cls.load_file(configuration["cell"], configuration["budget"], paths[1])
 
 
 def _card(network: nn.Module) -> str:

@@ -16,7 +16,6 @@ from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
 from pna.places import weights_folders
-from pna.pretrained.hub import Hub
 from pna.pretrained.multitask import MultiTaskNetwork, SingleTaskEnsemble
 from pna.pretrained.realworld import RealWorldNetwork
 from pna.realworld.networks import Network
@@ -70,7 +69,7 @@ def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorl
     return _network(run, path, _read(path, run), None)
 
 
-Hub.read = staticmethod(load_file)
+MultiTaskNetwork.load_file = RealWorldNetwork.load_file = staticmethod(load_file)  # for from_pretrained
 
 
 def _network(
