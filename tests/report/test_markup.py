@@ -15,7 +15,7 @@ import report
 from pna.verdicts.statistics import Estimate
 from report.markup import blocks, estimate, p_value, picture, render, stacked, table
 
-NAMES = ("small", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
+NAMES = ("small", "span", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
 TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
 FOLDER = Path(report.__file__).parent
 
