@@ -208,7 +208,7 @@ def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)
         splits = [split for split in recorded.splits if split.startswith("extrapolation/")]
-        if splits and run.profile.name == "paper":
+        if splits and run.profile.full:
             header = ("network", *(_nodes(run, split) for split in splits))
             rows.append((f"`{cell}`", *(f"{log_tasks(best(recorded, split)).mean():.2f}" for split in splits)))
     if not rows:
