@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> int:
     if (options.gres or options.cells_per_job) and not options.slurm:
         parser.error("--gres and --cells-per-job are for the jobs of --slurm")
     plan = Plan.of(options.profile, _gpus(), options.slurm, options.cpu)
+    began = stamp.environment()
     os.environ["PNA_RESULTS"] = str(plan.results)  # for what is missing, below
     plan.build.mkdir(parents=True, exist_ok=True)
     with (plan.build / "lock").open("w") as lock:
@@ -80,7 +81,7 @@ def main(arguments: list[str]) -> int:
         code = _run(plan, options, extra)
     if not options.dry_run:
         left = (plan.build, plan.figures, plan.results, data_folder())
-        stamp.remember(arguments, left, _succeeded(plan, options) if code == 0 else None)
+        stamp.remember(arguments, left, _succeeded(plan, options) if code == 0 else None, began)
     return code
 
 

@@ -12,11 +12,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["remember", "up_to_date"]
+__all__ = ["environment", "remember", "up_to_date"]
 
 ROOT = Path(__file__).parents[1]
 READ = ("pna", "report", "notebooks", "workflow", "verification", "benchmarks")  # folders that a run may read
 SKIPPED = {"__pycache__", ".ipynb_checkpoints"}
+
+
+def environment() -> dict[str, str]:
+    """The variables that decide what a run reads and writes."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(("PNA_", "CUDA_VISIBLE"))}
 
 
 def up_to_date(arguments: Sequence[str]) -> str | None:
@@ -24,18 +29,21 @@ def up_to_date(arguments: Sequence[str]) -> str | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stamp = json.loads(_place(arguments).read_text(encoding="utf-8"))
         folders = [Path(folder) for folder in stamp["folders"]]
-        if stamp["state"] == _state(arguments, folders):
+        if stamp["state"] == _state(arguments, folders, environment()):
             return stamp["words"]
     return None
 
 
-def remember(arguments: Sequence[str], folders: Sequence[Path], words: str | None) -> None:
-    """Write down what a run that succeeded left in its folders, and its last words; None after one that failed."""
+def remember(arguments: Sequence[str], folders: Sequence[Path], words: str | None, began: dict[str, str]) -> None:
+    """Write down what a run that succeeded left in its folders, and its last words; None after one that failed.
+
+    `began` is the `environment` that the run began with, to which it may have added.
+    """
     place = _place(arguments)
     with contextlib.suppress(OSError):
         place.unlink(missing_ok=True)
         if words is not None and "--" not in arguments:
-            stamp = {"folders": list(map(str, folders)), "state": _state(arguments, folders), "words": words}
+            stamp = {"folders": list(map(str, folders)), "state": _state(arguments, folders, began), "words": words}
             place.write_text(json.dumps(stamp), encoding="utf-8")
 
 
@@ -48,10 +56,9 @@ def _asked(arguments: Sequence[str]) -> list[str]:
     return [word for word in arguments if word != "--dry-run"]
 
 
-def _state(arguments: Sequence[str], folders: Sequence[Path]) -> str:
+def _state(arguments: Sequence[str], folders: Sequence[Path], variables: dict[str, str]) -> str:
     """SHA-256 over the arguments, the environment, and name, size and time of every file that is read or written."""
-    names = sorted(name for name in os.environ if name.startswith(("PNA_", "CUDA_VISIBLE")))
-    said = [_asked(arguments), sys.executable, [(name, os.environ[name]) for name in names]]
+    said = [_asked(arguments), sys.executable, variables]
     said.append(sorted(map(str, Path("/dev").glob("nvidia[0-9]*"))))
     digest = hashlib.sha256(repr(said).encode())
     for folder in (*(ROOT / name for name in READ), *folders):

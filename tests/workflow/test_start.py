@@ -30,7 +30,7 @@ def folders(tmp_path, monkeypatch):
 
 
 def remember(folders, *words, said="done"):
-    stamp.remember(list(words), [folders / "results"], said)
+    stamp.remember(list(words), [folders / "results"], said, stamp.environment())
 
 
 def touch(path):
@@ -115,9 +115,12 @@ def test_a_fresh_clone_is_as_clean_after_a_run_as_before(tmp_path):
     subprocess.run(["git", "clone", "--quiet", "--local", str(ROOT), str(clone)], check=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PNA_")}
     environment |= {"PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment["PNA_DATA"] = str(tmp_path / "data")  # where no other process writes
     words = [sys.executable, "workflow/start.py", "--only", "figure2,figure3", "--from-results", "--cores", "2"]
     done = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "done: notebook figure3" in done.stderr
+    again = subprocess.run(words, cwd=clone, env=environment, capture_output=True, text=True)
+    assert again.stdout.startswith("Nothing has changed since the last run: nothing to do.\n"), again.stdout
     changed = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert changed.stdout == ""
