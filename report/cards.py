@@ -14,7 +14,7 @@ from pna.experiments.figure6 import cell_text, epochs_text
 from pna.experiments.realworld import summary
 from pna.figures.real import CAP, HALF, NETWORKS, has_real, planned_runs, regression, relative, splits
 from pna.figures.runs import RecordedRun, recorded_run
-from pna.figures.scores import best, log_tasks, wider_split
+from pna.figures.scores import task_means, wider_split
 from pna.files import read_tensors, write_whole
 from pna.networks import MODELS
 from pna.places import repository
@@ -165,7 +165,7 @@ def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]
         recorded = recorded_run(cell, run.profile)
         split = wider_split(recorded)
         split = split if split in recorded.splits else recorded.splits[0]
-        score = f"{log_tasks(best(recorded, split)).mean():.2f}"
+        score = f"{task_means(recorded, split).mean():.2f}"
         seeds = _shipped_seeds(run)
         shipped = _shipped_error(recorded, split) if seeds else "-"
         yield f"`{cell}`", run.profile.name, _nodes(run, split), score, shipped, seeds or "-", recorded.diverged or "0"
@@ -210,7 +210,7 @@ def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
         splits = [split for split in recorded.splits if split.startswith("extrapolation/")]
         if splits and run.profile.full:
             header = ("network", *(_nodes(run, split) for split in splits))
-            rows.append((f"`{cell}`", *(f"{log_tasks(best(recorded, split)).mean():.2f}" for split in splits)))
+            rows.append((f"`{cell}`", *(f"{task_means(recorded, split).mean():.2f}" for split in splits)))
     if not rows:
         return []
     words = (

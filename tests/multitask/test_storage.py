@@ -153,7 +153,9 @@ def test_missing_file(tmp_path):
 
 
 def test_unknown_collection():
-    with pytest.raises(ValueError, match=r"collection must be one of multitask, .*, redrawn, real; got 'all'"):
+    with pytest.raises(
+        ValueError, match=r"collection must be one of multitask, .*, redrawn, real, real-subgraphs; got 'all'"
+    ):
         cached("all", RELEASED)
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pna.figures import published
 from pna.figures.runs import RecordedRun, Runs
-from pna.figures.scores import KEPT, SPLIT, best, log_mean, log_tasks, wider_split
+from pna.figures.scores import KEPT, SPLIT, TRAINED, best, log_mean, task_means, wider_split
 from pna.figures.style import GREY, MODEL_COLOURS, WIDTH, ink_on
 from pna.multitask import TASKS
 from pna.networks import MODELS
@@ -100,14 +100,16 @@ def figure4b(runs: Runs) -> tuple[Figure, dict]:
 
 def _shown(runs: Runs) -> str:
     """The runs of a model that are shown."""
-    return f"the {KEPT} best runs" if runs.profile.seeds > KEPT else f"{runs.profile.seeds} runs"
+    fewest = min(len(run.validation) for run in runs.found.values())
+    if fewest > TRAINED:
+        return f"the {KEPT} best of every {TRAINED} runs"
+    return f"the {KEPT} best runs" if fewest > KEPT else f"{fewest} runs"
 
 
 def _row(run: RecordedRun) -> dict[str, tuple[float, float]]:
     """Mean and deviation over the five best runs, of each task and of the average over tasks."""
-    chosen = best(run, wider_split(run))
-    errors = np.log10(chosen)  # [5, 6]
-    means, deviations = log_tasks(chosen), np.nanstd(errors, axis=0)
+    errors = np.log10(best(run, wider_split(run)))  # [5 k, 6]
+    means, deviations = task_means(run, wider_split(run)), np.nanstd(errors, axis=0)
     row = {task.name: pair for task, *pair in zip(TASKS, means, deviations, strict=True)}
     return row | {"average": (means.mean(), np.nanstd(errors.mean(axis=1)))}
 
