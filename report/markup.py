@@ -99,6 +99,7 @@ _ELEMENTS |= {"polygon", "polyline", "rect", "stop", "text", "tspan", "use"}
 
 def _strange(body: str) -> str | None:
     """The first element, attribute or address of an SVG that could run or fetch something."""
+    body = re.sub(r"data:image/png;base64,[\w+/=\s]*", "data:image/png", body)
     elements = (f"<{name}>" for name in re.findall(r"<\s*/?\s*([^\s>/]+)", body) if name not in _ELEMENTS)
     handlers = re.findall(r"[\s\"'/](on\w+)\s*=", " ".join(re.findall(r"<[^>]*>", body)), flags=re.I)
     addresses = re.findall(r"href\s*=\s*[\"']?((?!#|data:image/png)[^\s\"'>]+)", body, flags=re.I)

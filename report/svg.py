@@ -35,14 +35,12 @@ def span(rows: Sequence[Decision]) -> tuple[float, float]:
 
 
 def interval_row(row: Decision, low: float, high: float) -> Markup:
-    """One estimate with its interval beside the line that it is compared with."""
+    """One estimate with its interval beside the line that it is compared with; the numbers stand in the next column."""
     one = row.comparison.estimate
     left, right = one.interval if one.known else (one.value, one.value)
-    interval = f", 95 % interval {number(left)} to {number(right)}" if one.known else ""
     values = {"value": one.value, "left": left, "right": right, "bound": row.comparison.bound}
     places = {name: f"{_INTERVAL * (value - low) / (high - low):.1f}" for name, value in values.items()}
-    words = f"{number(one.value)}{interval}"
-    return render("interval", outcome=row.outcome.split()[0], width=_INTERVAL, words=words, **places)
+    return render("interval", outcome=row.outcome.split()[0], width=_INTERVAL, **places)
 
 
 # ---- the first picture ----
@@ -112,7 +110,7 @@ def _words(name: str, theirs: float, ours: dict[str, dict[str, Estimate]]) -> st
 
 # ---- learning curves ----
 
-_POINTS = 32  # shown of a curve; a third of them of a network for a single task, as there are six times as many
+_POINTS = 12  # shown of a curve; a third of them of a network for a single task, as there are six times as many
 _WIDE, _HIGH = 600, 240
 
 

@@ -151,6 +151,7 @@ def run(fresh, *command, **variables):
 
 def test_the_wheel_works_in_a_fresh_environment_outside_the_clone(fresh):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    blocks = [block for block in blocks if "zinc/" not in block]  # whose weights come with a clone
     assert any("pna.load(" in block for block in blocks)
     out = run(fresh, "python", "-c", USE, json.dumps(blocks), str(len(WEIGHTS)))
     assert out.endswith("all of it works\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from pna.errors import MissingData
 from pna.experiments.cells import Cell
 from pna.files import read_json
-from pna.places import results_folder
+from pna.places import repository, results_folder
 
 __all__ = ["planned_cells", "planned_seeds"]
 
@@ -27,9 +27,10 @@ def planned_seeds(cell: Cell) -> list[int]:
 
 def _cells() -> dict[str, range]:
     """The seeds of each cell, by its name."""
-    path = results_folder() / "plan.json"
-    if not path.exists():
-        raise MissingData(f"{path} is missing: it says which seeds are planned for a cell")
+    paths = [folder / "plan.json" for folder in (results_folder(), repository() / "results")]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
+        raise MissingData(f"{paths[0]} is missing: it says which seeds are planned for a cell")
     return _read(path, path.stat().st_mtime_ns)
 
 

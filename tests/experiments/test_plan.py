@@ -89,6 +89,7 @@ def test_the_number_of_planned_seeds_cannot_be_changed(plan):
         profile_of(GCN, "planned", seeds=5)
 
 
-def test_without_a_plan_there_are_no_planned_seeds(few_graphs):
+def test_without_a_plan_there_are_no_planned_seeds(few_graphs, monkeypatch):
+    monkeypatch.setattr("pna.experiments.plan.repository", lambda: few_graphs.folder)
     with pytest.raises(MissingData, match=r"plan\.json is missing"):
         planned_seeds(GCN)

@@ -37,7 +37,7 @@ def test_how_far_errors_are_from_those_recorded():
     run = run_of(cell := Cell.parse("multitask/released/pna/16"), profile_of(cell, "paper"))
     (row,), recorded = run.load_weights(), load(run.result).replicas
     errors = torch.tensor([recorded[row].test["multitask/test"]])
-    assert run.distance_from_recorded([row], {"multitask/test": errors}) == pytest.approx(0, abs=1e-7)
+    assert run.distance_from_recorded([row], {"multitask/test": errors}) == pytest.approx(0, abs=1e-6)
     assert run.distance_from_recorded([row], {"multitask/test": 1.5 * errors}) == pytest.approx(0.5)
     assert run.distance_from_recorded([row], {"multitask/test": errors * torch.inf}) == float("inf")
     assert run.distance_from_recorded([row], {"another/test": errors}) is None

@@ -339,7 +339,7 @@ def test_superseded_results_are_whole_and_no_command_finds_them():
     assert len(ARCHIVED) == 23
     assert {load(path).cell for path in ARCHIVED} <= {str(Cell.at(path)) for path in ARCHIVED}
     names = [profile.name for profile in budgets(ARCHIVED[0].parents[4])]
-    assert names == ["paper", "quick"]
+    assert names == ["planned", "paper", "quick"]
 
 
 @pytest.mark.parametrize("path", RELABELLED, ids=place)

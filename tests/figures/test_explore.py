@@ -57,7 +57,7 @@ def test_the_parts_of_a_graph_stand_side_by_side(network):
 
 def test_curves_end_where_they_are_cut(network):
     lines = curves(network, until=300).axes[0].lines
-    assert len(lines) == 20  # ten seeds, each with the dot of its best epoch
+    assert len(lines) == 2 * 40  # forty seeds, each with the dot of its best epoch
     assert max(max(line.get_xdata()) for line in lines) <= 300
     assert max(max(line.get_xdata()) for line in curves(network).axes[0].lines) > 300
 

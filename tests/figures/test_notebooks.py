@@ -47,7 +47,7 @@ def test_what_it_shows_is_kept_in_it_and_small(path):
     data = [output.get("data", {}) for cell in cells for output in cell["outputs"]]
     assert {kind for one in data for kind in one} <= {"image/png", "text/plain", "text/markdown"}
     pictures = [base64.b64decode(one["image/png"]) for one in data if "image/png" in one]
-    assert pictures
+    assert pictures or path.stem == "choose_a_layer"  # which prints a table
     assert all(picture.startswith(b"\x89PNG") and len(picture) <= 100_000 for picture in pictures)
     name = path.stem.replace("_", "-")
     if name in FIGURES:

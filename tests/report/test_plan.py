@@ -1,13 +1,10 @@
 import json
-from dataclasses import replace
 
 import pytest
 
 from pna.__main__ import main
 from pna.experiments import EVERY_SPEC, all_cells
-from pna.files import hash_of
 from pna.places import repository
-from pna.training.store import load, save
 from pna.verdicts.contrasts import mean_contrast
 from pna.verdicts.statistics import Estimate
 from report import plan
@@ -79,10 +76,9 @@ def test_the_plan_is_written_until_one_of_its_runs_is_recorded(recorded, capsys)
     assert all(row["seeds"] >= 10 for row in facts["cells"] if row["cell"].startswith("multitask"))
     assert "## Claims" in plan.page_path().read_text()
     path = write_result("multitask/released/pna/16")
-    result = load(path)
-    seeds = list(range(plan.FIRST_SEED, plan.FIRST_SEED + 10))
-    configuration = result.configuration | {"seeds": seeds}
-    save(path, replace(result, configuration=configuration, hash=hash_of(configuration)))
+    planned = path.parents[3] / "planned" / path.relative_to(path.parents[2])
+    planned.parent.mkdir(parents=True)
+    planned.write_bytes(path.read_bytes())
     assert plan.fixed() == ["multitask/released/pna-16.json"]
     assert main(["plan", "--write"]) == 1
     assert "the plan is fixed: 1 of its runs" in capsys.readouterr().out

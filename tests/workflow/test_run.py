@@ -43,7 +43,8 @@ def test_the_default_on_a_cpu_is_quick_and_finds_all_of_it_recorded(workflow):
     code, output = workflow.run("--dry-run")
     assert code == 0, output
     assert "profile quick on cpu" in output
-    assert "19 steps: 18 x notebook, 1 x report" in output
+    assert "21 x notebook" in output
+    assert "x train" not in output
 
 
 def test_the_default_on_a_cpu_trains_what_is_not_recorded(workflow):

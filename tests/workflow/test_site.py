@@ -50,7 +50,7 @@ def test_every_link_leads_somewhere(site):
     for page in ids:
         for _, address in links(page):
             path, _, anchor = unquote(address).partition("#")
-            if re.match(r"[a-z]+:", path):
+            if re.match(r"[a-z]+:", path) or anchor.startswith("verdict="):  # a filter of the report
                 continue
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and target in ids and anchor not in ids[target] | {"__skip", "main"}):
