@@ -36,7 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("models", "pna.networks.command", "main", "list the paper's multi-task models with their parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
     Command("predict", "pna.pretrained.command", "predict", "predict the properties of a graph in a file"),
-    Command("replay", "pna.experiments.command", "replay", "train a recorded cell's first epochs again, and compare"),
+    Command("replay", "pna.experiments.replay", "replay", "train a recorded cell's first epochs again, and compare"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command(
         "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"

@@ -1,4 +1,4 @@
-"""The commands `python -m pna train`, `results`, `evaluate` and `replay`, for the cells of both benchmarks."""
+"""The commands `python -m pna train`, `results` and `evaluate`, for the cells of both benchmarks."""
 
 import argparse
 import contextlib
@@ -12,18 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, seconds
 from pna.departures import SPECS
 from pna.errors import GPUFull, MissingData, OutOfTime
-from pna.experiments.cells import Cell, Profile
+from pna.experiments.cells import Cell
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.plan import planned_cells
 from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
-from pna.experiments.replay import Replayed, replayed
 from pna.experiments.side_by_side import ON_A_GPU, longest_first, train_side_by_side, visible_gpus
 from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
 from pna.experiments.tuning import TunedRun, TuningRun, ranked
@@ -35,12 +33,11 @@ from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
 from pna.training.run import Run
-from pna.training.store import Result, load, provenance
+from pna.training.store import Result, load
 
-__all__ = ["evaluate", "replay", "results", "train"]
+__all__ = ["evaluate", "results", "train"]
 
 ROUNDING = 1e-3  # the relative difference of an error that two machines may show
-REPLAYED = 1e-2  # the relative difference of a loss that ten epochs on another machine or version may show
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -359,62 +356,6 @@ def _evaluate(options: argparse.Namespace) -> int:
     errors = {name: mean_log_errors(e, validation, tasks) for name, e in tests.items()}
     _print_table(errors, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
     return 0
-
-
-def replay(arguments: Sequence[str]) -> int:
-    """Train the first epochs of a recorded cell again, and compare the losses with the recorded learning curves.
-
-    On the same kind of device, with the same versions and the same code, all digits agree.
-    """
-    about, *_ = replay.__doc__.partition("\n")
-    parser = argparse.ArgumentParser(prog="pna replay", description=about)
-    parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
-    parser.add_argument("--profile", choices=PROFILE_NAMES, help="the recorded budget (default: the fullest)")
-    parser.add_argument("--epochs", type=positive, default=10, help="number of epochs to train (default: 10)")
-    parser.add_argument(
-        "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
-    )
-    options = parser.parse_args(arguments)
-    return run_command("replay", lambda: _replay(options))
-
-
-def _replay(options: argparse.Namespace) -> int:
-    """Repeat the first epochs of a recorded training and compare the losses; return the exit code."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as in `_train`
-    cell = Cell.parse(options.cell).trained
-    run = run_of(cell, _recorded_profile(cell, options.profile), options.device)
-    result = load(run.result)
-    if result.hash != run.hash:
-        raise ValueError(f"{run.result} was recorded with another configuration than the present one")
-    here = provenance(options.device != "cpu")
-    others = [name for name in ("device", "versions", "code") if here[name] != getattr(result, name)]
-    made = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
-    print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {made}", flush=True)
-    epochs = tqdm(replayed(run, result, options.epochs), total=options.epochs, unit="epoch", disable=None)
-    return _print_replay([point for epoch in epochs for point in epoch], tolerance=REPLAYED if others else 0.0)
-
-
-def _recorded_profile(cell: Cell, name: str | None) -> Profile:
-    """The profile of this name, or by default the fullest, under which a cell is recorded."""
-    recorded = fullest(cell) if name is None else None
-    profile = profile_of(cell, name) if name else recorded and recorded[0].profile
-    if profile is None or not run_of(cell, profile).result.exists():
-        under = f" under the profile {name}" if name else ""
-        raise MissingData(f"{cell} is not recorded{under}: train it first, python -m pna train {cell}")
-    return profile
-
-
-def _print_replay(points: Sequence[Replayed], tolerance: float) -> int:
-    """Print how many recorded losses the replay repeats, and how far off the others are; return the exit code."""
-    if not points:
-        print("none of these epochs is in the recorded curves: ask for more --epochs")
-        return FAILED
-    same = sum(point.distance == 0 for point in points)
-    worst = max(points, key=lambda point: point.distance)
-    print(f"{same} of {len(points)} recorded points repeated in every digit, to epoch {points[-1].epoch}")
-    if worst.distance:
-        print(f"largest difference {worst.distance:.1e} of a loss, at epoch {worst.epoch} of seed {worst.seed}")
-    return 0 if worst.distance <= tolerance else FAILED
 
 
 def _print_distances(distances: dict[str, float]) -> None:

@@ -1,13 +1,27 @@
-"""Replay: train the first epochs of a recorded cell again, and compare the losses with the recorded learning curves."""
+"""The command `python -m pna replay`: train the first epochs of a recorded cell again, and compare every digit.
 
-import math
-from collections.abc import Iterator
+Training is deterministic for the same code, seeds, versions and kind of device. So the losses of a replay are those of
+the recorded learning curves; elsewhere they differ by rounding, which grows with every step.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pna.training.run import Run
-from pna.training.store import ReplicaResult, Result, rounded
+import torch
+from tqdm import tqdm
 
-__all__ = ["Replayed", "replayed"]
+from pna.command_line import FAILED, device, positive, run_command
+from pna.errors import MissingData
+from pna.experiments.cells import Cell, Profile
+from pna.experiments.tables import PROFILE_NAMES, fullest, profile_of, run_of
+from pna.training.run import Run, relative_distance
+from pna.training.store import ReplicaResult, Result, load, provenance, rounded
+
+__all__ = ["Replayed", "replay", "replayed"]
+
+REPLAYED = 1e-2  # the relative difference of a loss that ten epochs on another machine or version may show
 
 
 @dataclass(frozen=True)
@@ -22,7 +36,7 @@ class Replayed:
     @property
     def distance(self) -> float:
         """The largest relative difference; 0 if all digits agree."""
-        return max(_distance(*pair) for pair in zip(self.now, self.recorded, strict=True))
+        return max(relative_distance(*pair) for pair in zip(self.now, self.recorded, strict=True))
 
 
 def replayed(run: Run, result: Result, epochs: int) -> Iterator[list[Replayed]]:
@@ -37,12 +51,61 @@ def replayed(run: Run, result: Result, epochs: int) -> Iterator[list[Replayed]]:
 
 
 def _points(replica: ReplicaResult) -> dict[int, tuple[float | None, ...]]:
-    """Recorded losses of a replica by epoch."""
+    """The losses of a replica's recorded learning curve, by epoch."""
     return {int(epoch): tuple(losses) for epoch, *losses in replica.curve}
 
 
-def _distance(now: float | None, then: float | None) -> float:
-    """The difference of two losses, relative to the second; None, a loss that is not finite, equals only itself."""
-    if now == then:
-        return 0.0
-    return math.inf if now is None or not then else abs(now - then) / abs(then)
+def replay(arguments: Sequence[str]) -> int:
+    """Train the first epochs of a recorded cell again, and compare the losses with the recorded learning curves.
+
+    On the same kind of device, with the same versions and the same code, all digits agree.
+    """
+    about, *_ = replay.__doc__.partition("\n")
+    parser = argparse.ArgumentParser(prog="pna replay", description=about)
+    parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, help="the recorded budget (default: the fullest)")
+    parser.add_argument("--epochs", type=positive, default=10, help="number of epochs to train (default: 10)")
+    parser.add_argument(
+        "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
+    )
+    options = parser.parse_args(arguments)
+    return run_command("replay", lambda: _replay(options))
+
+
+def _replay(options: argparse.Namespace) -> int:
+    """Repeat the first epochs of a recorded training and compare the losses; return the exit code."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as in training
+    cell = Cell.parse(options.cell).trained
+    run = run_of(cell, _recorded_profile(cell, options.profile), options.device)
+    result = load(run.result)
+    if result.hash != run.hash:
+        raise ValueError(f"{run.result} was recorded with another configuration than the present one")
+    here = provenance(options.device != "cpu")
+    others = [name for name in ("device", "versions", "code") if here[name] != getattr(result, name)]
+    made = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
+    print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {made}", flush=True)
+    epochs = tqdm(replayed(run, result, options.epochs), total=options.epochs, unit="epoch", disable=None)
+    return _print_replay([point for epoch in epochs for point in epoch], tolerance=REPLAYED if others else 0.0)
+
+
+def _recorded_profile(cell: Cell, name: str | None) -> Profile:
+    """The profile of this name, or by default the fullest, under which a cell is recorded."""
+    recorded = fullest(cell) if name is None else None
+    profile = profile_of(cell, name) if name else recorded and recorded[0].profile
+    if profile is None or not run_of(cell, profile).result.exists():
+        under = f" under the profile {name}" if name else ""
+        raise MissingData(f"{cell} is not recorded{under}: train it first, python -m pna train {cell}")
+    return profile
+
+
+def _print_replay(points: Sequence[Replayed], tolerance: float) -> int:
+    """Print how many recorded losses the replay repeats, and how far off the others are; return the exit code."""
+    if not points:
+        print("none of these epochs is in the recorded curves: ask for more --epochs")
+        return FAILED
+    same = sum(point.distance == 0 for point in points)
+    worst = max(points, key=lambda point: point.distance)
+    print(f"{same} of {len(points)} recorded points repeated in every digit, to epoch {points[-1].epoch}")
+    if worst.distance:
+        print(f"largest difference {worst.distance:.1e} of a loss, at epoch {worst.epoch} of seed {worst.seed}")
+    return 0 if worst.distance <= tolerance else FAILED

@@ -19,7 +19,7 @@ from pna.training.replicas import Replicas
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 from pna.training.trainer import Trainer
 
-__all__ = ["Profile", "Progress", "Run"]
+__all__ = ["Profile", "Progress", "Run", "relative_distance"]
 
 CHECKPOINT_SECONDS = 30.0  # the clock is read after every step
 
@@ -352,10 +352,10 @@ class Run(ABC):
             for name, errors in self.errors_of(row, tests).items()
             for now, then in zip(errors, recorded[recorded_row].test.get(name, ()), strict=False)
         )
-        return max((_distance(now, then) for now, then in pairs), default=None)
+        return max((relative_distance(now, then) for now, then in pairs), default=None)
 
 
-def _distance(now: float | None, then: float | None) -> float:
+def relative_distance(now: float | None, then: float | None) -> float:
     """The difference of two errors, relative to the second; None, which stands for infinity, equals only itself."""
     if now is None or then is None or then == 0:
         return 0.0 if now == then else math.inf
