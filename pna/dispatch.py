@@ -308,3 +308,4 @@ def _transformed() -> bool:
 
 # torch.compile takes the stack for an object that is never None; it traces a transformation with the stack in place.
 _transformed._dynamo_marked_constant = True
+_exporting._dynamo_marked_constant = True  # torch 2.11 traces is_exporting as True, also where it compiles
