@@ -41,8 +41,8 @@ NOTES = {
     "theorem2/theorem_2_positive": "sizes from 1: the empty multiset has no mean",
     "theorem2/theorem_2_sharp": "replaces the shift and the sign condition of the printed proof",
     "piecewise-linear/pna_layer_not_injective": "does not say how wide the linear pieces of a trained network are",
-    "piecewise-linear/pna_layer_of_vectors_not_injective": "for ReLU networks only: fewer than nD continuous "
-    "aggregators of other forms are not covered",
+    "piecewise-linear/pna_layer_of_vectors_not_injective": "linear or ReLU messages; that any "
+    "fewer than nD continuous aggregators collide is not formalised",
 }
 """What has to be said beside a theorem that holds as it stands."""
 

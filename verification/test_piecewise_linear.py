@@ -1,5 +1,6 @@
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +74,8 @@ def test_every_trained_pna_network_has_linear_messages():
     figure_6 = {f"{data}/released/pna/no-edges" for data in ("zinc", "molhiv", "mnist", "cifar10")}
     assert {"multitask/described/pna/16", "multitask/released/pna/16", *figure_6} <= set(linear) < set(names())
     assert all(linear.values())
+    page = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+    assert f"| M of our {len(linear)} trained PNA networks | one linear layer in {len(linear) - 2} of them" in page
 
 
 def test_a_deep_message_is_not_called_linear():
