@@ -104,8 +104,9 @@ THEOREMS = (
             "for every finite list of ReLU networks of D inputs, every line of the feature space holds two different "
             "multisets of n vectors on which the sums of all of them agree", "all n ≥ 2, all D"),
     Theorem("piecewise-linear", _VECTORS, "vector_features.v", "pna_layer_of_vectors_not_injective",
-            "every line of the feature space holds two different multisets of n vectors that a PNA layer whose messages "
-            "are linear or ReLU networks does not tell apart, whatever its scalers and whatever U", "all n ≥ 5, all D"),
+            "every line of the feature space holds two different multisets of n vectors that a PNA layer whose "
+            "messages are linear or ReLU networks does not tell apart, whatever its scalers and whatever U",
+            "all n ≥ 5, all D"),
     Theorem("piecewise-linear", "Proposition 1's number is sharp for every width", "moments_of_networks.v",
             "moments_of_networks_collide",
             "the first n - 1 moments of any number of ReLU messages agree on two different multisets of n reals"),

@@ -19,13 +19,12 @@ Local Open Scope ring_scope.
 
 Section VectorFeatures.
 Variables (R : realFieldType) (D : nat).
-Local Notation vector := 'rV[R]_D.
 
 (* Functions R^D -> R that are built from the coordinates and constants with +, scalar multiples and ReLU. *)
 Inductive vector_net :=
   Coordinate of 'I_D | VConst of R | VAdd of vector_net & vector_net | VScale of R & vector_net | VRelu of vector_net.
 
-Fixpoint veval (f : vector_net) (x : vector) : R :=
+Fixpoint veval (f : vector_net) (x : 'rV[R]_D) : R :=
   match f with
   | Coordinate i => x 0 i
   | VConst c => c
@@ -35,7 +34,7 @@ Fixpoint veval (f : vector_net) (x : vector) : R :=
   end.
 
 
-Fixpoint along (o e : vector) (f : vector_net) : net R :=
+Fixpoint along (o e : 'rV[R]_D) (f : vector_net) : net R :=
   match f with
   | Coordinate i => Add (Const (o 0 i)) (Scale (e 0 i) (Input R))
   | VConst c => Const c
@@ -47,9 +46,9 @@ Fixpoint along (o e : vector) (f : vector_net) : net R :=
 Lemma eval_along o e f t : eval (along o e f) t = veval f (o + t *: e).
 Proof. by elim: f => [i|c|g IHg h IHh|c g IHg|g IHg] //=; rewrite ?IHg ?IHh // !mxE mulrC. Qed.
 
-Variables o e : vector.
+Variables o e : 'rV[R]_D.
 Hypothesis e0 : e != 0.
-Definition point (t : R) : vector := o + t *: e.
+Definition point (t : R) : 'rV[R]_D := o + t *: e.
 
 Lemma point_inj : injective point.
 Proof.
