@@ -10,7 +10,7 @@ of these shares memory with another or with an input, as a compiler assumes.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -83,7 +83,20 @@ def _known(graph: Sequence[Tensor]) -> Neighbourhoods:
 # ---- on a CPU ----
 
 
+def _below_autograd(function: Callable[..., list[Tensor]]) -> Callable[..., list[Tensor]]:
+    """Decorate an operator's kernel: autograd, which has recorded the operator, need not inspect what it calls."""
+
+    @functools.wraps(function)
+    def kernel(*inputs: object) -> list[Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            return function(*inputs)
+
+    return kernel
+
+
+@_below_autograd
 def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
+    """Run the forward pass by pna.direct: the output and, to save, the sorted senders and the results."""
     *weights, delta, mean_degree, graph, aggregators, scalers, reverse, save = inputs
     conv = _form(x, weights[0], weights[2], delta, mean_degree, aggregators, scalers)
     one = len(graph) == 1
@@ -98,7 +111,9 @@ def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
     ]
 
 
+@_below_autograd
 def _backward_on_cpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
+    """Run the backward pass by pna.direct: the gradients that are wanted."""
     delta, mean_degree, graph, aggregators, scalers, results, *_ = inputs
     conv = _form(x, U, M, delta, mean_degree, aggregators, scalers)
     sorted_source, *results = (t if t.numel() else None for t in results)
@@ -117,7 +132,9 @@ def _wanted(grads: list[Tensor], of_x: bool, of_weights: bool) -> list[Tensor]:
 # ---- on a GPU ----
 
 
+@_below_autograd
 def _forward_on_gpu(x: Tensor, *inputs: object) -> list[Tensor]:
+    """Run the forward pass by pna.kernels.layer: the output and, to save, the sorted graph and the results."""
     from pna.kernels import csr, layer
 
     *weights, delta, mean_degree, graph, aggregators, scalers, reverse, save = inputs
@@ -136,7 +153,9 @@ def _forward_on_gpu(x: Tensor, *inputs: object) -> list[Tensor]:
     return [out, whole.clone() if failed is bool else whole, *results]  # what is remembered must not be written to
 
 
+@_below_autograd
 def _backward_on_gpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
+    """Run the backward pass by pna.kernels.layer: the gradients that are wanted."""
     from pna.kernels import csr, layer
 
     delta, mean_degree, graph, aggregators, scalers, results, *wanted = inputs
