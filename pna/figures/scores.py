@@ -100,7 +100,7 @@ def best(run: RecordedRun, split: str) -> Array:
 
 
 def task_means(run: RecordedRun, split: str) -> Array:
-    """Figure 4b's mean log10 MSE of each task, [6], errors of any size included; from all seeds if there are over ten."""
+    """Figure 4b's mean log10 MSE of each task, [6], without a limit on errors; from all seeds if there are over ten."""
     if len(run.validation) <= TRAINED:
         return log_tasks(best(run, split))
     scores = np.log10(run.errors(split))

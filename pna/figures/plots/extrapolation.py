@@ -71,7 +71,7 @@ def _inside(row: Row) -> np.ndarray:
 
 
 def _model(axis: Axes, row: Row, name: str) -> None:
-    """Draw a model's line and interval; a triangle marks an interval that leaves the picture, an arrow a line that does."""
+    """Draw a model's line and interval, with triangles where the interval is cut off, and arrows where the line is."""
     colour, places, shown = MODEL_COLOURS[name], np.arange(len(row)), _inside(row)
     low, high = np.array([one.interval if one.known else (np.nan, np.nan) for one in row.values()]).T
     drawn = np.isfinite(shown)
