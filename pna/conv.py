@@ -149,7 +149,7 @@ class PNAConv(Layer):
 
     @staticmethod
     def get_degree_histogram(loader: Iterable, mask: str | None = None) -> Tensor:
-        """Count the degrees in a loader of training graphs, for `deg`; `mask` names a mask of nodes, as train_mask."""
+        """Count the degrees in a loader of training graphs, for `deg`; a mask, as train_mask, selects the nodes."""
         return degree_histogram(loader, mask)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:

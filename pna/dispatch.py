@@ -110,7 +110,7 @@ def _by_blocks(_: Neighbourhoods, __: Sequence[str], messages: Tensor) -> bool:
 
 
 def _always(*_: object) -> bool:
-    """Support every call."""
+    """Accept every call."""
     return True
 
 

@@ -21,7 +21,7 @@ class Transpose(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The graphs of R replicas joined into one with consecutive numbers of nodes and messages, once for all layers.
+    """The graphs of R replicas joined into one, its nodes and messages numbered consecutively, once for all layers.
 
     Without it, every operation under torch.func.vmap joins the graphs again. No node may have 2^16 messages, nor enough
     of them that the kernels would have to treat it as a hub.

@@ -190,7 +190,7 @@ def _check_linear(name: str, module: nn.Module) -> None:
 
 
 def _settings(module: nn.Module) -> tuple:
-    """Type and public attributes of an activation; equal for two that compute the same function."""
+    """Type and public attributes of an activation, by which those of two towers are compared."""
     return type(module), {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
 
 

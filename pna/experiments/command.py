@@ -372,8 +372,8 @@ def _print_distances(distances: dict[str, float]) -> None:
 def _print_seeds(run: Figure6Run, metrics: dict[str, list[float]]) -> None:
     """Print the test metric of each seed whose weights are here, next to the recorded one.
 
-    `metrics` has a number for each of these seeds, by kind of weights ("best" or "last"). The kind that the paper
-    reports comes last.
+    `metrics` has a number for each of these seeds, by kind of weights ("best" or "last"). The kind that the released
+    protocol reports comes last.
     """
     result = load(run.result) if run.result.exists() else None
     recorded = {replica.seed: replica.test for replica in result.replicas} if result else {}

@@ -295,7 +295,7 @@ class Figure6Run(Run):
         return next(run for run in runs if not run.result.exists())
 
     def record(self) -> Path:
-        """Record the run; a result of another data set is renamed before (`aside`), its JSON last."""
+        """Record the run; a result of another data set is first renamed to that of `aside`, its JSON last."""
         if self.other_data is not None:
             for old, new in zip(self._files, self.aside._files, strict=True):
                 if old.exists():

@@ -118,7 +118,7 @@ class _Place:
 
 @contextlib.contextmanager
 def _places(gpus: Sequence[str], at_once: int, say: Callable[[str], None]) -> Iterator[list[_Place]]:
-    """Yield the places for trainings; those on one GPU share it through an MPS daemon."""
+    """Yield the places for trainings; several on one GPU share it through an MPS daemon."""
     reasons: dict[str, None] = {}
     with contextlib.ExitStack() as daemons:
         places = [_Place("", {})] if not gpus else []

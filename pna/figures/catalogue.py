@@ -269,8 +269,8 @@ def draw(
     """Draw a figure from the recorded runs, as PDF, PNG and SVG with a sidecar JSON each; return the PNG files.
 
     `profile` is a budget, or "recorded" for the fullest that has all cells of the figure. With `train`, missing cells
-    are first trained on the device, under a profile that is a budget; those of figure6 and depth cannot be trained from
-    here, but by `python -m pna train`.
+    are first trained on the device, under a profile that is a budget. Those of figure6 and depth have to be trained by
+    `python -m pna train`.
     """
     entry, specs = _entry(name), specs_of(spec)
     if train and name in EXPERIMENTS and not entry.panels:

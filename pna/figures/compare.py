@@ -122,7 +122,7 @@ def compare_realworld(data: str, models: Sequence[str] | None = None, profile: s
 
 
 def _rows(column: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Estimate | None, ...]]:
-    """Published score and ours by the model's title, sorted from best to worst published score."""
+    """Published score and ours by the model's title, the best first, by the published score where there is one."""
     runs, sign = realworld.figure6_runs(profile), 1 if realworld.lower_is_better(column) else -1
     ours = {title: realworld.score(run) for (title, name), run in runs.items() if name == column}
     pairs = {title: (realworld.published_score(title, column), ours.get(title)) for title in published.realworld()}

@@ -123,7 +123,7 @@ def relative(run: RecordedRun, splits: Sequence[str]) -> Estimate:
 
 
 def cap_gain(run: RecordedRun) -> Estimate:
-    """Score with at most 12 layers minus that with ⌊N/2⌋ on graphs of 25 to 100 nodes; below zero the cap is better."""
+    """Score with at most 12 layers minus that with ⌊N/2⌋ on real graphs of 25 to 100 nodes; below 0 the cap helps."""
     capped, half = (five_tasks(run, splits("large", rule)) for rule in (CAP, HALF))
     return five_best(run.validation[:, 0], capped - half)
 

@@ -227,7 +227,7 @@ def recorded_run(cell: Cell, profile: Profile, of_any_configuration: bool = Fals
 def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> tuple[RecordedRun, bool]:
     """Read a result, and tell whether its configuration is the present one.
 
-    A file is read again only after it has `changed` (a time), however many figures and claims need it.
+    The result is cached: a file is read again only if `changed`, the time of its last change, is another.
     """
     result = load(path)
     return RecordedRun(cell, profile, result), result.hash == run_of(cell, profile).hash

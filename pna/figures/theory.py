@@ -27,7 +27,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class SlipFound:
-    """A slip or loose end of the published proofs: what is printed, where it fails, its repair; `checked` if confirmed."""
+    """A slip or loose end of the published proofs: what is printed, where it fails, and its repair.
+
+    `checked` says whether verification confirms both.
+    """
 
     where: str
     kind: str

@@ -243,7 +243,7 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
 
 
 def _named(row: Decision) -> str:
-    """A comparison in words, with its corrected p-value if that is undecided but the interval excludes the bound."""
+    """A comparison in words, with its corrected p-value if it is undecided but its interval excludes the bound."""
     one = row.comparison
     apart = (
         row.outcome == UNDECIDED

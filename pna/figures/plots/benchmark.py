@@ -62,7 +62,7 @@ def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
 
 
 def departures(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
-    """What the departures change: connected graphs and their labels (D1, D2), and sizes (D3, D4)."""
+    """Draw what the departures change: connected graphs and their labels (D1, D2), and sizes (D3, D4)."""
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.2])
     connected = _connected(left, sets)
