@@ -43,6 +43,7 @@ Models = dict[str, RecordedRun]
 
 
 def _title(model: str) -> str:
+    """A model's name as the paper prints it."""
     return MODELS[model].title
 
 
@@ -138,10 +139,12 @@ def like_published_averages(runs: Runs) -> Rows:
 
 
 def _box(model: str) -> str:
+    """The name of the sample of a model's published runs, which figures 4a and 4b share."""
     return f"published: {_title(model)}, figure 4"
 
 
 def _same(name: str, ours: Contrast, theirs: Contrast, **keys: str) -> Part:
+    """A part that holds if our number is within TOLERANCE of the published one; `name` begins with the model."""
     return Part(name, ours - theirs, {"model": name.split(",")[0], **keys}, margin=TOLERANCE)
 
 
@@ -218,6 +221,7 @@ def below_baseline(runs: Runs) -> Rows:
 
 
 def _extrapolation(models: Models, model: str, places: slice) -> Rows:
+    """One model against each other one, by figure 5's measure, on the sizes of graphs that `places` selects."""
     return [
         Part(
             f"{size} nodes, {_title(name)}",
@@ -251,6 +255,7 @@ def explodes(runs: Runs) -> Rows:
 
 
 def _explodes(title: str, run: RecordedRun) -> Comparison:
+    """Sign test whether most runs of a model exceed EXPLODED times the baseline's error on the largest graphs shown."""
     size, split = list(sizes_of(run).items())[SHOWN - 1]
     ratios = ratios_by_seed(run, split)
     count, total = np.count_nonzero(ratios >= np.log10(EXPLODED)), len(ratios)
@@ -383,9 +388,9 @@ def trend_follows(runs: Runs) -> Rows:
 
 
 def _in_order(first: Models, second: Models) -> Rows:
-    """Each pair of models in the second training, by their order in the first, whose seeds are other ones.
+    """Each pair of models in the second training: the one ahead in the first against the other.
 
-    Against it is only a pair whose order is significant in both.
+    The two trainings have different seeds. A pair counts against the claim only if its order is significant in both.
     """
     rows = []
     for pair in itertools.combinations([name for name in first if name in second], 2):
@@ -411,6 +416,7 @@ def gru_effective(runs: Runs) -> Rows:
 
 
 def _gains(runs: Runs, first: str, second: str) -> Rows:
+    """Each model's error in one training against its error in another."""
     one, other = runs.of(first), runs.of(second)
     both = [name for name in one if name in other]
     return [Part(_title(name), _gain(one, other, name), {"model": _title(name)}) for name in both]

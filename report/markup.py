@@ -69,7 +69,7 @@ def table(
 
 
 def _numeric(cells: Iterable[object]) -> bool:
-    """Whether a column is one of numbers."""
+    """Whether every cell of a column is a number or empty; False for a column without cells."""
     texts = [re.sub(r"<br>.*", "", str(cell)) for cell in cells]
     return bool(texts) and all(_NUMBER.fullmatch(text) or text == "" for text in texts)
 

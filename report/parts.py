@@ -74,6 +74,7 @@ class Aggregate:
 
 
 def _mean(name: str, group: list[Part], margin: float | None) -> Part:
+    """The mean of a group of parts as one part; a group of one is that part itself."""
     first = group[0]
     if len(group) == 1:
         return first

@@ -211,6 +211,7 @@ def _least() -> Iterator[tuple[str, int]]:
 
 
 def _ladder(cell: str) -> tuple[int, ...]:
+    """The numbers of seeds that a cell may have, beginning with the paper's."""
     return LADDERS.get(cell.split("/")[0], LADDERS["multi-task"])
 
 
@@ -322,11 +323,13 @@ def _part_row(part: Part, parts: int, need: int, aside: bool) -> tuple[dict, lis
 
 
 def _rung(cell: str, rung: int) -> int:
+    """The number of seeds at one rung of a cell's ladder, or at its last rung if it is shorter."""
     ladder = _ladder(cell)
     return ladder[min(rung, len(ladder) - 1)]
 
 
 def _power_at(part: Part, comparisons: int, cells: Sequence[str], rung: int) -> float:
+    """The power of a part's test with every cell at this rung of its ladder."""
     return _power(part, comparisons, {cell: _rung(cell, rung) for cell in cells})
 
 
@@ -354,7 +357,7 @@ def page_path() -> Path:
 
 
 def page_with_tables(text: str, facts: Mapping) -> str:
-    """The page with its tables, which follow the mark, made anew."""
+    """The page with the plan's tables in place of those that follow the mark."""
     head, mark, _ = text.partition(MARK)
     if not mark:
         raise ValueError(f"{page_path()} has no line {MARK!r}, after which the tables of the plan belong")
@@ -381,6 +384,7 @@ def _tables(facts: Mapping) -> Iterator[str]:
 
 
 def _claim_cells(row: Mapping) -> list[str]:
+    """A claim as a row of the page: sentence, specification, test, least powerful part, most seeds, power."""
     parts = row["parts"]
     worst = min(parts, key=lambda part: 1.0 if part["power"] is None else part["power"])
     shown = (
@@ -393,14 +397,17 @@ def _claim_cells(row: Mapping) -> list[str]:
 
 
 def _words(value: object) -> str:
+    """A value as text; empty for None."""
     return "" if value is None else str(value)
 
 
 def _percent(value: float | None) -> str:
+    """A share in percent; empty for None."""
     return "" if value is None else f"{value:.0%}"
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A header and rows as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -60,10 +60,10 @@ def vision_mlp(ours: Scores) -> list[Part]:
 
 
 def most(ours: Scores) -> list[Part]:
-    """PNA against all other models, on each column: with scalers or without, whichever has the better published mean.
+    """PNA against all other models on each column, with scalers or without: whichever has the better published mean.
 
     That it beats all of them is as certain as the least certain of these comparisons, which need not be the one with
-    the best of them.
+    the strongest rival.
     """
     rows = []
     for column in realworld.COLUMNS:
@@ -76,9 +76,9 @@ def most(ours: Scores) -> list[Part]:
 
 
 def vision_less(ours: Scores) -> list[Part]:
-    """PNA's lead over the best other model as a share of its error: on ZINC against the images, each column each.
+    """PNA's lead over the best other model as a share of its error: each column of ZINC against each of the images.
 
-    The best are those by the published means. The scores are log10 of the error, so that a lead is a ratio.
+    Best is the model with the best published mean. Scores are log10 of the error, so that a lead is a ratio.
     """
     leads = {column: _lead(column, ours) for column in (*_ZINC, *_VISION)}
     return [
@@ -194,6 +194,7 @@ def _doubt(part: Part) -> float:
 
 
 def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Part]:
+    """A model against each rival, on each column for which we have trained it."""
     return [
         _beats(column, title, ours[title, column], rival, score)
         for column in columns
@@ -203,6 +204,7 @@ def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Part]:
 
 
 def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Part]:
+    """One model against another on each column that has both; the part decides nothing if their data differ."""
     both = [column for column in columns if (one, column) in ours and (other, column) in ours]
     rows = [(ours[one, c], ours[other, c], _beats(c, one, ours[one, c], other, ours[other, c])) for c in both]
     return [part if _data(mine) == _data(theirs) else _on_other_data(part) for mine, theirs, part in rows]
@@ -285,6 +287,7 @@ class Figure6Claim:
 
 
 def _scaled(part: Part, unit: float) -> Part:
+    """The part in units of a margin."""
     return Part(part.name, part.contrast * (1 / unit), part.keys, part.bound, part.margin)
 
 

@@ -48,11 +48,12 @@ def failures(findings: Sequence[Finding]) -> Markup:
 
 
 def _specs(group: Sequence[Finding]) -> str:
+    """The specifications that findings are about, as in "described and released", or an empty text."""
     return " and ".join(finding.spec for finding in group if finding.spec)
 
 
 def _why(finding: Finding) -> tuple[str, str]:
-    """The comparisons that are most surely against a claim, with their numbers, and how many there are of how many."""
+    """The comparisons most surely against a claim, with their numbers, and how many are against it and for it."""
     deciding = getattr(finding, "tests", ()) or finding.rows  # the parts of its test, where one test decides
     against = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
     numbers = ", ".join(str(row.comparison) for row in against[:3])
@@ -193,6 +194,7 @@ def theory() -> Markup:
 
 
 def _slips() -> Markup | str:
+    """The table of slips in the printed text, each with its repair; empty if there are none."""
     rows = [
         (slip.where, slip.kind, slip.printed, slip.fails_on, slip.repair, "as said" if slip.checked else "NOT AS SAID")
         for slip in slips()
@@ -262,13 +264,13 @@ _SPEED = (
 
 
 def speeds() -> Markup:
-    """The measurements of benchmarks/."""
+    """The table of measured speeds; a note if nothing was measured."""
     rows = speed.rows()
     return blocks(table(("what", "ours", "faster than", "machine"), rows, _SPEED) if rows else "Not measured here.")
 
 
 def _disclosed(cells: Sequence[str]) -> str:
-    """The cells whose code cannot be looked up, by name."""
+    """A sentence that names the cells whose code is in no commit; empty if there are none."""
     return (
         f"{len(cells)} of these cells were trained from a changed tree: the hash of their code is not that of the "
         f"commit they name, nor of any other. The plan trains them again. They are {', '.join(cells)}."

@@ -50,7 +50,7 @@ _STEP = 39  # the height of a model's row
 
 @dataclass(frozen=True)
 class _Track:
-    """The horizontal place of log10 MSE on the first picture."""
+    """The scale of the first picture: maps log10 MSE to a horizontal place."""
 
     low: float
     high: float
@@ -104,6 +104,7 @@ def _mark(track: _Track, one: Estimate, y: float, spec: str) -> dict[str, object
 
 
 def _words(name: str, theirs: float, ours: dict[str, dict[str, Estimate]]) -> str:
+    """A model's published average and ours in words, for readers who do not see the picture."""
     scores = [f"{spec} {number(row[name].value)}" for spec, row in ours.items() if name in row]
     return f"{MODELS[name].title}: published {number(theirs)}, {', '.join(scores) or 'not run'}"
 
@@ -154,5 +155,6 @@ def _path(places: Sequence[tuple[int, int]]) -> str:
 
 
 def _place(epoch: int, loss: float, epochs: int, low: float, high: float) -> tuple[int, int]:
+    """The place of a loss at an epoch, in pixels, cut off at the picture's upper and lower edge."""
     level = (math.log10(loss) - low) / (high - low)
     return round(_WIDE * epoch / epochs), round(_HIGH * (1 - min(max(level, 0), 1)))
