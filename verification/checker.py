@@ -59,6 +59,7 @@ class Statement:
 
 
 def _boxes(about: str) -> Statement:
+    """The statement of a file of boxes about one family of aggregators."""
     return Statement(f"Theorem 1: {about}", frozenset({"box"}), frozenset({about}))
 
 
@@ -95,14 +96,14 @@ STATEMENTS: dict[str, Statement] = {
 
 
 def check_directory(directory: Path) -> list[str]:
-    """Checks every certificate file; returns a line for each, raises CertificateError at the first that fails."""
+    """Check every certificate file; return a line for each, or raise CertificateError at the first that fails."""
     files = sorted(directory.glob("*.json"))
     require(bool(files), f"{directory}: there are no certificates")
     return [f"{path.name}: {len(check_file(path))} certificates hold" for path in files]
 
 
 def check_file(path: Path) -> list[Proved]:
-    """Checks one file; returns what its certificates prove."""
+    """Check one file; return what its certificates prove."""
     content = read_json(path)
     try:
         fields(content, {"statement", "certificates"}, "the file")
@@ -126,6 +127,7 @@ def check_file(path: Path) -> list[Proved]:
 
 
 def _statement(stem: str, text: object) -> Statement:
+    """The statement that a file makes; a file named after a statement must make that one."""
     by_text = {statement.text: statement for statement in STATEMENTS.values()}
     name(text, by_text, "the statement")
     expected = STATEMENTS.get(stem, by_text[text])
@@ -134,6 +136,7 @@ def _statement(stem: str, text: object) -> Statement:
 
 
 def _fits(proved: Proved, statement: Statement) -> None:
+    """Reject a certificate whose kind, or whose aggregators, are not those of the file's statement."""
     require(proved.kind in statement.kinds, f"a {proved.kind} is no proof of {statement.text!r}")
     require(
         statement.about is None or proved.about in statement.about,
@@ -260,6 +263,7 @@ LARGEST_Z, LARGEST_N, LARGEST_SIZE = 200, 1000, 64
 
 
 def _multiset(value: object, what: str, smallest: int) -> list[int]:
+    """The elements of a multiset in increasing order: whole numbers from `smallest` to LARGEST_Z."""
     require(
         isinstance(value, list) and 0 < len(value) <= LARGEST_SIZE, f"{what} must hold 1 to {LARGEST_SIZE} elements"
     )
@@ -267,6 +271,7 @@ def _multiset(value: object, what: str, smallest: int) -> list[int]:
 
 
 def _table(scaler: dict) -> dict[int, Fraction]:
+    """The values of a scaler that is given as a table, by the sizes 1, 2, 3, …"""
     fields(scaler, {"name", "values"}, "a scaler's table")
     values = rationals(scaler["values"], "the scaler's values", 200)
     require(len(values) <= LARGEST_SIZE, f"a scaler has at most {LARGEST_SIZE} values")
@@ -274,6 +279,7 @@ def _table(scaler: dict) -> dict[int, Fraction]:
 
 
 def _scaler(scaler: object) -> dict[int, Fraction | arb]:
+    """The values of a scaler by size: rationals from a table, balls for a logarithmic scaler."""
     require(isinstance(scaler, dict), "the scaler must be an object")
     if name(scaler.get("name"), ["table", "logarithmic"], "the scaler's name") == "table":
         return _table(scaler)

@@ -122,10 +122,12 @@ def _sign(g: Aggregator, centre: tuple[Fraction, Fraction], t: Fraction) -> int:
 
 
 def _mean(x: list[Real]) -> Real:
+    """The mean of the elements."""
     return sum(x) / len(x)
 
 
 def _std(x: list[Real]) -> Real:
+    """The standard deviation of the elements, without ε."""
     mu = _mean(x)
     return sqrt(_mean([(y - mu) ** 2 for y in x]))
 

@@ -41,6 +41,7 @@ MALFORMED = [None, True, "٣", "1/0", "1_000", " 1", "0x10", "+1", "nan", {}, []
 
 
 def example(name: str) -> dict:
+    """A copy of a stored certificate, by its name in EXAMPLES."""
     file, place = EXAMPLES[name]
     path = find.CERTIFICATES / f"{file}.json"
     return copy.deepcopy(json.loads(path.read_text(encoding="utf-8"))["certificates"][place])

@@ -70,6 +70,8 @@ def test_the_stored_page_is_well_formed():
     opened = []
 
     class Reader(HTMLParser):
+        """A parser that keeps the elements which are open."""
+
         def handle_starttag(self, tag, attrs):
             if tag not in ("meta", "img"):
                 opened.append(tag)

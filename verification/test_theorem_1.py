@@ -25,6 +25,7 @@ SIZES += [(name, 16) for name in ("power_sums", "power_means", "log_sum_exp")]
 
 
 def direction(collision: Collision) -> list[arb]:
+    """The box that holds a collision's direction."""
     return [arb(ball(m), ball(r)) for m, r in zip(collision.midpoints, collision.radii, strict=True)]
 
 
@@ -70,6 +71,7 @@ class TestKrawczyk:
     collision = collide(family.aggregators, family.sphere)
 
     def holds(self, box, sphere=None):
+        """Whether Krawczyk's test accepts a box, by default on the sphere of the collision."""
         with ctx.workprec(320):
             return krawczyk(self.family.aggregators, sphere or self.collision.sphere, box)
 

@@ -195,6 +195,7 @@ def order_statistics(n: int) -> list[Aggregator]:
 
 
 def _collision_near(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    """A certified collision on the sphere, or on a smaller one around its centre; None if none succeeds."""
     for _ in range(RADIUS_HALVINGS):
         collision = _collision_on(aggregators, sphere, precision)
         if collision is not None:
@@ -204,6 +205,7 @@ def _collision_near(aggregators: Sequence[Aggregator], sphere: Sphere, precision
 
 
 def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    """A certified collision on the sphere; None if Newton's iteration or Krawczyk's test does not succeed there."""
     try:
         direction = _newton(aggregators, sphere, _null_direction(aggregators, sphere))
         if direction is None:
@@ -284,6 +286,7 @@ def krawczyk(aggregators: Sequence[Aggregator], sphere: Sphere, box: Sequence[ar
 
 
 def _fraction(x: arb) -> Fraction:
+    """The midpoint of a ball as a rational."""
     q = x.mid().fmpq()
     return Fraction(int(q.p), int(q.q))
 
