@@ -123,6 +123,7 @@ def ours(neighbourhoods: Neighbourhoods, statistics: DegreeStatistics, concatena
     """Return a function of x [N, F]: aggregates [N, 4, F] and factors [N, 3] apart, or their product [N, 12 F]."""
 
     def run(x: Tensor) -> list[Tensor]:
+        """The aggregates of x, [N, 4, F], or their products with the factors, [N, 12 F], as a list of one tensor."""
         aggregates = aggregate(neighbourhoods, AGGREGATORS, x)
         d = neighbourhoods.degree.to(x.dtype)
         factors = torch.stack([scale(d, s, statistics.delta, statistics.mean_degree) for s in SCALERS], dim=1)

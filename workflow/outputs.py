@@ -44,6 +44,7 @@ def with_outputs(source: dict, executed: dict) -> str:
 
 
 def _read(path: Path) -> dict:
+    """A notebook, with the source of each cell as a list of lines."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"]).splitlines(keepends=True)
@@ -68,10 +69,12 @@ def _small(output: dict) -> Iterator[dict]:
 
 
 def _shown(data: dict) -> dict:
+    """A notebook's output that displays the data."""
     return {"data": data, "metadata": {}, "output_type": "display_data"}
 
 
 def _lines(text: str | list[str]) -> list[str]:
+    """The lines of a text, each with its line break."""
     return "".join(text).splitlines(keepends=True)
 
 

@@ -48,11 +48,13 @@ def remember(arguments: Sequence[str], folders: Sequence[Path], words: str | Non
 
 
 def _place(arguments: Sequence[str]) -> Path:
+    """The path of the stamp for these arguments."""
     build = Path(os.environ.get("PNA_BUILD") or ROOT / "build")
     return build / f"done-{hashlib.sha256(repr(_asked(arguments)).encode()).hexdigest()[:12]}.json"
 
 
 def _asked(arguments: Sequence[str]) -> list[str]:
+    """The arguments that decide what a run does: all but --dry-run."""
     return [word for word in arguments if word != "--dry-run"]
 
 
