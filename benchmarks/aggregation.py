@@ -209,7 +209,7 @@ def tune(nodes: int, edges: int, features: int, repeats: int) -> None:
     configs += [Config(4, 2, BC, 4), Config(8, 2, BC, 8), Config(4, 8, BC, 4)]
     if features > BC:
         configs += [Config(1, 8, 2 * BC, 1), Config(1, 8, 2 * BC, 2)]
-    if features % BC:  # the last block is not full: narrower ones, or one wider one, against the one that is taken
+    if features % BC:  # the last block is not full: compare with narrower blocks, and with a wider one
         widths = itertools.product((16, 32, 64, 128), (1, 2))
         configs = [Config(warps * 128 // width, 4, width, warps) for width, warps in widths]
     for config in configs:

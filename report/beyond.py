@@ -1,7 +1,7 @@
 """The report's section on graphs that the paper never saw: the planned tests on real and on redrawn test graphs.
 
-Every test here was stated in report/plan.py before its runs. What describes the errors beyond them (on which networks a
-model fails, what its error grows with, the sentences for a practitioner) decides nothing.
+Every test here was stated in report/plan.py before its runs. Everything else in the section (on which networks a model
+fails, what its error grows with, the sentences for a practitioner) is description and decides nothing.
 """
 
 import math
@@ -79,7 +79,7 @@ def _five(run: RecordedRun, group: Group) -> Contrast:
 
 
 def _leads(runs: Models, measure: Callable[[RecordedRun, object], Contrast], sets: dict[str, object]) -> Ruling:
-    """PNA minus each other model, mean over test sets: below zero for every model; in detail set by set."""
+    """Whether PNA's error is below that of each other model, mean over test sets; the details go set by set."""
     parts = [
         Part(
             f"{runs[model].title}, {name}",
@@ -117,7 +117,7 @@ def _real_large(runs: Models) -> Ruling:
 
 
 def _real_tails(runs: Models) -> Ruling:
-    """PNA minus PNA without scalers: networks with heavy tails minus those with even degrees."""
+    """Whether scalers help PNA more on networks with heavy-tailed degrees than on those with even degrees."""
 
     def gain(networks: Sequence[str]) -> Contrast:
         rows = groups("small", networks)
@@ -142,10 +142,10 @@ class Spread:
 
 
 def spread(runs: Models) -> Spread:
-    """How much the draw of the test graphs matters.
+    """The spread of the models' averages over the redrawn test sets, with bounds of 95 % on either side.
 
-    All models are tested on the same five sets, whose easy and hard graphs they share: the bounds, 95 % each by
-    itself, have the four degrees of freedom of five sets, however many models there are.
+    All models are tested on the same five sets and share their easy and hard graphs. The bounds therefore have the four
+    degrees of freedom of five sets, however many models there are.
     """
     deviations = {
         model: float(np.std([score(run, split).value for split in REDRAWN], ddof=1)) for model, run in runs.items()

@@ -20,7 +20,7 @@ def recall(profile: str, judge: Callable[[str], list[Finding]]) -> tuple[list[Fi
     """The findings for a profile, without their rows, and the facts of each; judged only if something has changed."""
     key, build = _key(profile), Path(os.environ.get("PNA_BUILD") or repository() / "build")
     place = build / f"claims-{profile}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is none, or it is damaged
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or a damaged one
         kept = read_json(place)
         if kept["key"] == key:
             return [_finding(row) for row in kept["findings"]], [row["facts"] for row in kept["findings"]]

@@ -66,7 +66,7 @@ class Claim(verdicts.Claim):
         return self.test or self.fact or (self.realworld and self.realworld.test)
 
     def ruling(self, parts: Sequence[Part], scaled: Sequence[Part] = ()) -> Ruling:
-        """The verdict of the claim's aggregate test on its parts, or on these in the unit in which it averages them."""
+        """The verdict of the claim's aggregate test on its parts; `scaled` are these in the unit that is averaged."""
         tests = self.by.parts(scaled or parts)
         return rule([part.comparison for part in parts], self.by.need, [part.comparison for part in tests])
 

@@ -196,8 +196,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def _run(name: str, run: Callable[[], int]) -> int:
-    """As `run_command`, but exits with FAILED: in these commands a ValueError means damaged results, not a bad
-    argument.
+    """Run a command as `run_command` does, but exit with FAILED on a ValueError.
+
+    In these commands it means damaged results, not a bad argument.
     """
     code = run_command(name, run)
     return FAILED if code == BAD_VALUE else code

@@ -119,7 +119,7 @@ def _published_box(model: str) -> Estimate:
 
 
 def like_published_boxes(runs: Runs) -> Rows:
-    """Every mean of figure 4a, with the authors' own spread between runs."""
+    """Every mean of figure 4a against ours, with the authors' own spread between runs."""
     return [
         _same(f"{run.title}, mean MSE", overall(run, wider_split(run)), known(_box(name), _published_box(name)))
         for name, run in runs.of("multitask").items()
@@ -127,7 +127,10 @@ def like_published_boxes(runs: Runs) -> Rows:
 
 
 def like_published_averages(runs: Runs) -> Rows:
-    """Every average of figure 4b. Its error is that of figure 4a's mean: the same five runs, measured otherwise."""
+    """Every average of figure 4b against ours.
+
+    The error of a published average is that of figure 4a's mean, which measures the same five runs in another way.
+    """
     return [
         _same(
             f"{run.title}, average",
@@ -156,7 +159,7 @@ def against_published(run: RecordedRun, task: int | None = None) -> Comparison:
 
 
 def like_published_tasks(runs: Runs) -> Rows:
-    """Every error of figure 4b, task by task. A published one is taken to be as uncertain as one of ours."""
+    """Every error of figure 4b against ours, task by task; a published one is taken to be as uncertain as ours."""
     rows = []
     for name, run in runs.of("multitask").items():
         for place, task in enumerate(TASKS):
@@ -168,7 +171,7 @@ def like_published_tasks(runs: Runs) -> Rows:
 
 
 def _as_uncertain(name: str, value: float, ours: Estimate) -> Contrast:
-    """A published number of one experiment: its error is not published, and taken to be that of one of ours."""
+    """A published number whose error is not published, and is taken to be that of one experiment of ours."""
     error = ours.error if math.isnan(ours.once) else ours.once
     return known(f"published: {name}", Estimate(value, error, ours.freedom))
 
@@ -183,7 +186,7 @@ def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison 
 
 
 def like_published_sizes(runs: Runs) -> Rows:
-    """Every published point of figure 5. It is taken to be as uncertain as one of ours."""
+    """Every published point of figure 5 against ours; a published one is taken to be as uncertain as ours."""
     rows = []
     for name, run in runs.of("extrapolation").items():
         for (size, split), theirs in zip(sizes_of(run).items(), published.extrapolation()[name], strict=False):

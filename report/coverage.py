@@ -45,7 +45,7 @@ class Sample:
 
     @property
     def error(self) -> Array:
-        """The standard error of that mean, as in `pna.figures.scores.five_best`, [trials]."""
+        """The standard error of the five-best mean, as in `pna.figures.scores.five_best`, [trials]."""
         return _error(self.ranked)
 
     @property

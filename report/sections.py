@@ -103,7 +103,7 @@ def _counts(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
-    """What the budgets of a figure's findings have in common, by specification: said once, and not with each."""
+    """The parts of a budget that all findings of a figure share, by specification: the page says them only once."""
     parts: dict[str, list[list[str]]] = {}
     for finding in (finding for group in claims for finding in group if finding.budget):
         parts.setdefault(finding.spec, []).append(finding.budget.split("; "))
@@ -111,7 +111,7 @@ def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
 
 
 def _own_budget(finding: Finding, shared: dict[str, list[str]]) -> str:
-    """What a finding's budget says that is not said for its whole figure."""
+    """The parts of a finding's budget that are not said for its whole figure."""
     return "; ".join(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
 
 
@@ -182,7 +182,7 @@ def _low(rows: Sequence[dict]) -> str:
 
 
 def theory() -> Markup:
-    """Every statement with its evidence and what may be said of it; then the slips."""
+    """The table of statements with their evidence and verdicts, then the one of slips."""
     methods = [f"{row.method}; {row.axioms}" if row.axioms else row.method for row in outcomes()]
     statements = [
         (row.statement, row.verdict or row.status, row.kind, method, row.range, row.evidence, row.caveat)
@@ -280,7 +280,7 @@ def _disclosed(cells: Sequence[str]) -> str:
 
 
 def provenance(profile: str) -> Markup:
-    """What the runs were made with, which is not the machine that drew the page."""
+    """The devices, commits and versions that the runs were made with, which need not be those that drew the page."""
     runs = [*_all_runs(profile), *figure6_runs(profile).values()]
     machines = Counter(tuple(made_with(run.result).values()) for run in runs)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(machines.items())]

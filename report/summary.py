@@ -59,7 +59,7 @@ Line = tuple[str, dict[str, int], str]  # its title, the number of verdicts of e
 
 
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
-    """Theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
+    """Yield the lines on theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
     theory = [f for f in findings if f.claim.checked]
     yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]

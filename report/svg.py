@@ -111,7 +111,7 @@ def _words(name: str, theirs: float, ours: dict[str, dict[str, Estimate]]) -> st
 
 # ---- learning curves ----
 
-_POINTS = 12  # shown of a curve; a third of them of a network for a single task, as there are six times as many
+_POINTS = 12  # shown of a curve; a third as many for networks of single tasks, which have six times as many curves
 _WIDE, _HIGH = 600, 240
 
 
@@ -149,7 +149,7 @@ def _line(one: Curve, epochs: int, low: float, high: float) -> dict[str, object]
 
 
 def _path(places: Sequence[tuple[int, int]]) -> str:
-    """A path in steps, which are shorter than places: M10 120l12-3 12-1."""
+    """An SVG path in relative steps, which are shorter than absolute places, as in M10 120l12-3 12-1."""
     steps = [(x - a, y - b) for (a, b), (x, y) in itertools.pairwise(places)]
     return f"M{places[0][0]} {places[0][1]}l" + " ".join(f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps)
 

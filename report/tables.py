@@ -92,7 +92,7 @@ def _tasks(runs: Runs) -> Markup | str:
 
 
 def _differences(columns: Sequence[str], pairs: dict[str, list[Comparison | None]], caption: str) -> Markup | str:
-    """A row of comparisons for each model, with what they say of the published numbers."""
+    """A table with a row of comparisons for each model, each with its verdict on the published number."""
     words = iter(_words([one for row in pairs.values() for one in row if one]))
     rows = [
         (title, *("–" if one is None else estimate(one.estimate, 2, next(words)) for one in row))

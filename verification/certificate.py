@@ -69,7 +69,7 @@ def _refused(descriptor: int, path: Path) -> NoReturn:
 
 
 def read_json(path: Path, content: bytes | None = None) -> object:
-    """The content of a file, read already or not, which may have no key twice and no numbers but whole ones."""
+    """The JSON content of a file, whose bytes may be given; no key may occur twice, and all numbers must be whole."""
     content = read_bytes(path) if content is None else content
     try:
         return json.loads(

@@ -141,7 +141,7 @@ def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, h
             terms, lists = {}, []
             try:
                 for _ in range(CALLS):
-                    lists.append(elements(points, terms))  # all alive, so that no two have one address
+                    lists.append(elements(points, terms))  # all kept alive, so that no two share an address
                     results = [g(x) for x in (lists[0], lists[-1])]
                     if not results[0].same(results[1]):
                         raise UsageError(

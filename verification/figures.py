@@ -36,7 +36,7 @@ _METADATA = {
     "png": {},
     "pdf": {"CreationDate": None},
     "svg": {"Date": None, "Creator": None},
-}  # the same bytes every time
+}  # no dates, so that the bytes are the same every time
 
 
 def draw_all(directory: Path = FIGURES) -> list[Path]:

@@ -243,7 +243,7 @@ def check_box(
     precision: object,
     directory: Path | None,
 ) -> tuple[str, int]:
-    """A box that holds a direction u in which n - 1 aggregators agree on the two multisets c ± r u."""
+    """Check that a box holds a direction u in which n - 1 aggregators agree on the two multisets c ± r u."""
     natural(n, "n", 2, LARGEST_N)
     natural(precision, "precision", 2, BITS)
     c, m, r = rationals(centre, "centre"), rationals(midpoints, "midpoints"), rationals(radii, "radii")
@@ -311,7 +311,7 @@ CONTINUOUS: dict[str, Callable[[list[arb]], arb]] = {
 
 
 def check_sign_change(aggregator: object, centre: object, a: object, b: object, precision: object) -> tuple[str, int]:
-    """A collision of one aggregator on two reals: h(t) = g(c + r u(t)) - g(c - r u(t)) changes its sign from a to b.
+    """Check that h(t) = g(c + r u(t)) - g(c - r u(t)) changes its sign from a to b: a collision of g on two reals.
 
     u runs round the diamond |u_1| + |u_2| = 1. Over all of [a, b] every step of g must be finite, hence continuous: a
     pole changes the sign too.

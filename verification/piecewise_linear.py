@@ -1,4 +1,4 @@
-"""What Theorem 1 does not say: no number of channels helps where messages are piecewise linear. In numbers.
+"""Beyond Theorem 1, in numbers: where messages are piecewise linear, no number of channels helps.
 
 `formal/piecewise_linear.v` proves that a PNA layer with linear or ReLU messages does not tell apart all multisets of
 five or more reals, whatever its width, its scalers and U. Established here:

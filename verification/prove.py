@@ -209,7 +209,7 @@ def _require_same(content: dict, proofs: Proofs) -> None:
 
 
 def recorded(tool: str) -> dict:
-    """What record.json keeps of the tool; raises NotProvedError if a file, or HOL Light's transcript, has changed."""
+    """The record of a tool's proofs; raises NotProvedError if a file, or HOL Light's transcript, has changed since."""
     content = _read_record().get(tool)
     if content is None:
         raise NotProvedError(f"{RECORD.name} has nothing on {tool}")
@@ -277,7 +277,7 @@ def _versions(tool: str) -> dict[str, str]:
 
 
 def _version(package: str) -> str:
-    """The package's version as Debian says it, or "not from a package"."""
+    """The version of a package as Debian reports it, or "not from a package" in its place."""
     if shutil.which("dpkg-query") is None:
         return "not from a package"
     done = subprocess.run(

@@ -64,7 +64,7 @@ def moved(value: object) -> Iterator[object]:
             yield from ({**value, key: other} for other in moved(value[key]))
 
 
-# What may be true and provable after the change too: a wider interval, more bits, a scaler changed at another size, …
+# What may still be true and provable after the change: a wider interval, more bits, a scaler changed at another size, …
 STILL_TRUE = {
     ("sign change", "precision"), ("table", "depth"), ("logarithmic", "depth"), ("table", "precision"),
     ("logarithmic", "precision"), ("box, power_sums", "precision"), ("box, power_means", "precision"),

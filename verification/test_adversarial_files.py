@@ -74,7 +74,7 @@ FILES = [*no_integers(), *repeated(), *many_keys()]
 
 
 def impostors() -> Iterator[tuple[str, dict, dict]]:
-    """Yield certificates with the weights of a network that was never trained so."""
+    """Yield certificates of the trained network, with weights that are not those of its training."""
     weights = json.loads(trained_network.WEIGHTS.read_text(encoding="utf-8"))
     changes = {
         "U tripled": {"U": scaled(weights["U"], 3)},

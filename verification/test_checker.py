@@ -271,7 +271,7 @@ class TestBox:
         description = certificate["aggregators"]
         for names in (["mean", "std"], ["mean", "std", "std"], ["mean", "std", "softmin"], ["mean", "std", "median"]):
             assert_rejected({**certificate, "aggregators": {**description, "aggregators": names}})
-        # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is a proof still, and accepted.
+        # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is still a proof, and accepted.
         check_certificate({**certificate, "aggregators": {**description, "epsilon": "1/1000"}})
 
     @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class Collision:
     midpoints: tuple[Fraction, ...]
     radii: tuple[Fraction, ...]
     precision: int
-    shared: tuple[int, ...] = ()  # places of the order statistics that it was filled up with
+    shared: tuple[int, ...] = ()  # places of the order statistics that were added to the aggregators
 
     def multisets(self) -> tuple[list[arb], list[arb]]:
         """The two multisets, each element as the ball that contains it."""
@@ -215,7 +215,7 @@ def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: 
             if krawczyk(aggregators, sphere, [arb(x, radius) for x in direction]):
                 midpoints = tuple(_fraction(x) for x in direction)
                 return Collision(sphere, midpoints, (_fraction(radius),) * len(direction), precision)
-    except (ZeroDivisionError, NotDefinedError, NotSmoothError):  # singular, or outside of where they are defined
+    except (ZeroDivisionError, NotDefinedError, NotSmoothError):  # singular, or the aggregators are not defined there
         pass
     return None
 

@@ -19,13 +19,13 @@ LARGEST_POWER = 256
 
 @dataclass
 class Tape:
-    """The steps written so far, and where each is: the same step again is the same number."""
+    """The steps written so far, each of them once, and the number of each."""
 
     steps: list[list] = field(default_factory=list)
     places: dict[tuple, int] = field(default_factory=dict)
 
     def index(self, *step: str | int) -> int:
-        """Where the step is, written down if it is new."""
+        """The number of a step, which is written down if it is new."""
         if step not in self.places:
             self.places[step] = len(self.steps)
             self.steps.append(list(step))
@@ -83,7 +83,7 @@ class Traced(Ordered):
         if not isinstance(exponent, Integral):
             return (self.log() * exponent).exp()
         k = int(exponent)
-        if abs(k) > LARGEST_POWER:  # the longest that a step may be
+        if abs(k) > LARGEST_POWER:  # the largest exponent that a step may have
             return (self ** (k // 2)) * (self ** (k - k // 2))
         return Traced(self.tape, self.tape.index("power", self.index, k), tuple(x**k for x in self.values))
 

@@ -117,7 +117,7 @@ def _std(m: list[Real]) -> Real:
 
 
 def layer(weights: dict) -> pna.PNAConv:
-    """The layer as the package has it, in float64; its biases, and what sees the node's own features, are 0."""
+    """The layer as a PNAConv in float64; biases, and the weights for the node's own features, are 0."""
     T, F = len(weights["slopes"]), len(weights["slopes"][0])
     statistics = pna.DegreeStatistics(float(weights["delta"]), 1.0)
     conv = pna.PNAConv(F, len(weights["mix"]), list(AGGREGATORS), list(SCALERS), statistics, towers=T).double()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pna.experiments.command import train
 
-STOPPED = 128  # exit codes from here on are of signals
+STOPPED = 128  # exit codes from here on stand for signals
 
 
 def main(profile: str, device: str, build: str, *words: str) -> int:

@@ -136,7 +136,7 @@ def _file(ctx: mlc.Context, spec: str, path: Path, base: Path) -> mlc.FileObject
 
 
 def _graphs(ctx: mlc.Context, spec: str) -> mlc.RecordSet:
-    """The records of one specification: a graph each."""
+    """The description of the records of one specification, each of which is a graph."""
     labels = {
         task.name: (mlc.DataType.FLOAT, f"{task.title} of {'each node' if task in NODE_TASKS else 'the graph'}")
         for task in TASKS

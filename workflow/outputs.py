@@ -1,4 +1,4 @@
-"""`outputs.py EXECUTED`: keeps what the executed notebooks of a folder show in notebooks/, for code hosts to show.
+"""`outputs.py EXECUTED`: copies the outputs of a folder's executed notebooks to notebooks/, where code hosts show them.
 
 Pictures become small PNG files; controls, which need a kernel, and warnings are left out.
 """
@@ -52,7 +52,7 @@ def _read(path: Path) -> dict:
 
 
 def _small(output: dict) -> Iterator[dict]:
-    """An output without what a code host does not show, and with pictures that are small."""
+    """Yield an output without what code hosts do not show, and with pictures made small."""
     if output["output_type"] == "stream":
         if output["name"] == "stdout":
             yield {"name": "stdout", "output_type": "stream", "text": _lines(output["text"])}

@@ -1,7 +1,7 @@
 """`page.py EXECUTED PAGE`: an executed notebook as an HTML page that needs neither Jupyter nor a network.
 
-Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not held twice: the
-page stands in figures/notebooks/ and links to them. All pages share the style sheet beside them.
+Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not stored twice: the
+page stands in figures/notebooks/ and links to them. All pages share one style sheet in their folder.
 """
 
 import base64
@@ -24,7 +24,7 @@ import pna
 from pna.files import write_whole
 from pna.places import results_folder
 
-PACKAGE = Path(pna.__file__).parent  # of which only files are read: torch and matplotlib take longer than a page
+PACKAGE = Path(pna.__file__).parent  # only its files are read: importing torch would take longer than the page
 MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
 CODE_FILES = (".py", ".cu", ".cuh", ".json")
@@ -109,7 +109,7 @@ def _hash_of(paths: list[Path], text: str = "") -> str:
 
 
 def render(cells: list[dict]) -> str:
-    """The whole page."""
+    """The whole page of a notebook's cells, as HTML."""
     title = "".join(cells[0]["source"]).splitlines()[0]
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (

@@ -44,7 +44,7 @@ class Plan:
     build: Path
     figures: Path
     results: Path
-    device: str  # of the notebooks, which run here
+    device: str  # the device of the notebooks, which run here
     trained_on: str  # the device of the trainings, here or in a Slurm job
 
     @classmethod
@@ -220,8 +220,8 @@ def _wait(process: subprocess.Popen) -> int:
     """Wait for a process; return 0, 1, or 130 if it was interrupted.
 
     Ctrl-C on a terminal reaches Snakemake and its jobs directly, and a second interrupt, sent while Snakemake ends
-    them, would make it fall with tracebacks. So the signal is passed on at once only where there is no terminal,
-    otherwise after a while.
+    them, would make it end in tracebacks. So the signal is passed on at once only where there is no terminal, otherwise
+    after a while.
     """
     interrupted, patience = False, None
     while True:
@@ -278,7 +278,7 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
-    """The trainings behind the notebooks that are asked for which are not recorded."""
+    """The unrecorded trainings behind the notebooks that are asked for."""
     return jobs.missing(_wanted(options), plan.profile)
 
 
@@ -339,7 +339,7 @@ def _gres(text: str) -> str:
 
 
 def _only(text: str) -> list[str]:
-    """The names of notebooks in a list with commas; a usage error if one is unknown."""
+    """The names in a comma-separated list of notebooks; a usage error if one is unknown."""
     if unknown := [name for name in text.split(",") if name not in NOTEBOOKS]:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(NOTEBOOKS)}; got {', '.join(map(repr, unknown))}")
     return text.split(",")

@@ -21,7 +21,7 @@ EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
 class LogHandler(LogHandlerBase):
-    """Follows the events of one run and prints a line about its progress."""
+    """Follows the events of one run and prints a progress line."""
 
     def __post_init__(self) -> None:
         self.total, self.done, self.failed = 0, 0, 0
@@ -109,14 +109,14 @@ class LogHandler(LogHandlerBase):
         return f"about {_time(max(0.0, work) / max(1, len(self.running)))} left"
 
     def _line(self) -> str:
-        """The line about the progress: steps done and failed, the time left, what is running."""
+        """The progress line: steps done and failed, the time left, what is running."""
         names = [_title(self.names.get(job, ""), self.logs.get(job, Path()), epochs=True) for job in list(self.running)]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         failed = f", {self.failed} failed" if self.failed else ""
         return f"[{self.done}/{self.total}{failed}] {self._left()}; running: {shown or '-'}"
 
     def _tick(self) -> None:
-        """Print the line about the progress for ever: each second on a terminal, elsewhere every half minute."""
+        """Print the progress line again and again: each second on a terminal, elsewhere every half minute."""
         while True:
             time.sleep(1 if self.terminal else 5)
             if self.terminal and self.running:
@@ -125,7 +125,7 @@ class LogHandler(LogHandlerBase):
                 self._say(self._line())
 
     def _say(self, text: str) -> None:
-        """Print a line; on a terminal it takes the place of the one about the progress."""
+        """Print a line; on a terminal it takes the place of the progress line."""
         self.said = time.monotonic()
         print(f"\r\033[K{text}" if self.terminal else text, file=sys.stderr, flush=True)
 
@@ -191,7 +191,7 @@ def _epochs(log: Path) -> str:
 
 
 def _time(seconds: float) -> str:
-    """A duration in words, such as "45 s", "12 min" or "1.5 h", whichever unit suits."""
+    """A duration in words: "45 s", "12 min" or "1.5 h", by its length."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
