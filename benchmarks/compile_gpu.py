@@ -49,7 +49,7 @@ def measure(comparison: Comparison, repeats: int) -> tuple[dict[str, float], dic
                 times[f"{name}, {mode}"] = _milliseconds(
                     torch.compile(layer, fullgraph=full, **options), comparison, repeats
                 )
-            shown = [w for w in caught if not issubclass(w.category, DeprecationWarning)]  # as Python's default is
+            shown = [w for w in caught if not issubclass(w.category, DeprecationWarning)]  # as Python shows by default
             told[f"{name}, {mode}"] = sorted({str(warning.message).splitlines()[0] for warning in shown})
     return times, told
 
