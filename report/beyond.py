@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import chdtri
 
-from pna.experiments import PROFILES, SPECS, Cell
+from pna.experiments import PROFILES, SPECS, Cell, hubs
 from pna.figures import published
 from pna.figures.real import (
     CAP,
@@ -34,9 +34,10 @@ from pna.figures.real import (
 from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
-from pna.verdicts.contrasts import Contrast, mean_contrast
+from pna.multitask.hubs import BINS
+from pna.verdicts.contrasts import Contrast, Sample, mean_contrast
 from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
-from pna.verdicts.statistics import Estimate
+from pna.verdicts.statistics import Estimate, best_mean
 from report.comparisons import MARGIN, TOLERANCE
 from report.markup import estimate, render, table
 from report.parts import Aggregate, Part, average, by_task
@@ -68,6 +69,9 @@ class Outcome:
         """The answer to the test's question in a few words."""
         word = self.ruling.word
         return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
+
+
+_NOT_RUN = Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded")
 
 
 # ---- measures ----
@@ -203,6 +207,38 @@ def _real_best(runs: Models) -> Ruling:
     return _leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
 
 
+# ---- scalers beyond the degrees of training ----
+
+
+SCALER_TESTS: dict[str, tuple[str, float]] = {
+    "scalers-linear": ("linear", 0.0),
+    "scalers-none": ("none", 0.0),
+    "scalers-learned": ("learned", MARGIN),
+}
+"""The planned tests of logarithmic scalers: against which others, and below which bound."""
+
+
+def _scaler_outcome(test: NewTest) -> Outcome:
+    """The outcome of a planned test of scalers: logarithmic minus others, mean over the bins of degrees."""
+    other, bound = SCALER_TESTS[test.id]
+    missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if not hubs.path_of(name).exists())
+    if missing:
+        return Outcome(test, "described", _NOT_RUN, missing)
+    parts = [
+        Part(f"degrees {low} to {high}", _scaler(place, "logarithmic") - _scaler(place, other), bound=bound)
+        for place, (low, high) in enumerate(BINS)
+    ]
+    return Outcome(test, "described", _ruling(parts))
+
+
+def _scaler(place: int, name: str) -> Contrast:
+    """log10 MSE of the node tasks in one bin of degrees, seed by seed: five best of ten by validation."""
+    result = hubs.result_of(name)
+    validation = [math.inf if one.validation is None else one.validation for one in result.replicas]
+    sample = Sample(result.cell, lambda scores: best_mean(validation, scores, 5, of=10), len(validation))
+    return Contrast({sample: hubs.scores(result)[:, place]})
+
+
 TESTS: dict[str, Callable[[Models], Ruling]] = {
     "real-small": _real_small,
     "real-large": _real_large,
@@ -220,12 +256,13 @@ TESTS: dict[str, Callable[[Models], Ruling]] = {
 def outcomes(profile: str = RECORDED) -> list[Outcome]:
     """The outcome of every planned test, under each specification that it names."""
     tests = {test.id: test for test in NEW_TESTS}
-    return [
+    rows = [
         _outcome(tests[name], spec, profile)
         for name in TESTS
         for spec in SPECS
         if any(f"/{spec}/" in cell for cell in tests[name].cells)
     ]
+    return rows + [_scaler_outcome(tests[name]) for name in SCALER_TESTS]
 
 
 def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
@@ -235,7 +272,7 @@ def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
     runs = {cell: _recorded(cell, profile) for cell in (*cells, *compared)}
     missing = tuple(str(cell) for cell, run in runs.items() if run is None)
     if missing:
-        return Outcome(test, spec, Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded"), missing)
+        return Outcome(test, spec, _NOT_RUN, missing)
     named = {cell.model if cell.training == "multitask" else f"real {cell.model}": run for cell, run in runs.items()}
     return Outcome(test, spec, TESTS[test.id](named))
 
@@ -257,7 +294,6 @@ def section(profile: str) -> Markup:
         "beyond",
         outcomes=_outcomes(rows),
         missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
-        other=[test.question for test in NEW_TESTS if test.id.startswith("scalers-")],
         sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
     )
 

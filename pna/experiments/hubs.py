@@ -34,7 +34,7 @@ from pna.places import data_folder, results_folder
 from pna.text import table
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 
-__all__ = ["CAP", "SCALERS", "SETTINGS", "Settings", "baseline_of", "main", "result_of", "scores", "train"]
+__all__ = ["CAP", "SCALERS", "SETTINGS", "Settings", "baseline_of", "main", "path_of", "result_of", "scores", "train"]
 
 PAPER = ("identity", "amplification", "attenuation")  # equation 7
 SCALERS: dict[str, tuple[tuple[str, ...], bool]] = {  # the scalers, and whether their exponents are learned
@@ -102,7 +102,7 @@ def configuration(name: str, settings: Settings) -> dict:
     return {"experiment": "hubs", "scalers": name, "data": "real-subgraphs", "data_seed": SEED, **asdict(settings)}
 
 
-def path_of(name: str, settings: Settings) -> Path:
+def path_of(name: str, settings: Settings = SETTINGS) -> Path:
     """Path of a result; a training of other sizes than the planned ones has its own folder."""
     folder = "planned" if settings == SETTINGS else f"hubs-{settings.epochs}-epochs-{settings.seeds}-seeds"
     return results_folder() / folder / "hubs" / f"{name}.json"
