@@ -12,8 +12,9 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import chdtri
 
-from pna.experiments import PROFILES, SPECS, Cell, hubs
+from pna.experiments import PROFILES, SPECS, Cell
 from pna.figures import published
+from pna.figures.hubs import by_degree, recorded
 from pna.figures.real import (
     CAP,
     FIVE,
@@ -35,9 +36,9 @@ from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
 from pna.multitask.hubs import BINS
-from pna.verdicts.contrasts import Contrast, Sample, mean_contrast
+from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
-from pna.verdicts.statistics import Estimate, best_mean
+from pna.verdicts.statistics import Estimate
 from report.comparisons import MARGIN, TOLERANCE
 from report.markup import estimate, render, table
 from report.parts import Aggregate, Part, average, by_task
@@ -221,22 +222,12 @@ SCALER_TESTS: dict[str, tuple[str, float]] = {
 def _scaler_outcome(test: NewTest) -> Outcome:
     """The outcome of a planned test of scalers: logarithmic minus others, mean over the bins of degrees."""
     other, bound = SCALER_TESTS[test.id]
-    missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if not hubs.path_of(name).exists())
+    missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if name not in recorded())
     if missing:
         return Outcome(test, "described", _NOT_RUN, missing)
-    parts = [
-        Part(f"degrees {low} to {high}", _scaler(place, "logarithmic") - _scaler(place, other), bound=bound)
-        for place, (low, high) in enumerate(BINS)
-    ]
+    pairs = zip(BINS, by_degree("logarithmic"), by_degree(other), strict=True)
+    parts = [Part(f"degrees {low} to {high}", ours - theirs, bound=bound) for (low, high), ours, theirs in pairs]
     return Outcome(test, "described", _ruling(parts))
-
-
-def _scaler(place: int, name: str) -> Contrast:
-    """log10 MSE of the node tasks in one bin of degrees, seed by seed: five best of ten by validation."""
-    result = hubs.result_of(name)
-    validation = [math.inf if one.validation is None else one.validation for one in result.replicas]
-    sample = Sample(result.cell, lambda scores: best_mean(validation, scores, 5, of=10), len(validation))
-    return Contrast({sample: hubs.scores(result)[:, place]})
 
 
 TESTS: dict[str, Callable[[Models], Ruling]] = {
