@@ -20,7 +20,7 @@ _LOOKS = {  # colour, marker and name of each kind of scalers
 
 def errors() -> tuple[Figure, dict]:
     """The error on the node tasks by degree: a line for each kind of scalers, and the baseline's."""
-    figure = Figure(figsize=(0.75 * WIDTH, 3.2), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     axis, numbers, names = figure.subplots(), {}, recorded()
     places = np.arange(len(BINS))
     for shift, name in enumerate(names):
@@ -37,7 +37,7 @@ def errors() -> tuple[Figure, dict]:
         mean = baseline(names[0])
         axis.plot(places, mean, "--", color=GREY, lw=1, label="predicting the training mean")
         axis.plot(places, mean + np.log10(CAP), ":", color=GREY, lw=1, label=f"{CAP:g} times that: the largest counted")
-        axis.legend(fontsize=SMALL)
+        figure.legend(ncols=2, fontsize=SMALL, loc="outside upper center")
     else:
         axis.text(0.5, 0.5, "not recorded yet", ha="center", transform=axis.transAxes, color=GREY)
     axis.set_xticks(places, [f"{low}–{high}" for low, high in BINS])
