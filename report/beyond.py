@@ -14,6 +14,7 @@ from scipy.special import chdtri
 
 from pna.experiments import PROFILES, SPECS, Cell
 from pna.figures import published
+from pna.figures.hubs import by_degree, recorded
 from pna.figures.real import (
     CAP,
     FIVE,
@@ -34,6 +35,7 @@ from pna.figures.real import (
 from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
+from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
 from pna.verdicts.statistics import Estimate
@@ -68,6 +70,9 @@ class Outcome:
         """The answer to the test's question in a few words."""
         word = self.ruling.word
         return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
+
+
+_NOT_RUN = Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded")
 
 
 # ---- measures ----
@@ -203,6 +208,28 @@ def _real_best(runs: Models) -> Ruling:
     return _leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
 
 
+# ---- scalers beyond the degrees of training ----
+
+
+SCALER_TESTS: dict[str, tuple[str, float]] = {
+    "scalers-linear": ("linear", 0.0),
+    "scalers-none": ("none", 0.0),
+    "scalers-learned": ("learned", MARGIN),
+}
+"""The planned tests of logarithmic scalers: against which others, and below which bound."""
+
+
+def _scaler_outcome(test: NewTest) -> Outcome:
+    """The outcome of a planned test of scalers: logarithmic minus others, mean over the bins of degrees."""
+    other, bound = SCALER_TESTS[test.id]
+    missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if name not in recorded())
+    if missing:
+        return Outcome(test, "described", _NOT_RUN, missing)
+    pairs = zip(BINS, by_degree("logarithmic"), by_degree(other), strict=True)
+    parts = [Part(f"degrees {low} to {high}", ours - theirs, bound=bound) for (low, high), ours, theirs in pairs]
+    return Outcome(test, "described", _ruling(parts))
+
+
 TESTS: dict[str, Callable[[Models], Ruling]] = {
     "real-small": _real_small,
     "real-large": _real_large,
@@ -220,12 +247,13 @@ TESTS: dict[str, Callable[[Models], Ruling]] = {
 def outcomes(profile: str = RECORDED) -> list[Outcome]:
     """The outcome of every planned test, under each specification that it names."""
     tests = {test.id: test for test in NEW_TESTS}
-    return [
+    rows = [
         _outcome(tests[name], spec, profile)
         for name in TESTS
         for spec in SPECS
         if any(f"/{spec}/" in cell for cell in tests[name].cells)
     ]
+    return rows + [_scaler_outcome(tests[name]) for name in SCALER_TESTS]
 
 
 def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
@@ -235,7 +263,7 @@ def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
     runs = {cell: _recorded(cell, profile) for cell in (*cells, *compared)}
     missing = tuple(str(cell) for cell, run in runs.items() if run is None)
     if missing:
-        return Outcome(test, spec, Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded"), missing)
+        return Outcome(test, spec, _NOT_RUN, missing)
     named = {cell.model if cell.training == "multitask" else f"real {cell.model}": run for cell, run in runs.items()}
     return Outcome(test, spec, TESTS[test.id](named))
 
@@ -257,7 +285,6 @@ def section(profile: str) -> Markup:
         "beyond",
         outcomes=_outcomes(rows),
         missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
-        other=[test.question for test in NEW_TESTS if test.id.startswith("scalers-")],
         sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
     )
 

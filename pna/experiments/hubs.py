@@ -34,7 +34,7 @@ from pna.places import data_folder, results_folder
 from pna.text import table
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 
-__all__ = ["CAP", "SCALERS", "SETTINGS", "Settings", "baseline_of", "main", "result_of", "scores", "train"]
+__all__ = ["CAP", "SCALERS", "SETTINGS", "Settings", "baseline_of", "main", "path_of", "result_of", "scores", "train"]
 
 PAPER = ("identity", "amplification", "attenuation")  # equation 7
 SCALERS: dict[str, tuple[tuple[str, ...], bool]] = {  # the scalers, and whether their exponents are learned
@@ -102,7 +102,7 @@ def configuration(name: str, settings: Settings) -> dict:
     return {"experiment": "hubs", "scalers": name, "data": "real-subgraphs", "data_seed": SEED, **asdict(settings)}
 
 
-def path_of(name: str, settings: Settings) -> Path:
+def path_of(name: str, settings: Settings = SETTINGS) -> Path:
     """Path of a result; a training of other sizes than the planned ones has its own folder."""
     folder = "planned" if settings == SETTINGS else f"hubs-{settings.epochs}-epochs-{settings.seeds}-seeds"
     return results_folder() / folder / "hubs" / f"{name}.json"
@@ -138,15 +138,23 @@ def train(name: str, settings: Settings = SETTINGS, where: str = "cpu") -> Resul
         data = cached("real-subgraphs", DESCRIBED, SEED)
         hubs = replace(graph_set(SEED), maxima=data.maxima)
         stored = read_json(partial) if partial.exists() else {}
-        rows = stored.get("replicas", []) if stored.get("hash") == hash_of(facts) else []
+        if stored.get("hash") != hash_of(facts):
+            stored = {"hash": hash_of(facts), "replicas": [], "exponents": []}
+        rows, exponents = stored["replicas"], stored["exponents"]
         for seed in range(settings.first_seed + len(rows), settings.first_seed + settings.seeds):
-            rows.append(asdict(_train_seed(name, settings, data, hubs, seed, where)))
-            write_json(partial, {"hash": hash_of(facts), "replicas": rows})
+            replica, network = _train_seed(name, settings, data, hubs, seed, where)
+            rows.append(asdict(replica))
+            exponents.append(_exponents(network))
+            write_json(partial, stored)
         result = Result(
             cell=f"hubs/{name}",
             hash=hash_of(facts),
             configuration=facts,
-            facts={"baseline": baseline_of(data, hubs).tolist(), "nodes": _counts(hubs).tolist()},
+            facts={
+                "baseline": baseline_of(data, hubs).tolist(),
+                "nodes": _counts(hubs).tolist(),
+                "exponents": exponents,  # learned ones, by seed, layer and scaler
+            },
             seconds=round(time.monotonic() - start, 1),
             **provenance(where != "cpu"),
             replicas=tuple(ReplicaResult(**row) for row in rows),
@@ -188,8 +196,16 @@ def network_of(name: str, settings: Settings, data: MultiTask) -> nn.Module:
     )
 
 
-def _train_seed(name: str, settings: Settings, data: MultiTask, hubs: GraphSet, seed: int, where: str) -> ReplicaResult:
-    """Train one seed, and test the weights of the epoch with the lowest validation loss."""
+def _exponents(network: nn.Module) -> list[list[float]]:
+    """The learned exponents α of each layer's scalers; an empty list if they are fixed."""
+    alphas = [parameter for key, parameter in network.named_parameters() if key.endswith(".alpha")]
+    return [[round(value, 4) for value in alpha.tolist()] for alpha in alphas]
+
+
+def _train_seed(
+    name: str, settings: Settings, data: MultiTask, hubs: GraphSet, seed: int, where: str
+) -> tuple[ReplicaResult, nn.Module]:
+    """Train one seed, and test the weights of the epoch with the lowest validation loss; the network has them."""
     from tqdm import tqdm
 
     torch.manual_seed(seed)
@@ -206,7 +222,7 @@ def _train_seed(name: str, settings: Settings, data: MultiTask, hubs: GraphSet, 
             best, best_epoch = held_out, epoch
             weights = {key: tensor.clone() for key, tensor in network.state_dict().items()}
     network.load_state_dict(weights)
-    return ReplicaResult(
+    replica = ReplicaResult(
         seed=seed,
         task=None,
         epochs=settings.epochs,
@@ -216,6 +232,7 @@ def _train_seed(name: str, settings: Settings, data: MultiTask, hubs: GraphSet, 
         test=_tested(network, hubs, where),
         curve=thinned(torch.tensor(curve), settings.seeds),
     )
+    return replica, network
 
 
 def _edges(batch: Batch) -> Tensor:

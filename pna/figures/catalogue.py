@@ -17,6 +17,7 @@ from pna.figures.plots import (
     depth,
     differences,
     extrapolation,
+    hubs,
     multitask,
     overview,
     real,
@@ -124,6 +125,8 @@ def _real(profile: str) -> Iterator[Picture]:
     yield "real_networks", figure, {"cells": [], "numbers": numbers}
     panels = {"real_graphs": real.by_network, "real_slopes": real.slopes}
     yield from _panels("figure4", panels, "planned" if profile == RECORDED else profile, SPECS)
+    figure, numbers = hubs.errors()
+    yield "real_hubs", figure, {"cells": [], "numbers": numbers}
 
 
 FIGURES: dict[str, Entry] = {
@@ -200,6 +203,7 @@ FIGURES: dict[str, Entry] = {
             "real_networks": "A small graph of each of the twelve real networks",
             **{f"real_graphs_{one}": f"The error of each model on each real network, as {one}" for one in SPECS},
             **{f"real_slopes_{one}": f"How the error grows with size, degrees and diameter, as {one}" for one in SPECS},
+            "real_hubs": "The error of four kinds of scalers by degree, far beyond the degrees of training",
         },
     ),
     "theory": Entry(

@@ -50,6 +50,8 @@ def test_a_training_is_recorded_with_all_bins_and_is_repeatable(few, name, tmp_p
     assert [replica.seed for replica in result.replicas] == [100, 101]
     assert set(result.replicas[0].test) == {"hubs/{}-{}".format(*pair) for pair in BINS}
     assert not list((tmp_path / "data" / "runs").rglob("hubs-*.json"))  # nothing is left unfinished
+    learned = SCALERS[name][1]
+    assert [len(layers) for layers in result.facts["exponents"]] == [SMALL.layers * learned] * SMALL.seeds
     path.unlink()
     assert hubs.train(name, SMALL).replicas == result.replicas
 
