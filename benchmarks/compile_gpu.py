@@ -33,7 +33,7 @@ class Linear(nn.Linear):
 
 def measure(comparison: Comparison, repeats: int) -> tuple[dict[str, float], dict[str, list[str]]]:
     """Milliseconds of every way to call both layers, and the warnings of those that were compiled."""
-    times, told = {}, {}  # rows are printed as they come: compiling takes long
+    times, messages = {}, {}  # rows are printed as they come: compiling takes long
     if DEVICE == "cuda":  # first: compiled layers leave autograd nodes behind that belong to another stream
         step = recorded(step_of(comparison.ours, comparison.x, comparison.edge_index))
         times["pna, recorded by hand"] = milliseconds(step, repeats)
@@ -50,8 +50,8 @@ def measure(comparison: Comparison, repeats: int) -> tuple[dict[str, float], dic
                     torch.compile(layer, fullgraph=full, **options), comparison, repeats
                 )
             shown = [w for w in caught if not issubclass(w.category, DeprecationWarning)]  # as Python shows by default
-            told[f"{name}, {mode}"] = sorted({str(warning.message).splitlines()[0] for warning in shown})
-    return times, told
+            messages[f"{name}, {mode}"] = sorted({str(warning.message).splitlines()[0] for warning in shown})
+    return times, messages
 
 
 def _milliseconds(layer: nn.Module, comparison: Comparison, repeats: int) -> float:
@@ -67,9 +67,9 @@ def _milliseconds(layer: nn.Module, comparison: Comparison, repeats: int) -> flo
     return result
 
 
-def wishes(times: dict[str, float], told: dict[str, list[str]]) -> dict[str, bool]:
+def wishes(times: dict[str, float], messages: dict[str, list[str]]) -> dict[str, bool]:
     """Whether compiling helps, or at least does no harm."""
-    ours = [warning for name, lines in told.items() if name.startswith("pna") for warning in lines]
+    ours = [warning for name, lines in messages.items() if name.startswith("pna") for warning in lines]
     met = {
         "compiled is not slower than called": times["pna, compiled"] <= times["pna, called"],
         "no warning": not ours,
@@ -93,21 +93,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--keep", action="store_true", help="put the line into results.jsonl")
     args = vars(parser.parse_args())
-    kept = args.pop("keep")
+    record = args.pop("keep")
     comparison = Comparison("ZINC", **args)
-    times, told = measure(comparison, args["repeats"])
+    times, messages = measure(comparison, args["repeats"])
     for name, value in times.items():
         print(f"{name:<36}{value:>10.3f} ms")
-    for name, lines in told.items():
+    for name, lines in messages.items():
         for line in lines:
             print(f"{name} warns: {line}")
-    met = wishes(times, told)
+    met = wishes(times, messages)
     for wish, is_met in met.items():
         print(f"{'yes' if is_met else 'NO':<5}{wish}")
-    facts = {"nodes": comparison.nodes, "edges": comparison.edge_index.shape[1], "ms": times, "warnings": told}
+    facts = {"nodes": comparison.nodes, "edges": comparison.edge_index.shape[1], "ms": times, "warnings": messages}
     line = {"benchmark": "compile_gpu", **args, **facts, "met": met, "machine": describe()}
     print(json.dumps(line))
-    if kept:
+    if record:
         keep([line])
 
 

@@ -69,16 +69,16 @@ def launches(text: str) -> list[Counted]:
     start = next((k for k, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         raise ValueError(f"ncu counted nothing; its last words: {' / '.join(lines[-5:]) or 'none'}")
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    metrics: dict[str, dict[str, float]] = defaultdict(dict)
     names = {}
     for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
         value = float(row["Metric Value"].replace(",", ""))
         scale = NANOSECONDS[row["Metric Unit"]] if row["Metric Name"] == TIME else 1.0
-        found[row["ID"]][row["Metric Name"]] = value * scale
+        metrics[row["ID"]][row["Metric Name"]] = value * scale
         names[row["ID"]] = row["Kernel Name"]
     return [
         Counted(names[k], of[TIME], {name: of[metric] for name, metric in SHARES.items()}, of[WARPS])
-        for k, of in found.items()
+        for k, of in metrics.items()
     ]
 
 
@@ -132,9 +132,9 @@ def count(cell: Cell, steps: int, profile: str) -> list[Counted]:
     if shutil.which("ncu") is None:
         raise ValueError("ncu is not on the PATH: install NVIDIA's Nsight Compute")
     metrics = ",".join((TIME, WARPS, *SHARES.values()))
-    own = [sys.executable, "-m", "benchmarks.counters", str(cell), "--steps", str(steps), "--profile", profile]
+    command = [sys.executable, "-m", "benchmarks.counters", str(cell), "--steps", str(steps), "--profile", profile]
     words = ["ncu", "--csv", "--metrics", metrics, "--profile-from-start", "off", "--clock-control", "none"]
-    done = subprocess.run([*words, *own, "--train"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([*words, *command, "--train"], stdout=subprocess.PIPE, text=True)
     return launches(done.stdout)
 
 

@@ -178,13 +178,13 @@ class _Member:
         try:
             if not self.pipe.poll(max(0.0, until - time.monotonic())):
                 raise TimeoutError("no answer in time")
-            found = self.pipe.recv()
+            answer = self.pipe.recv()
         except (EOFError, OSError) as error:  # TimeoutError is an OSError
             self.end()
             raise RuntimeError(f"its process is out: {_words(error)}") from error
-        if isinstance(found, RuntimeError):
-            raise found
-        return found
+        if isinstance(answer, RuntimeError):
+            raise answer
+        return answer
 
     def end(self, patience: float = 0.0) -> None:
         """End the process: close its pipe, which ends its loop, and kill it if it hangs."""
@@ -203,7 +203,7 @@ class Crew:
     ) -> None:
         self.failed: dict[Job, str] = {}
         self.left = dict.fromkeys(jobs, "the time was over")
-        self.members = [_Member(own, profile, device, environment or {}) for own in shared_out(jobs, _cores())]
+        self.members = [_Member(share, profile, device, environment or {}) for share in shared_out(jobs, _cores())]
 
     def __enter__(self) -> "Crew":
         return self
@@ -278,11 +278,11 @@ def shared_out(jobs: Sequence[Job], processes: int) -> list[list[Job]]:
     groups = defaultdict(list)
     for job in jobs:
         groups[_kernels(job)].append(job)
-    own = [[] for _ in range(min(processes, len(groups)))]
+    shares = [[] for _ in range(min(processes, len(groups)))]
     for group in sorted(groups.values(), key=len, reverse=True):
-        min(own, key=_work).extend(group)
+        min(shares, key=_work).extend(group)
     place = {job: k for k, job in enumerate(jobs)}
-    return [sorted(of_one, key=place.get) for of_one in own]
+    return [sorted(share, key=place.get) for share in shares]
 
 
 def _kernels(job: Job) -> tuple[str, ...]:

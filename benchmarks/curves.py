@@ -49,8 +49,8 @@ def main() -> None:
     rows = {}
     for model in args.models:
         exact, *others = (curves(path, args, model) for path in PATHS)
-        for path, found in zip(list(PATHS)[1:], others, strict=True):
-            apart = ((found - exact).abs() / exact).amax(1)  # [epochs, 2]
+        for path, losses in zip(list(PATHS)[1:], others, strict=True):
+            apart = ((losses - exact).abs() / exact).amax(1)  # [epochs, 2]
             rows[f"{model}, {path}"] = apart.tolist()
             train, validation = (" ".join(f"{value:.0e}" for value in column) for column in apart.T)
             print(f"{model}, {path}\n  training   {train}\n  validation {validation}", flush=True)

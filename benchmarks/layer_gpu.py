@@ -92,8 +92,8 @@ def recorded(step: Step) -> Step:
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = step()  # the graph writes into these
-    return lambda: (graph.replay(), kept)
+        outputs = step()  # the graph writes into these
+    return lambda: (graph.replay(), outputs)
 
 
 class Comparison:

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--keep", action="store_true", help="put the line into results.jsonl")
     args = vars(parser.parse_args())
-    threads, others, kept = args.pop("threads"), args.pop("busy"), args.pop("keep")
+    threads, others, record = args.pop("threads"), args.pop("busy"), args.pop("keep")
     rows = []
     print(f"{args['nodes']:,} nodes, {args['edges']:,} edges, {args['features']} features, forward and backward")
     print(f"{'threads':>7}{'machine':>10}{'pna':>10}{'torch_geometric':>18}{'times':>8}")
@@ -83,7 +83,7 @@ def main() -> None:
             print(f"{number:>7}{state:>10}{row['pna']:>10.3f}{row['torch_geometric']:>18.3f}{ratio:>8.2f}", flush=True)
     line = {"benchmark": "layer_threads", **args, "others": others, "rows": rows, "machine": describe()}
     print(json.dumps(line))
-    if kept:
+    if record:
         keep([line])
 
 

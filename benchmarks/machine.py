@@ -41,11 +41,11 @@ def keep(lines: Sequence[dict], same: tuple[str, ...] | None = None, path: Path 
     """
     names = {line["benchmark"] for line in lines}
     again = {tuple(row[fact] for fact in same) for line in lines for row in line["rows"]} if same else None
-    kept = []
+    older_lines = []
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
         if line["benchmark"] in names:
             rows = [row for row in line["rows"] if same and tuple(row[fact] for fact in same) not in again]
             line = line | {"rows": rows} if rows else None
-        kept += [line] if line else []
-    text = "".join(f"{json.dumps(line)}\n" for line in (*kept, *lines))
+        older_lines += [line] if line else []
+    text = "".join(f"{json.dumps(line)}\n" for line in (*older_lines, *lines))
     write_whole(path, lambda file: file.write(text.encode()))

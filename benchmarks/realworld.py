@@ -100,12 +100,12 @@ def kernels_of(steps: Iterator[Tensor | None], count: int, device: str) -> dict:
     on_gpu = device.startswith("cuda")
     if count < 1:
         return {}
-    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as profiler:
         for _ in range(count):
             next(steps)
         wait(device)
     took = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    events = sorted(found.key_averages(), key=lambda event: -getattr(event, took))
+    events = sorted(profiler.key_averages(), key=lambda event: -getattr(event, took))
     total = sum(getattr(event, took) for event in events)  # microseconds
     return {
         "per_step": sum(event.count for event in events) / count,
@@ -130,16 +130,16 @@ def measure(name: str, edges: bool, profile: Profile, device: str, batches: int,
 def cells_named(names: list[str]) -> list[Cell]:
     """Parse cells, each named itself or by its data set, grouped by data set."""
     every = EXPERIMENTS["figure6"].cells("released")
-    found = [
+    cells = [
         cell
         for name in names
         for cell in (every if name in DATASETS else [Cell.parse(name)])
         if name in (cell.training, str(cell))
     ]
-    if strange := [str(cell) for cell in found if cell.training not in DATASETS]:
+    if strange := [str(cell) for cell in cells if cell.training not in DATASETS]:
         raise ValueError(f"cells must be of figure 6, got {', '.join(strange)}")
     return sorted(
-        dict.fromkeys(found), key=lambda cell: list(dict.fromkeys(c.training for c in found)).index(cell.training)
+        dict.fromkeys(cells), key=lambda cell: list(dict.fromkeys(c.training for c in cells)).index(cell.training)
     )
 
 
@@ -283,10 +283,10 @@ def main() -> None:
     _end({"benchmark": "realworld", "rows": rows, "machine": describe()}, options.keep)
 
 
-def _end(line: dict, kept: bool) -> None:
+def _end(line: dict, record: bool) -> None:
     """Print a measurement as JSON, and record it if asked to."""
     print(json.dumps(line))
-    if kept:
+    if record:
         keep([line], ("cell",))
 
 

@@ -54,20 +54,20 @@ class Point:
 def last(benchmark: str, **wanted: str) -> dict:
     """The last recorded line of a benchmark."""
     lines = [json.loads(line) for line in (HERE / "results.jsonl").read_text().splitlines()]
-    found = [x for x in lines if x["benchmark"] == benchmark and all(x.get(k) == v for k, v in wanted.items())]
-    if not found:
+    matches = [x for x in lines if x["benchmark"] == benchmark and all(x.get(k) == v for k, v in wanted.items())]
+    if not matches:
         raise ValueError(f"benchmarks/results.jsonl has no line of {benchmark} {wanted or ''}: run it on a GPU first")
-    return found[-1]
+    return matches[-1]
 
 
 def pna_rows() -> list[dict]:
     """The recorded training of PNA with the time of each kernel."""
     lines = [json.loads(line) for line in (HERE / "results.jsonl").read_text().splitlines()]
     rows = [row for line in lines if line["benchmark"] == "training" for row in line["rows"]]
-    found = [row for row in rows if row["model"] == "pna" and "kernels" in row]
-    if not found:
+    breakdowns = [row for row in rows if row["model"] == "pna" and "kernels" in row]
+    if not breakdowns:
         raise ValueError("benchmarks/results.jsonl has no breakdown of PNA: run benchmarks.training --breakdown --keep")
-    return found
+    return breakdowns
 
 
 def network_points() -> list[Point]:

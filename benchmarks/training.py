@@ -76,8 +76,8 @@ def table(cells: Sequence[str], options: argparse.Namespace, end: float) -> list
                     continue
                 lines[job.cell].append(row := _row(job, *times[0], options.profile))
                 print(_said(row), flush=True)
-                if options.breakdown and job.path == "kernels" and (found := crew.breakdown(member, job)):
-                    row["kernels"] = {name: round(t, 3) for name, t in list(found.items())[:16]}
+                if options.breakdown and job.path == "kernels" and (breakdown := crew.breakdown(member, job)):
+                    row["kernels"] = {name: round(t, 3) for name, t in list(breakdown.items())[:16]}
                     print("\n".join(f"    {t:9.3f} ms  {name[:90]}" for name, t in row["kernels"].items()))
     _say_failed(crew)
     facts = {"benchmark": "training", "breakdown": options.breakdown}
@@ -181,10 +181,12 @@ def _cell_said(row: dict) -> str:
 
 def _side_by_side(crew: Crew, ready: list, rows: dict[str, dict]) -> dict[str, float]:
     """Epochs a second of several cells at once, each in its own process."""
-    own = defaultdict(list)
+    by_member = defaultdict(list)
     for member, job in ready:
-        own[member] += [(member, job)] if member.open and job.cell in rows else []
-    chosen = [jobs[k % len(jobs)] for k, jobs in enumerate(filter(None, own.values()))][:ON_A_GPU]  # of every kind some
+        by_member[member] += [(member, job)] if member.open and job.cell in rows else []
+    chosen = [jobs[k % len(jobs)] for k, jobs in enumerate(filter(None, by_member.values()))][
+        :ON_A_GPU
+    ]  # of every kind some
     if len(chosen) < 2:
         return {}
     rates = {job.cell: rate for job, rate in crew.together(chosen, STRETCH).items()}
@@ -205,11 +207,11 @@ def _totals(
     )
     print(f"{guessed} cells are not recorded: {ASSUMED:,} epochs a run; {aside}")
     for part, what, count in (("others", "beyond the figures", others), ("figures", "the whole paper", len(figures))):
-        hours, found = sum(sums[part]), len(sums[part])
+        hours, measured = sum(sums[part]), len(sums[part])
         beside = f", {hours / factor:.2f} h side by side" if factor else ""
-        of = "" if found == count else f" ({found} of {count} cells: the rest was not measured)"
+        of = "" if measured == count else f" ({measured} of {count} cells: the rest was not measured)"
         goal = f" (goal {GOAL_HOURS} h)" if part == "figures" else ""
-        print(f"{what}, {found} cells: {hours:.2f} h one after the other{beside}{goal}{of}")
+        print(f"{what}, {measured} cells: {hours:.2f} h one after the other{beside}{goal}{of}")
     return {part: sum(of) for part, of in sums.items()} | (
         {} if factor is None else {f"{part}, side by side": sum(of) / factor for part, of in sums.items()}
     )
@@ -218,7 +220,7 @@ def _totals(
 def _say_failed(crew: Crew) -> None:
     """Print the jobs that failed, by reason."""
     for why in dict.fromkeys(crew.failed.values()):
-        jobs = [job for job, own in crew.failed.items() if own == why]
+        jobs = [job for job, reason in crew.failed.items() if reason == why]
         print(f"not measured, {why}: {' '.join(f'{job.cell}:{job.seeds}' for job in jobs)}")
 
 

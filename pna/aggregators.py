@@ -200,9 +200,9 @@ def resolve(name: str) -> Aggregator:
     """Look up an aggregator by name: one of AGGREGATORS, `moment<n>` for M_n, or `rounded_moment<n>` for D12's."""
     if isinstance(name, str) and name in AGGREGATORS:
         return AGGREGATORS[name]
-    found = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None
-    if found and int(found[2]) >= 2:
-        return Aggregator(moment(int(found[2]), bool(found[1])), "none", 1, "equation 4")
+    match = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None
+    if match and int(match[2]) >= 2:
+        return Aggregator(moment(int(match[2]), bool(match[1])), "none", 1, "equation 4")
     raise ValueError(
         f"unknown aggregator {name!r}; allowed: {', '.join(AGGREGATORS)}, and moment<n> for n from 2 to 999"
     )

@@ -302,7 +302,7 @@ def findings_of(claim: Claim, profile: str) -> list[Finding]:
 
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
     """The verdict on a claim about trainings under one specification, with its budget and the cells behind it."""
-    cells = tuple(map(_file, runs.found.values()))
+    cells = tuple(map(_file, runs.recorded.values()))
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
     if claim.finding and finding.kind != NOT_RUN:
         finding = replace(finding, kind="finding", verdict="finding", evidence=f"{finding.outcome}: {finding.evidence}")
@@ -315,9 +315,9 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
 
 def _sizes(claim: Claim, runs: Runs, outcome: str) -> str:
     """The sizes of a claim's test graphs; as released, also whether those of 15 to 24 nodes give the same verdict."""
-    if claim.figure == "figure5" or runs.profile.size_step > 1 or not runs.found:
+    if claim.figure == "figure5" or runs.profile.size_step > 1 or not runs.recorded:
         return ""  # its comparisons name their sizes; a thinned data set has others
-    wide = all(WIDER in run.splits for run in runs.found.values())
+    wide = all(WIDER in run.splits for run in runs.recorded.values())
     if runs.spec == "described" or (claim.wider and wide):
         return "; test graphs of 15-24 nodes"
     words = "; test graphs of 15-19 nodes, as in the released code"

@@ -243,9 +243,9 @@ def recorded_pairs() -> dict[str, Array]:
     """The (validation, score) pairs, [10, 2], of each cell of figures 4 and 5 recorded at the paper's budget."""
     pairs = {}
     for spec in ("released", "described"):
-        for run in runs_of("figure4", spec, "paper").found.values():
+        for run in runs_of("figure4", spec, "paper").recorded.values():
             pairs[f"{run.cell}, average"] = _pairs(run, by_seed(run, "multitask/test").mean(axis=1))
-        for run in runs_of("figure5", spec, "paper").found.values():
+        for run in runs_of("figure5", spec, "paper").recorded.values():
             size, split = list(sizes_of(run).items())[SHOWN - 1]
             pairs[f"{run.cell}, {size} nodes"] = _pairs(run, ratios_by_seed(run, split))
     return pairs

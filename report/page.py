@@ -87,7 +87,7 @@ def _notebook(name: str, figures: Path, links: Links) -> str:
 
 def _budget(runs: Runs) -> str:
     """A figure's budget in words, with the runs that diverged and the cells that are missing."""
-    cells = len(runs.missing) + len(runs.found)
+    cells = len(runs.missing) + len(runs.recorded)
     missing = f"; {len(runs.missing)} of {cells} cells are not recorded" if runs.missing else ""
     return budget_text(runs) + runs.diverged + missing
 

@@ -250,7 +250,7 @@ def _all_runs(profile: str) -> Iterable[RecordedRun]:
     runs: dict[str, RecordedRun] = {}
     for name, experiment in EXPERIMENTS.items():
         for spec in experiment.specs if name != "figure6" else ():
-            for run in runs_of(name, spec, profile).found.values():
+            for run in runs_of(name, spec, profile).recorded.values():
                 runs.setdefault(run.file, run)
     return runs.values()
 

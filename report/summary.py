@@ -47,7 +47,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
 
 def _sizes(sides: Sequence[Runs]) -> str:
     """A sentence on the sizes of the test graphs behind the picture."""
-    released = [run for runs in sides if runs.spec == "released" for run in runs.found.values()]
+    released = [run for runs in sides if runs.spec == "released" for run in runs.recorded.values()]
     if released and wider_split(released[0]) == "multitask/test":
         return "Ours as released is tested on graphs of 15-19 nodes, as the code does; published numbers are of 15-24."
     return "Test graphs of 15-24 nodes."

@@ -141,17 +141,17 @@ def _report(_: argparse.Namespace) -> int:
 def _collide(options: argparse.Namespace) -> int:
     """Print a collision of the user's aggregators, and write it if asked; 1 without a proof, 2 if they are unusable."""
     try:
-        found = collide.find_collision(collide.load(options.aggregators), options.n, *options.interval)
+        collision = collide.find_collision(collide.load(options.aggregators), options.n, *options.interval)
     except collide.UsageError as error:
         print(f"collide: {error}", file=sys.stderr)
         return 2
     except NoCollisionError as error:
         print(f"collide: {error}", file=sys.stderr)
         return 1
-    print(found)
+    print(collision)
     if options.out is not None:
         try:
-            write(options.out, collide.certificate_file(found), indent=None)
+            write(options.out, collide.certificate_file(collision), indent=None)
             check_file(options.out)
         except (CertificateError, OSError) as error:
             print(f"collide: the certificate cannot be kept: {error}", file=sys.stderr)

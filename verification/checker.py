@@ -314,8 +314,8 @@ def _check_encoding(
         else:
             require(abs(s[d] * ball(mean) - ball(middle)) <= ball(radius), "h is not the value of the multiset")
         value = arb(ball(middle), ball(radius))
-        found = [digits for e in s for digits in _readings(value * e / s[e] - ball(offset * e), e, N, depth)]
-    require(found == [X], "h does not decode to the multiset alone")
+        readings = [digits for e in s for digits in _readings(value * e / s[e] - ball(offset * e), e, N, depth)]
+    require(readings == [X], "h does not decode to the multiset alone")
     return "the scaled mean", d
 
 

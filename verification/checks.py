@@ -171,8 +171,8 @@ def _unknown_size() -> str:
         return mu, *(sum((y - mu) ** k for y in x) / len(x) for k in range(2, 5))
 
     for scaled, what in ((lambda x: len(x), "E[1]"), (lambda x: len(x) * sum(x) / len(x), "mean")):
-        found = len({(*moments_of(x), scaled(x)) for x in multisets})
-        _require((found == len(multisets)) == (what == "E[1]"), f"moments and s(d) · {what}")
+        count = len({(*moments_of(x), scaled(x)) for x in multisets})
+        _require((count == len(multisets)) == (what == "E[1]"), f"moments and s(d) · {what}")
     return f"of {len(multisets)} multisets, 4 moments with s(d) · E[1] tell all apart; with s(d) · mean they do not"
 
 
@@ -199,12 +199,12 @@ def _lipschitz() -> str:
 
 def _thousand() -> Seen:
     """Check that a thousand aggregates of a ReLU network agree on two multisets, and describe its linear pieces."""
-    found = piecewise_linear.thousand_aggregates()
-    widths = found.pieces.widths
-    _require(found.difference < 1e-15, "agreement in float64")
+    agreement = piecewise_linear.thousand_aggregates()
+    widths = agreement.pieces.widths
+    _require(agreement.difference < 1e-15, "agreement in float64")
     return (
-        f"{found.aggregates} aggregates, n = 5",
-        f"equal exactly, and in float64 to {found.difference:.0e} of the largest; {len(widths)} linear pieces in "
+        f"{agreement.aggregates} aggregates, n = 5",
+        f"equal exactly, and in float64 to {agreement.difference:.0e} of the largest; {len(widths)} linear pieces in "
         f"[-3, 3], of median width {np.median(widths):.2g}, the widest {widths.max():.2g}",
     )
 

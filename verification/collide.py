@@ -99,18 +99,22 @@ def load(name: str) -> list[Aggregator]:
     if not (module_name and colon and attribute):
         raise UsageError(f"--aggregators must be MODULE:FUNCTION, got {name!r}")
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        aggregators = getattr(importlib.import_module(module_name), attribute)
     except Exception as error:  # anything can happen in a user's module
         raise UsageError(f"cannot load {name!r}: {type(error).__name__}: {error}") from error
-    if isinstance(found, Callable):
+    if isinstance(aggregators, Callable):
         try:
-            found = found()
+            aggregators = aggregators()
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             raise UsageError(f"{name!r} must be callable without arguments and return a list: {said}") from error
-    if not isinstance(found, Sequence) or not found or not all(isinstance(g, Callable) for g in found):
+    if (
+        not isinstance(aggregators, Sequence)
+        or not aggregators
+        or not all(isinstance(g, Callable) for g in aggregators)
+    ):
         raise UsageError(f"{name!r} must be, or return, a list of functions that is not empty")
-    return list(found)
+    return list(aggregators)
 
 
 def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
@@ -123,7 +127,7 @@ def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, hig
     if not low < high:
         raise UsageError(f"the interval must have LOW < HIGH, got {low} and {high}")
     low, high = Fraction(low), Fraction(high)
-    functions = [_told(k, g) for k, g in enumerate(aggregators, start=1)]
+    functions = [_name_errors(k, g) for k, g in enumerate(aggregators, start=1)]
     try:
         _require_functions(functions, n, low, high)
         return _exact(functions, n, low, high) or _by_theorem_1(functions, n, low, high)
@@ -185,20 +189,20 @@ def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: 
     if not chosen:
         raise NoCollisionError(f"{'; '.join(why.values())}: choose another interval")
     leading, following = [functions[k] for k in chosen], [functions[k] for k in why]
-    found = _two(leading[0], following, low, high) if n == 2 else _many(leading, following, sphere)
+    collision = _two(leading[0], following, low, high) if n == 2 else _many(leading, following, sphere)
     try:
-        return _checked(found, [f"left out, because it follows: {reason}" for reason in why.values()])
+        return _checked(collision, [f"left out, because it follows: {reason}" for reason in why.values()])
     except NoCollisionError as error:
         raise NoCollisionError("; ".join([str(error), *why.values()]) + ": choose another interval") from error
 
 
-def _checked(found: Found, notes: Sequence[str] = ()) -> Found:
+def _checked(collision: Found, notes: Sequence[str] = ()) -> Found:
     """The collision with its notes, if the independent checker accepts it."""
     try:
-        check_certificate(found.certificate)
+        check_certificate(collision.certificate)
     except CertificateError as error:
         raise NoCollisionError(f"a collision was found, and the checker does not accept its proof: {error}") from error
-    return replace(found, proof="\n".join([found.proof, *notes]))
+    return replace(collision, proof="\n".join([collision.proof, *notes]))
 
 
 def affine_pairs(n: int) -> Iterator[tuple[list[int], list[int]]]:
@@ -228,8 +232,8 @@ def _exact(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fractio
             smallest = _moved(integers, low, high, place, SMALLEST)
             if _agree(functions, *smallest):
                 pairs = (_moved(integers, low, high, place, k) for k in range(SMALLEST + 1))
-                found = next(pair for pair in pairs if _agree(functions, *pair))
-                return _checked(_exact_collision(functions, *found))
+                largest = next(pair for pair in pairs if _agree(functions, *pair))
+                return _checked(_exact_collision(functions, *largest))
     return None
 
 
@@ -264,12 +268,12 @@ def _exact_collision(functions: Sequence[Aggregator], X: list[Fraction], Y: list
     return Found(X, Y, values, "Proved by exact arithmetic on the rational multisets.", certificate)
 
 
-def certificate_file(found: Found) -> dict:
+def certificate_file(collision: Found) -> dict:
     """The content of a file that `check` accepts."""
-    return {"statement": STATEMENT, "certificates": [found.certificate]}
+    return {"statement": STATEMENT, "certificates": [collision.certificate]}
 
 
-def _told(k: int, g: Aggregator) -> Aggregator:
+def _name_errors(k: int, g: Aggregator) -> Aggregator:
     """The k-th aggregator, with errors that name it and say what went wrong."""
 
     def aggregator(x: list) -> Real:

@@ -71,8 +71,8 @@ def formal_rows() -> Iterator[Row]:
     """The theorems of `formal/`, as recorded; one whose file has changed since does not count."""
     for theorem in THEOREMS:
         try:
-            kept = prove.recorded(theorem.tool)
-            axioms, version = kept["theorems"][theorem.name]["assumptions"], next(iter(kept["versions"].values()))
+            record = prove.recorded(theorem.tool)
+            axioms, version = record["theorems"][theorem.name]["assumptions"], next(iter(record["versions"].values()))
             verdict = "holds after repair" if theorem.id in REPAIRED else VERDICTS[PROVED]
         except prove.NotProvedError as error:
             axioms, version, verdict = str(error), "", NOT_RECORDED

@@ -158,8 +158,8 @@ def _collisions() -> Figure:
     for name in ("power_sums", "log_sum_exp", "random_networks"):
         make, _ = families.FAMILIES[name]
         family = make(n)
-        found = collide(family.aggregators, family.sphere).multisets()
-        rows[name.replace("_", " ")] = [np.array([float(x.mid()) for x in multiset]) for multiset in found]
+        multisets = collide(family.aggregators, family.sphere).multisets()
+        rows[name.replace("_", " ")] = [np.array([float(x.mid()) for x in multiset]) for multiset in multisets]
     figure = Figure(figsize=(6.5, 2.4), layout="constrained")
     axis = figure.subplots()
     for y, pair in enumerate(rows.values()):

@@ -71,9 +71,9 @@ def _power_means(_: dict, n: int, __: Path | None) -> Evaluate:
     return evaluate
 
 
-def _log_sum_exp(given: dict, n: int, _: Path | None) -> Evaluate:
+def _log_sum_exp(description: dict, n: int, _: Path | None) -> Evaluate:
     """The evaluator of g_t(X) = log(E[exp(t x)])/t and of its gradient, for the temperatures t that are given."""
-    temperatures = rationals(given["temperatures"], "temperatures")
+    temperatures = rationals(description["temperatures"], "temperatures")
     require(all(t > 0 for t in temperatures), "temperatures must be positive")
 
     def evaluate(x: list[arb]) -> Gradients:
@@ -88,9 +88,9 @@ def _log_sum_exp(given: dict, n: int, _: Path | None) -> Evaluate:
     return evaluate
 
 
-def _random_networks(given: dict, n: int, _: Path | None) -> Evaluate:
+def _random_networks(description: dict, n: int, _: Path | None) -> Evaluate:
     """The evaluator of g_k(X) = tanh(Σ_h V_kh E[tanh(w_h x + b_h)]) and of its gradient, for the given weights."""
-    W, B, rows = weights(given["w"], "w", 1), weights(given["b"], "b", 1), weights(given["V"], "V", 2)
+    W, B, rows = weights(description["w"], "w", 1), weights(description["b"], "b", 1), weights(description["V"], "V", 2)
     require(len(W) == len(B) <= LARGEST_N and len(rows) < LARGEST_N, f"at most {LARGEST_N} hidden units and outputs")
 
     def evaluate(x: list[arb]) -> Gradients:
@@ -126,9 +126,9 @@ def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
     return g, [(y - mean) / (n * g) for y in x]
 
 
-def _paper_smooth(given: dict, n: int, _: Path | None) -> Evaluate:
+def _paper_smooth(description: dict, n: int, _: Path | None) -> Evaluate:
     """The evaluator of the given ones of mean, std, softmax and softmin, and of their gradients."""
-    chosen, epsilon = names(given["aggregators"], "aggregators"), rational(given["epsilon"], "epsilon")
+    chosen, epsilon = names(description["aggregators"], "aggregators"), rational(description["epsilon"], "epsilon")
     for aggregator in chosen:
         name(aggregator, ["mean", "std", "softmax", "softmin"], "an aggregator")
 
@@ -146,9 +146,9 @@ def _paper_smooth(given: dict, n: int, _: Path | None) -> Evaluate:
     return evaluate
 
 
-def _trained_network(given: dict, n: int, directory: Path | None) -> Evaluate:
+def _trained_network(description: dict, n: int, directory: Path | None) -> Evaluate:
     """The evaluator of a trained layer's first n - 1 outputs; neighbours lie on a line, and messages are slopes · t."""
-    stored = _stored_weights(given["weights"], directory)
+    stored = _stored_weights(description["weights"], directory)
     slopes, U, mix = (
         weights(stored["slopes"], "slopes", 2),
         weights(stored["U"], "U", 5),
@@ -206,18 +206,18 @@ def _stored_weights(digest: object, directory: Path | None) -> dict:
     path = directory / "weights" / "trained_network.json"
     require(path.exists(), f"there is no {path.name}")
     content = read_bytes(path)
-    found = hashlib.sha256(content).hexdigest()
-    require(found == digest, f"{path.name} has the SHA-256 {found}, not the one stated")
+    file_digest = hashlib.sha256(content).hexdigest()
+    require(file_digest == digest, f"{path.name} has the SHA-256 {file_digest}, not the one stated")
     wanted = {"source", "cell", "seed", "slopes", "U", "mix", "delta", "epsilon"}
     return fields(read_json(path, content), wanted, "the weights")
 
 
-def _program(given: dict, n: int, _: Path | None) -> Evaluate:
+def _program(description: dict, n: int, _: Path | None) -> Evaluate:
     """The evaluator of a program's outputs; what is said to follow from their agreement must follow."""
-    program = read_program(given["steps"], given["outputs"], n)
+    program = read_program(description["steps"], description["outputs"], n)
     work = len(program.steps) * len(program.outputs)
     require(work <= MOST_WORK, f"steps times outputs are {work}, where {MOST_WORK} are allowed")
-    require_consequences(program, given["follow"])
+    require_consequences(program, description["follow"])
     return program.gradients
 
 

@@ -141,15 +141,15 @@ def thousand_aggregates(widths: Sequence[int] = (32, 32, 256), seed: int = 0) ->
     Raises ArithmeticError unless mean, variance, maximum and minimum of every channel agree exactly.
     """
     network = Network.random(widths, seed)
-    found = pieces(network)
-    pair = pair_inside(*found.widest)
+    linear_pieces = pieces(network)
+    pair = pair_inside(*linear_pieces.widest)
     values = {x: network.exactly(x) for side in pair for x in set(side)}
     for channel in range(widths[-1]):
         first, second = (_four([values[x][channel] for x in side]) for side in pair)
         if first != second:
             raise ArithmeticError(f"channel {channel} tells the pair apart")
     first, second = (aggregates(network(np.array([float(x) for x in side]))) for side in pair)
-    return Agreement(pair, len(first), float(np.abs(first - second).max() / np.abs(first).max()), found)
+    return Agreement(pair, len(first), float(np.abs(first - second).max() / np.abs(first).max()), linear_pieces)
 
 
 def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
@@ -199,18 +199,18 @@ def trained_pieces(name: str = "mnist/released/pna/no-edges", nodes: int = 20, s
     for k in range(nodes):
         x, edges = _graph(colours, seed * nodes + k)
         node = draw.randrange(len(x))
-        own = float(x[node, 0])
+        brightness = float(x[node, 0])
         z = _pre_activation(network, x, edges, node)
         at_0, at_1, at_half = (z(t).double().numpy() for t in (0.0, 1.0, 0.5))
         if np.abs(at_half - (at_0 + at_1) / 2).max() > 1e-3 * max(1.0, np.abs(at_0 - at_1).max()):
             raise ArithmeticError("the pre-activation is not affine in the node's own input")
-        found = Pieces(
+        linear_pieces = Pieces(
             np.unique(np.concatenate([[0.0, 1.0], _crossings(np.array([0.0, 1.0]), np.stack([at_0, at_1]))]))
         )
-        low, high = found.around(own)
-        measured.kinks.append(len(found.ends) - 2)
+        low, high = linear_pieces.around(brightness)
+        measured.kinks.append(len(linear_pieces.ends) - 2)
         measured.around.append(high - low)
-        measured.widest.append(float(found.widths.max()))
+        measured.widest.append(float(linear_pieces.widths.max()))
     return measured
 
 

@@ -20,10 +20,10 @@ HERE = Path(__file__).parent
 
 def write_report(directory: Path = HERE) -> bool:
     """Run every check, write report.md and report.html, and return whether all hold."""
-    found, outcomes = rows(), slip_rows()
-    holds = all(row.verdict != "FAILS" for row in found) and all(ok for _, ok in outcomes)
-    _write(directory / "report.md", "\n".join(_markdown(found, outcomes, holds)) + "\n")
-    _write(directory / "report.html", "\n".join(_html(found, outcomes, holds)) + "\n")
+    statements, outcomes = rows(), slip_rows()
+    holds = all(row.verdict != "FAILS" for row in statements) and all(ok for _, ok in outcomes)
+    _write(directory / "report.md", "\n".join(_markdown(statements, outcomes, holds)) + "\n")
+    _write(directory / "report.html", "\n".join(_html(statements, outcomes, holds)) + "\n")
     return holds
 
 
@@ -47,9 +47,9 @@ PICTURES = {
 }
 
 
-def _cells(found: list[Row]) -> Iterator[tuple[str, ...]]:
+def _cells(statements: list[Row]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each statement's row."""
-    for row in found:
+    for row in statements:
         kind = f"{row.kind}: {row.tool}" + (f"; {row.axioms}" if row.axioms else "")
         yield row.statement, kind, row.range, row.evidence, row.verdict, row.caveat
 
@@ -60,19 +60,19 @@ def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, 
         yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "as said" if ok else "FAILS"
 
 
-def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:
+def _verdict(statements: list[Row], outcomes: list, holds: bool) -> str:
     """The outcome in a few sentences: statements and slips by kind, whether anything fails, and the versions."""
     versions = f"Python {platform.python_version()}, python-flint {flint.__version__}, sympy {sympy.__version__}"
-    counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in found).items()]
+    counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in statements).items()]
     kinds = [f"{n} {kind}{'s' * (n != 1)}" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
     outcome = "Nothing fails." if holds else "**Something fails.**"
-    return f"{len(found)} statements: {', '.join(counts)}; {', '.join(kinds)}. {outcome} ({versions})"
+    return f"{len(statements)} statements: {', '.join(counts)}; {', '.join(kinds)}. {outcome} ({versions})"
 
 
-def _markdown(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
+def _markdown(statements: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
     """Yield the parts of report.md."""
-    yield f"# {TITLE}\n\nWritten by `python -m verification report`. {_verdict(found, outcomes, holds)}\n"
-    yield from _markdown_table(HEADER, _cells(found))
+    yield f"# {TITLE}\n\nWritten by `python -m verification report`. {_verdict(statements, outcomes, holds)}\n"
+    yield from _markdown_table(HEADER, _cells(statements))
     yield f"\n## {SLIPS_TITLE}\n"
     yield from _markdown_table(SLIP_HEADER, _slip_cells(outcomes))
     for name, caption in PICTURES.items():
@@ -93,12 +93,12 @@ td { vertical-align: top; overflow-wrap: anywhere; min-width: 5em; } th { backgr
 td.fails { background: #D55E00; color: white; } img { max-width: 100%; } figcaption { color: #444; }"""
 
 
-def _html(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
+def _html(statements: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
     """Yield the parts of report.html."""
     yield f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{TITLE}</title>\n<style>{STYLE}</style>'
-    verdict = html.escape(_verdict(found, outcomes, holds).replace("**", ""))
+    verdict = html.escape(_verdict(statements, outcomes, holds).replace("**", ""))
     yield f"<h1>{TITLE}</h1>\n<p>Written by <code>python -m verification report</code>. {verdict}</p>"
-    yield from _html_table(HEADER, _cells(found))
+    yield from _html_table(HEADER, _cells(statements))
     yield f"<h2>{SLIPS_TITLE}</h2>"
     yield from _html_table(SLIP_HEADER, _slip_cells(outcomes))
     for name, caption in PICTURES.items():

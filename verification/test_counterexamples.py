@@ -99,8 +99,8 @@ def test_five_reals_fail_along_a_circle(middle, a, b):
 
 def test_the_circle_has_other_points():
     middle = (Fraction(0), Fraction(1), Fraction(5))
-    found = {ce.reflect(middle, Fraction(1), Fraction(k)) for k in range(2, 12)}
-    assert len(found - {middle}) > 5
+    points = {ce.reflect(middle, Fraction(1), Fraction(k)) for k in range(2, 12)}
+    assert len(points - {middle}) > 5
 
 
 @pytest.mark.parametrize("agree", ce.subsets(), ids=lambda names: "-".join(sorted(names)))

@@ -10,8 +10,8 @@ from verification.families import FAMILIES, random_networks
 @pytest.mark.parametrize("name", ["counterexamples", "prouhet_tarry_escott", "theorem_1_n2", "proposition_1"])
 def test_the_stored_file_is_what_find_makes(name):
     path = find.CERTIFICATES / f"{name}.json"
-    made = {"statement": STATEMENTS[name].text, "certificates": list(find.MAKERS[name]())}
-    assert json.loads(path.read_text(encoding="utf-8")) == made
+    content = {"statement": STATEMENTS[name].text, "certificates": list(find.MAKERS[name]())}
+    assert json.loads(path.read_text(encoding="utf-8")) == content
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -45,9 +45,9 @@ def test_the_pair_lies_inside_and_is_an_affine_image():
 
 
 def test_a_thousand_aggregates_agree():
-    found = piecewise_linear.thousand_aggregates()
-    assert found.aggregates == 1024
-    assert found.difference < 1e-15
+    agreement = piecewise_linear.thousand_aggregates()
+    assert agreement.aggregates == 1024
+    assert agreement.difference < 1e-15
 
 
 def test_a_pair_that_leaves_the_piece_is_told_apart():

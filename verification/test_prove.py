@@ -21,7 +21,7 @@ def test_no_source_holds_what_would_only_be_believed(tool):
 
 
 @pytest.mark.parametrize(
-    ("tool", "source", "found"),
+    ("tool", "source", "findings"),
     [(COQ, "Theorem t : False.\nAdmitted.", ["line 2: Admitted"]), (COQ, "Axiom a : False.", ["line 1: Axiom"]),
      (COQ, "Proof. admit. Defined.", ["line 1: admit"]), (COQ, "Parameter p : nat.", ["line 1: Parameter"]),
      (COQ, "Unset Guard Checking.", ["line 1: Unset Guard Checking"]),
@@ -31,8 +31,8 @@ def test_no_source_holds_what_would_only_be_believed(tool):
      (HOL_LIGHT, "let T = new_axiom `F`;;", ["line 1: new_axiom"]),
      (HOL_LIGHT, "let T = mk_thm([],`F`);;", ["line 1: mk_thm"])],
 )  # fmt: skip
-def test_what_is_only_believed_is_found(tool, source, found):
-    assert list(forbidden(tool, source)) == found
+def test_what_is_only_believed_is_found(tool, source, findings):
+    assert list(forbidden(tool, source)) == findings
 
 
 @needs_coq

@@ -350,7 +350,7 @@ def _mask(task: int | None) -> Tensor:
 
 def five_best(validation: Tensor, tasks: Sequence[int | None], task: int) -> Tensor:
     """Rows of the five replicas with the least validation error among those trained on a task."""
-    rows = torch.tensor([own is None or own == task for own in tasks]).nonzero().flatten()
+    rows = torch.tensor([replica_task is None or replica_task == task for replica_task in tasks]).nonzero().flatten()
     return rows[ranking(validation[rows].numpy())[:KEPT]]
 
 

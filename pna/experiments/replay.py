@@ -82,8 +82,8 @@ def _replay(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.result} was recorded with another configuration than the present one")
     here = provenance(options.device != "cpu")
     others = [name for name in ("device", "versions", "code") if here[name] != getattr(result, name)]
-    made = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
-    print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {made}", flush=True)
+    remark = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
+    print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {remark}", flush=True)
     epochs = tqdm(replayed(run, result, options.epochs), total=options.epochs, unit="epoch", disable=None)
     return _print_replay([point for epoch in epochs for point in epoch], tolerance=REPLAYED if others else 0.0)
 

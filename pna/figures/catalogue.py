@@ -316,7 +316,7 @@ def _panels(
     """Yield the panels of an experiment, drawn under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
         for panel, function in panels.items():
-            figure, numbers = function(runs) if runs.found else _nothing()
+            figure, numbers = function(runs) if runs.recorded else _nothing()
             stamp(figure, runs)
             yield f"{panel}_{runs.spec}", figure, _provenance(runs) | {"numbers": numbers}
 
@@ -336,7 +336,7 @@ def _provenance(runs: Runs) -> dict:
         "full paper budget": runs.full,
         "profile": asdict(runs.profile),
         "units": "MSE in units of the released training set's maxima; the five best seeds by validation error",
-        "cells": [_cell(run.result) for run in runs.found.values()],
+        "cells": [_cell(run.result) for run in runs.recorded.values()],
         "missing": [str(cell) for cell in runs.missing],
     }
 

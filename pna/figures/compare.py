@@ -50,12 +50,12 @@ def compare(
 
 def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, RecordedRun]:
     """Recorded runs of these models, or of all if `models` is None; raise a ValueError for an unknown model."""
-    known = {cell.model for cell in [*runs.found, *runs.missing]}
+    known = {cell.model for cell in [*runs.recorded, *runs.missing]}
     if unknown := set(models or ()) - known:
         raise ValueError(
             f"models must be among {', '.join(sorted(known))}; got {', '.join(map(repr, sorted(unknown)))}"
         )
-    return {cell: run for cell, run in runs.found.items() if models is None or cell.model in models}
+    return {cell: run for cell, run in runs.recorded.items() if models is None or cell.model in models}
 
 
 def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, tested_on: str) -> None:

@@ -157,7 +157,7 @@ class Runs:
     experiment: str
     spec: str
     profile: Profile
-    found: dict[Cell, RecordedRun]
+    recorded: dict[Cell, RecordedRun]
     missing: tuple[Cell, ...]
 
     @property
@@ -170,7 +170,7 @@ class Runs:
         """The runs that ended early because their loss was no longer finite, as a remark; "" if none did."""
         ended = [
             f"{run.title} ({cell.training}, {cell.hidden}) {run.diverged}"
-            for cell, run in self.found.items()
+            for cell, run in self.recorded.items()
             if run.diverged
         ]
         return f"; runs that ended early, their loss no longer finite: {', '.join(ended)}" if ended else ""
@@ -178,7 +178,9 @@ class Runs:
     def of(self, training: str, hidden: int = 16) -> dict[str, RecordedRun]:
         """The runs of one training and hidden size, by model."""
         return {
-            cell.model: run for cell, run in self.found.items() if training in cell.trainings and cell.hidden == hidden
+            cell.model: run
+            for cell, run in self.recorded.items()
+            if training in cell.trainings and cell.hidden == hidden
         }
 
 
@@ -204,14 +206,14 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
     candidates = budgets(results_folder()) or [PROFILES["paper"]] if profile == RECORDED else [profile_named(profile)]
     cells = EXPERIMENTS[experiment].cells
     tries = {one: _runs(experiment, spec, cells(spec, one.name), one) for one in candidates}
-    return tries[most_recorded(tries, lambda profile: len(tries[profile].found))]
+    return tries[most_recorded(tries, lambda profile: len(tries[profile].recorded))]
 
 
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
     """Read the cells of an experiment under a profile, and list those that are missing."""
     runs = {cell: recorded_run(cell, profile) for cell in cells}
-    found = {cell: run for cell, run in runs.items() if run}
-    return Runs(experiment, spec, profile, found, tuple(cell for cell in runs if cell not in found))
+    recorded = {cell: run for cell, run in runs.items() if run}
+    return Runs(experiment, spec, profile, recorded, tuple(cell for cell in runs if cell not in recorded))
 
 
 def recorded_run(cell: Cell, profile: Profile, of_any_configuration: bool = False) -> RecordedRun | None:

@@ -62,9 +62,9 @@ def wider_split(run: RecordedRun) -> str:
 
 def widened(runs: Runs) -> Runs:
     """Runs with the test set of 15 to 24 nodes in place of the benchmark's, if it is recorded for all of them."""
-    if not all(WIDER in run.splits for run in runs.found.values()):
+    if not all(WIDER in run.splits for run in runs.recorded.values()):
         return runs
-    return replace(runs, found={cell: _widened(run) for cell, run in runs.found.items()})
+    return replace(runs, recorded={cell: _widened(run) for cell, run in runs.recorded.items()})
 
 
 def _widened(run: RecordedRun) -> RecordedRun:

@@ -86,7 +86,7 @@ def ink_on(colour: tuple[float, float, float]) -> str:
 def budget_text(runs: Runs) -> str:
     """The budget of a figure's runs in words."""
     profile, paper = runs.profile, PROFILES["paper"]
-    counts = sorted({len(run.result.configuration["seeds"]) for run in runs.found.values()}) or [profile.seeds or 0]
+    counts = sorted({len(run.result.configuration["seeds"]) for run in runs.recorded.values()}) or [profile.seeds or 0]
     seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else counts[0]
     text = f"{runs.spec}; {profile.name}: {seeds} seeds, at most {profile.epochs:,} epochs"
     if (profile.size_step, profile.divisor) != (paper.size_step, paper.divisor):

@@ -60,10 +60,10 @@ class Hubs:
     def finish(self, arguments: list, constants: Constants, columns: int) -> None:
         """Launch the second pass, if there is one, and the hubs' aggregates."""
         grid = (self.owner.shape[0], columns)
-        given = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)
+        kernel_arguments = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)
         if self.second is not None:
-            _launch_rescan(grid, given, constants, self.warps)
-        _launch_write(grid, given, constants, self.warps)
+            _launch_rescan(grid, kernel_arguments, constants, self.warps)
+        _launch_write(grid, kernel_arguments, constants, self.warps)
 
 
 @triton.jit

@@ -54,8 +54,8 @@ class Estimate:
     @property
     def next(self) -> "Estimate":
         """Predicted mean of one more such experiment, whose error combines this mean's and its own."""
-        own = math.sqrt(2) * self.error if math.isnan(self.once) else math.hypot(self.error, self.once)
-        return Estimate(self.value, own, self.freedom)
+        error = math.sqrt(2) * self.error if math.isnan(self.once) else math.hypot(self.error, self.once)
+        return Estimate(self.value, error, self.freedom)
 
     def below(self, bound: float = 0.0) -> float:
         """The one-sided p-value of the statement that the expected value is less than a bound."""

@@ -34,7 +34,7 @@ def test_errors_are_converted_to_the_released_units(results):
     path = write_result(CELL, level=-2.0)
     result = load(path)
     save(path, replace(result, facts=result.facts | {"maxima": [2 * value for value in result.facts["maxima"]]}))
-    (run,) = runs_of("figure4", "released", "paper").found.values()
+    (run,) = runs_of("figure4", "released", "paper").recorded.values()
     assert np.log10(run.errors("multitask/test")[0]) == pytest.approx(-2 + 2 * np.log10(2))
     assert np.log10(run.baseline("multitask/test")) == pytest.approx(-1 + 2 * np.log10(2))
 
@@ -71,7 +71,7 @@ def test_of_two_budgets_with_as_many_cells_it_is_the_fuller(results):
 
 def test_nothing_recorded_is_all_missing(results):
     runs = runs_of("figure5", "described")
-    assert not runs.found
+    assert not runs.recorded
     assert len(runs.missing) == 6
     assert runs.profile.name == "paper"
 
@@ -96,8 +96,8 @@ def test_the_recorded_results_of_the_repository_agree_with_the_store(monkeypatch
     from pna.figures.scores import best, log_tasks
 
     runs = runs_of("figure4", "described", "paper")
-    assert len(runs.found) == 7
-    for cell, run in runs.found.items():
+    assert len(runs.recorded) == 7
+    for cell, run in runs.recorded.items():
         store = table_of(load(recorded_path(cell, runs.profile)))["multitask/test"]
         shift = 2 * np.log10(run._units)
         assert log_tasks(best(run, "multitask/test")) == pytest.approx(np.array(store) + shift, abs=1e-6)

@@ -86,7 +86,7 @@ def test_networks_of_single_tasks_are_chosen_task_by_task(results):
 
 def test_ratios_are_to_the_baseline_on_the_same_graphs(results):
     write_result("multitask/released/gat/16", level=-2.0, baseline=-1.0)
-    run = next(iter(runs_of("figure5", "released", "paper").found.values()))
+    run = next(iter(runs_of("figure5", "released", "paper").recorded.values()))
     assert ratio(run, "extrapolation/test_20_25").value == pytest.approx(-0.98)
     assert ratio(run, "extrapolation/test_20_25", "extrapolation/test_45_50").value == pytest.approx(0)
 
@@ -104,6 +104,6 @@ def test_runs_are_widened_together_or_not_at_all(results):
     runs = runs_of("figure4", "released", "paper")
     facts = run.result.facts | {"baseline": {SPLIT: run.result.facts["baseline"][SPLIT]}}
     narrow = replace(run, cell=replace(run.cell, model="gin"), result=replace(run.result, facts=facts))
-    mixed = replace(runs, found=runs.found | {narrow.cell: narrow})
-    assert score(widened(runs).found[run.cell]).value == pytest.approx(-1.98)
-    assert score(widened(mixed).found[run.cell]).value == pytest.approx(-2.98)
+    mixed = replace(runs, recorded=runs.recorded | {narrow.cell: narrow})
+    assert score(widened(runs).recorded[run.cell]).value == pytest.approx(-1.98)
+    assert score(widened(mixed).recorded[run.cell]).value == pytest.approx(-2.98)

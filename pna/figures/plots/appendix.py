@@ -92,7 +92,7 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.set_ylabel(SCORE)
     figure.legend(ncols=4, loc="outside upper center")
-    _few(axis, (score(run) for run in runs.found.values()))
+    _few(axis, (score(run) for run in runs.recorded.values()))
     return figure, {"ours": numbers, "published parameters": {h: published.parameters(h) for h in (16, 20)}}
 
 

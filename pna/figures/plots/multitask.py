@@ -29,7 +29,7 @@ _SHORT = {
 
 def tested_on(runs: Runs) -> str:
     """The sizes of the test graphs, in words."""
-    fits = runs.spec != "released" or all(wider_split(run) != SPLIT for run in runs.found.values())
+    fits = runs.spec != "released" or all(wider_split(run) != SPLIT for run in runs.recorded.values())
     return "test graphs of 15-24 nodes" if fits else "test graphs of 15-19 nodes (published: 15-24)"
 
 
@@ -100,7 +100,7 @@ def figure4b(runs: Runs) -> tuple[Figure, dict]:
 
 def _shown(runs: Runs) -> str:
     """Describe which runs of each model are shown."""
-    fewest = min(len(run.validation) for run in runs.found.values())
+    fewest = min(len(run.validation) for run in runs.recorded.values())
     if fewest > TRAINED:
         return f"the {KEPT} best of every {TRAINED} runs"
     return f"the {KEPT} best runs" if fewest > KEPT else f"{fewest} runs"

@@ -36,8 +36,10 @@ def figure6(profile: str) -> tuple[Figure, dict]:
             text = realworld.published_text(title, column, sign="±") if scores[title] else "–"
             _write(axis, x, y - 0.2 * trained, text, "black", scores[title], best)
             if trained:
-                own = mine.get(title)
-                _write(axis, x, y + 0.2, realworld.score_text(own, "±") if own else "not yet", WARN, own, our_best)
+                score = mine.get(title)
+                _write(
+                    axis, x, y + 0.2, realworld.score_text(score, "±") if score else "not yet", WARN, score, our_best
+                )
     for y, title in enumerate(theirs):
         axis.axhline(y - 0.5, color="#e5e5e5", lw=0.6)
         axis.text(0, y, title, va="center", fontsize=SMALL, color=_INK.get(title, "black"))
