@@ -184,9 +184,8 @@ def _side_by_side(crew: Crew, ready: list, rows: dict[str, dict]) -> dict[str, f
     by_member = defaultdict(list)
     for member, job in ready:
         by_member[member] += [(member, job)] if member.open and job.cell in rows else []
-    chosen = [jobs[k % len(jobs)] for k, jobs in enumerate(filter(None, by_member.values()))][
-        :ON_A_GPU
-    ]  # of every kind some
+    # Another place in each member's list, so that the cells are of different kinds.
+    chosen = [jobs[k % len(jobs)] for k, jobs in enumerate(filter(None, by_member.values()))][:ON_A_GPU]
     if len(chosen) < 2:
         return {}
     rates = {job.cell: rate for job, rate in crew.together(chosen, STRETCH).items()}

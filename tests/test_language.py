@@ -33,12 +33,13 @@ UNCLEAR_NAMES = {
     *("told", "Told", "found", "given", "made", "own", "kept", "takes", "serves", "serving", "settle", "gated_settle"),
     *("beside", "EachItsTask", "Resident"),
 }
-# Folders in which no variable, argument or loop has one of these participles for a name.
-PARTICIPLES = {"found", "given", "kept", "made", "told"}
+# Folders in which no variable, argument, attribute, function or class has one of these words for a name.
+PARTICIPLES = {"found", "given", "kept", "made", "own", "told"}
 NAMED_BY_NOUNS = (
-    *("pna/multitask", "pna/networks", "pna/realworld", "pna/training", "tests/experiments", "tests/kernels"),
+    *("benchmarks", "pna", "verification", "tests/experiments", "tests/kernels"),
     *("tests/multitask", "tests/networks", "tests/realworld", "tests/training"),
 )
+OWN_PART = ("pna/realworld/kernels/message.py", "own")  # an argument of kernels: the docstring says ε or r
 ONE_MEANING = ("Run", "Layout")  # classes of which there must not be two
 
 
@@ -197,16 +198,21 @@ def test_names_say_what_a_thing_is():
         for path in FILES
         if path.relative_to(ROOT).as_posix() != "pna/kernels/choice.py"  # a former name, which warns
         for place, name, kind, *_ in definitions(path)
-        if name in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
+        if name.lstrip("_") in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def bound_names(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and name of every variable, argument, function and class that a source binds; imports are not."""
+    """Yield the line and name of all variables, arguments, attributes, functions and classes that a source binds.
+
+    Imported names are left out: others chose them.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -220,7 +226,7 @@ def test_variables_are_nouns(folder):
         f"{path.relative_to(ROOT)}:{line} {name}"
         for path in paths
         for line, name in bound_names(path.read_text(encoding="utf-8"))
-        if name in PARTICIPLES
+        if name.lstrip("_") in PARTICIPLES and (path.relative_to(ROOT).as_posix(), name) != OWN_PART
     ]
     assert paths
     assert not wrong, "\n".join(wrong)
@@ -238,10 +244,11 @@ def test_docstrings_of_tests_stand_alone(folder):
 
 
 def test_which_names_a_source_binds():
-    text = "from hypothesis import given\nfound = 1\nfor kept, a in b: told.c\ndef made(*own, d=(e := f)): ..."
+    text = "from hypothesis import given\nfound = 1\nfor kept, a in b: told.c = g.h\ndef made(*own, d=(e := f)): ..."
     assert sorted(bound_names(text)) == [
         (2, "found"),
         (3, "a"),
+        (3, "c"),
         (3, "kept"),
         (4, "d"),
         (4, "e"),

@@ -99,22 +99,18 @@ def load(name: str) -> list[Aggregator]:
     if not (module_name and colon and attribute):
         raise UsageError(f"--aggregators must be MODULE:FUNCTION, got {name!r}")
     try:
-        aggregators = getattr(importlib.import_module(module_name), attribute)
+        functions = getattr(importlib.import_module(module_name), attribute)
     except Exception as error:  # anything can happen in a user's module
         raise UsageError(f"cannot load {name!r}: {type(error).__name__}: {error}") from error
-    if isinstance(aggregators, Callable):
+    if isinstance(functions, Callable):
         try:
-            aggregators = aggregators()
+            functions = functions()
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             raise UsageError(f"{name!r} must be callable without arguments and return a list: {said}") from error
-    if (
-        not isinstance(aggregators, Sequence)
-        or not aggregators
-        or not all(isinstance(g, Callable) for g in aggregators)
-    ):
+    if not isinstance(functions, Sequence) or not functions or not all(isinstance(g, Callable) for g in functions):
         raise UsageError(f"{name!r} must be, or return, a list of functions that is not empty")
-    return list(aggregators)
+    return list(functions)
 
 
 def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
