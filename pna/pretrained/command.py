@@ -20,6 +20,7 @@ from pna.pretrained.realworld import RealWorldNetwork
 __all__ = ["predict"]
 
 CELL, MOLECULES = "multitask/released/pna/16", "zinc/released/pna/edges"
+LARGE = 1000  # nodes, from which on a prediction takes more than a few seconds
 
 
 def predict(arguments: Sequence[str]) -> int:
@@ -56,6 +57,9 @@ def _predict(options: argparse.Namespace) -> None:
     if options.smiles is not None:
         raise ValueError(f"--smiles is for the networks of ZINC and MolHIV, as {MOLECULES}; got {network.cell!r}")
     graph = read_graph(options.graph)
+    if len(graph) > LARGE:
+        words = f"pna predict: a graph of {len(graph):,} nodes may take a minute, most of it for the true values"
+        print(f"{words}; rule of depth: {network.depth}", file=sys.stderr)
     source = None if options.source is None else _node(graph, options.source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warnings are printed below
