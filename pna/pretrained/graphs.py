@@ -13,9 +13,9 @@ from torch_geometric.data import Batch, Data
 from pna.files import check_file, parse_json
 from pna.pretrained.distances import OneGraph
 
-__all__ = ["FORMATS", "check_nodes", "edges_of", "one_graph", "read_graph"]
+__all__ = ["FORMATS", "MOST_NODES", "check_nodes", "edges_of", "one_graph", "read_graph"]
 
-MOST_NODES = 4096  # the true values come from a dense matrix: half a minute here, most of it for eigenvalues, soon hours
+MOST_NODES = 4096  # the true values come from a dense matrix: half a minute, half of it for eigenvalues; soon hours
 MOST_BYTES = 1 << 28  # of a file: a complete graph of so many nodes has half of it as an edge list
 
 Nodes = tuple[Hashable, ...]
