@@ -55,7 +55,7 @@ Exit status: 0 a collision was proved, 1 none was found, 2 the aggregators canno
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done, and why."""
+    """A request that cannot be carried out, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ MOST_SHOWN = 16
 
 
 def _shown(x: Fraction | arb) -> str:
+    """An element as text: a ball to DIGITS digits, a rational exactly."""
     return x.str(DIGITS) if isinstance(x, arb) else str(x)
 
 
@@ -133,24 +134,39 @@ def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, hig
 
 
 def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> None:
-    """Raises UsageError if an aggregator does not do the same with equal numbers in another list, or fails on them."""
-    points = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)]
+    """Raise UsageError if an aggregator fails, or gives different results for two lists of equal numbers."""
+    points, terms = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)], {}
+    first, *others = _apart([elements(points, terms) for _ in range(max(MOST_ELEMENTS // n, CALLS))])
     with ctx.workprec(64):
         for k, g in enumerate(functions, start=1):
-            terms, lists = {}, []
             try:
-                for _ in range(CALLS):
-                    lists.append(elements(points, terms))  # all alive, so that no two have one address
-                    results = [g(x) for x in (lists[0], lists[-1])]
-                    if not results[0].same(results[1]):
-                        raise UsageError(
-                            f"g_{k} is not a function of the numbers: two calls with equal ones give different results"
-                        )
+                result = g(first)
+                if not all(g(x).same(result) for x in others):
+                    raise UsageError(
+                        f"g_{k} is not a function of the numbers: two calls with equal ones give different results"
+                    )
             except (NotSmoothError, NotDefinedError):  # the search may find a place where it is defined
                 continue
 
 
-CALLS = 4
+MOST_ELEMENTS, CALLS = 60_000, 8
+"""How many elements are made to choose from, and the least number of lists that an aggregator is called with."""
+
+
+def _apart(lists: list[list]) -> list[list]:
+    """The first list and some others, so that no function of one bit of an address in memory is the same on all.
+
+    Every bit in which the address of a list, or of one of its elements, differs from that in the first list is covered
+    by one of those chosen, so a function of id(x) or id(x[0]) does not pass for a function of the numbers.
+    """
+    addresses = [sum(id(item) << 64 * i for i, item in enumerate([x, *x])) for x in lists]
+    differences = [address ^ addresses[0] for address in addresses]
+    chosen, missing = [0], -1
+    while any(difference & missing for difference in differences) or len(chosen) < CALLS:
+        places = (i for i in range(len(lists)) if i not in chosen)
+        chosen.append(max(places, key=lambda i: (differences[i] & missing).bit_count()))
+        missing &= ~differences[chosen[-1]]
+    return [lists[i] for i in chosen]
 
 
 def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:
@@ -238,6 +254,7 @@ def _agree(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]
 
 
 def _exact_collision(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]) -> Found:
+    """The collision of two rational multisets on which the functions are proved to agree, with its certificate."""
     terms: dict = {}
     with ctx.workprec(256):
         program, results = trace(functions, elements(X, terms), elements(Y, terms))
@@ -253,9 +270,10 @@ def certificate_file(found: Found) -> dict:
 
 
 def _told(k: int, g: Aggregator) -> Aggregator:
-    """The aggregator, with its errors in words."""
+    """The k-th aggregator, with errors that name it and say what went wrong."""
 
     def aggregator(x: list) -> Real:
+        """The aggregator's value at x as a number of x's kind."""
         try:
             result = g(x)
         except (NotSmoothError, NotDefinedError) as error:
@@ -280,6 +298,7 @@ def _program(leading: Sequence[Aggregator], following: Sequence[Aggregator], X: 
 
 
 def _two(g: Aggregator, following: Sequence[Aggregator], low: Fraction, high: Fraction) -> Found:
+    """A collision of g on two reals, by the intermediate value theorem; `following` agree because g does."""
     change = bracket(g, (low, high))
     r, u = (high - low) / 2, diamond(change.a)
     slack = r * (change.b - change.a)  # a coordinate of u moves no faster than t
@@ -303,6 +322,7 @@ def _two(g: Aggregator, following: Sequence[Aggregator], low: Fraction, high: Fr
 
 
 def _many(leading: Sequence[Aggregator], following: Sequence[Aggregator], sphere: Sphere) -> Found:
+    """A collision of the leading aggregators near the sphere's centre; the following ones agree because these do."""
     n, collision = len(sphere.centre), collide(leading, sphere)
     X, Y = collision.multisets()
     places = [order_statistics(n)[k] for k in collision.shared]
@@ -322,4 +342,5 @@ def _many(leading: Sequence[Aggregator], following: Sequence[Aggregator], sphere
 
 
 def _value(g: Aggregator, X: list[arb]) -> arb:
+    """The value of an aggregator on a multiset of balls, as a ball."""
     return g(variables(X, differentiate=False)).value

@@ -1,4 +1,4 @@
-"""What Theorem 1 does not say: no number of channels helps where messages are piecewise linear. In numbers.
+"""Beyond Theorem 1, in numbers: where messages are piecewise linear, no number of channels helps.
 
 `formal/piecewise_linear.v` proves that a PNA layer with linear or ReLU messages does not tell apart all multisets of
 five or more reals, whatever its width, its scalers and U. Established here:
@@ -21,6 +21,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from pna.towers import TowerLinear
 
 __all__ = ["PAIR", "Network", "Pieces", "aggregates", "linear_messages", "pair_inside", "pieces", "thousand_aggregates",
            "trained_pieces"]  # fmt: skip
@@ -151,28 +153,25 @@ def thousand_aggregates(widths: Sequence[int] = (32, 32, 256), seed: int = 0) ->
 
 
 def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Mean, sum of squared deviations, maximum and minimum of a multiset, exactly."""
     mu = sum(x) / len(x)
     return mu, sum((y - mu) ** 2 for y in x), max(x), min(x)
 
 
-MULTI_TASK_AND_FIGURE_6 = ("multitask/described/pna/16", "multitask/released/pna/16", "zinc/released/pna/edges",
-                           "zinc/released/pna/no-edges", "molhiv/released/pna/no-edges", "mnist/released/pna/edges",
-                           "mnist/released/pna/no-edges", "cifar10/released/pna/edges",
-                           "cifar10/released/pna/no-edges")  # fmt: skip
-
-
 @cache
-def linear_messages(names: tuple[str, ...] = MULTI_TASK_AND_FIGURE_6) -> dict[str, bool]:
-    """Whether M is one linear layer, or absent, in every layer of the trained networks of these names."""
+def linear_messages() -> dict[str, bool]:
+    """Whether M is one linear layer, or absent, in every layer of each trained PNA network, by its name."""
     import pna
+    from pna.pretrained import names
 
-    return {name: _linear(pna.load(name)) for name in names}
+    return {name: _linear(pna.load(name)) for name in sorted(names()) if name.split("/")[2].startswith("pna")}
 
 
 def _linear(network: torch.nn.Module) -> bool:
     """Whether each M among the modules is one linear map; MolHIV's simple layer has none, and aggregates features."""
     messages = [module.M for module in network.modules() if hasattr(module, "M")]
-    return all(not isinstance(M, torch.nn.Sequential | torch.nn.ModuleList) or len(M) == 1 for M in messages)
+    layers = [list(M) if isinstance(M, torch.nn.Sequential) else [M] for M in messages]
+    return all(len(M) == 1 and isinstance(M[0], torch.nn.Linear | TowerLinear) for M in layers)
 
 
 @dataclass(frozen=True)
@@ -230,6 +229,7 @@ def _pre_activation(network: torch.nn.Module, x: Tensor, edges: Tensor, node: in
     from torch_geometric.data import Data
 
     def z(brightness: float) -> Tensor:
+        """The input of the first activation at the node, [F], if all its colours have this brightness."""
         moved, seen = x.clone(), []
         moved[node, : x.shape[1] - 2] = brightness
         hook = network.network.layers[0].mix.register_forward_hook(lambda *call: seen.append(call[-1]))

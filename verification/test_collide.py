@@ -12,19 +12,22 @@ import pytest
 
 from verification.__main__ import main
 from verification.checker import CertificateError, check_file
-from verification.collide import affine_pairs
+from verification.collide import UsageError, affine_pairs, find_collision
 from verification.smooth import absolute, exp, log, maximum
 
 
 def mean(x):
+    """The mean of the elements."""
     return sum(x) / len(x)
 
 
 def log_sum_exp(x):
+    """The logarithm of the sum of exponentials of the elements."""
     return log(sum(exp(y) for y in x))
 
 
 def std(x):
+    """The standard deviation of the elements, with ε = 1e-5."""
     mu = mean(x)
     return np.sqrt(mean([(y - mu) ** 2 for y in x]) + 1e-5)
 
@@ -89,18 +92,21 @@ MINE = {
 
 @pytest.fixture(autouse=True)
 def mine(monkeypatch):
+    """Make MINE a module that can be imported by its name, in every test."""
     module = types.ModuleType("mine")
     vars(module).update(MINE)
     monkeypatch.setitem(sys.modules, "mine", module)
 
 
 def collide(capsys, name, n, *more):
+    """Run `collide`; return its exit status, its output and its errors."""
     status = main(["collide", "--aggregators", name, "--n", str(n), *more])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
 
 def multisets(text):
+    """The multisets that `collide` printed, as lists of floats."""
     rows = [line for line in text.splitlines() if re.match(r"  [XY] = ", line)]
     return [
         [
@@ -204,9 +210,17 @@ def test_what_is_no_function_of_the_numbers_is_refused(capsys, name):
     assert "not a function of the numbers" in err
 
 
+@pytest.mark.parametrize("bit", range(6, 17))
+def test_one_bit_of_an_address_is_no_function_of_the_numbers(bit):
+    """The lowest bits are left out: blocks of one size have them in common, so they are constant."""
+    for g in (lambda x: sum(x) + (id(x) >> bit) % 2, lambda x: sum(x) + (id(x[-1]) >> bit) % 2):
+        with pytest.raises(UsageError, match="g_2 is not a function of the numbers"):
+            find_collision([mean, g], 3, Fraction(1), Fraction(2))
+
+
 @pytest.mark.parametrize(
     ("name", "n", "message"),
-    [("mine:mathematical", 4, "those of smooth"), ("mine:alone", 2, "those of smooth"),
+    [("mine:mathematical", 4, "those of verification.smooth"), ("mine:alone", 2, "those of verification.smooth"),
      ("mine:smooth", 2, "Theorem 1 speaks of fewer"), ("mine:vector", 4, "must return one number"),
      ("mine:smooth", 1, "at least 2"), ("mine", 3, "MODULE:FUNCTION"), ("mine:missing", 3, "cannot load"),
      ("missing_module:f", 3, "cannot load"), ("mine:nothing", 3, "list of functions"),
