@@ -3,6 +3,8 @@
 The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each is
 the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics. Where replicas
 under torch.func.vmap have different graphs, `joined` is the graph of all of them, if it exists already.
+
+Under forward mode (torch.func.jvp) all three are operations of torch, which alone have derivatives of that kind.
 """
 
 from collections.abc import Callable
