@@ -248,10 +248,10 @@ def test_the_extra_installs_and_its_networks_are_read_where_they_are_installed(t
         pytest.skip("no package index can be reached")
     out = tmp_path / "real.npz"
     folders = os.pathsep.join([str(tmp_path / "site"), str(repository())])
-    process = subprocess.run(
+    making = subprocess.run(
         [sys.executable, "-c", FROM_INSTALLED, str(out)], env=os.environ | {"PYTHONPATH": folders}, capture_output=True
     )
-    assert process.returncode == 0, process.stderr.decode()
+    assert making.returncode == 0, making.stderr.decode()
     (shipped,), (roads,) = (
         [source for source in about["sources"] if source["name"] == "roads"]
         for about in (facts(), real.read_arrays(out, real.FORMAT)[1])
