@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pna.verdicts.rules import WORDS, number
 from pna.verdicts.statistics import Estimate
+from report.shorten import grouped, short_path
 
 __all__ = ["blocks", "estimate", "p_value", "picture", "render", "stacked", "table"]
 
@@ -121,6 +122,10 @@ def _inline(text: str, name: str) -> tuple[str, str]:
     used = set(re.findall(r"(?:href=\"|url\()#([\w.-]+)", text))
     ids = {one: f"p{_short(name)}-{place}" for place, one in enumerate(sorted(used))}
     parts = [part for child in root for part in _parts(child, ids, styles)]
+    parts = grouped(parts, {kind: style for style, kind in styles.items()})
+    for path in (path for part in parts for path in part.iter("path")):
+        digits = 2 if path.get("id") else 1  # a mark is small, and written once
+        path.set("d", short_path(path.get("d", ""), digits))
     body = "".join(ElementTree.tostring(part, encoding="unicode") for part in parts)
     rules = "".join(f".{kind}{{{style}}}" for style, kind in styles.items())
     return root.get("viewBox"), (f"<style>{rules}</style>" if rules else "") + re.sub(
@@ -158,9 +163,10 @@ def _value(key: str, value: str, ids: dict[str, str]) -> str:
         value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
         value = re.sub(r"font-family: [^;]*;?", "", value)
         return re.sub(r"\s*([;:])\s*", r"\1", value).strip("; ")
-    if key in ("d", "points", "x", "y", "transform") and "scale" not in value:
-        value = re.sub(r"(\d+\.\d)\d+", r"\1", value)
-        value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip()) if key == "d" else value
+    if key == "d":
+        return re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip())
+    if key in ("points", "x", "y", "width", "height", "transform") and "scale" not in value:
+        return re.sub(r"\d+\.\d+", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), value)
     return value
 
 
