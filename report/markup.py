@@ -79,7 +79,7 @@ def _numeric(cells: Iterable[object]) -> bool:
 
 # Black turns into the page's ink, white into its paper; ink on coloured ground (style.DARK, LIGHT) stays.
 _TURNED = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e5e5e5": "var(--line)", "#f4f4f4": "var(--band)"}
-_TURNED |= {"#6b6b6b": "var(--soft)", "#a83a00": "var(--warn)"}
+_TURNED |= {"#6b6b6b": "var(--soft)", "#a83a00": "var(--warn)", "#545454": "var(--soft)", "#333333": "currentColor"}
 
 
 def picture(path: Path, shows: str) -> Markup:

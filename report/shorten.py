@@ -93,13 +93,18 @@ def _together(parts: Sequence[Element], key: str, styles: Styles) -> list[Elemen
 def _common(part: Element, key: str, styles: Styles) -> str | None:
     """What a group may have in a part's place: not a clip path that its part moves, nor opacity, which adds up."""
     value = part.get(key)
-    moved = key == "clip-path" and "transform" in part.attrib
+    moved = key == "clip-path" and _moves(part)
     return None if moved or re.search(r"(^|;)opacity", styles.get(value or "", "")) else value
+
+
+def _moves(part: Element) -> bool:
+    """Whether a part is drawn in a place of its own, to which its clip path would go along."""
+    return "transform" in part.attrib or part.tag == "use"
 
 
 def _carrying(parts: Sequence[Element], key: str, value: str) -> Element:
     """A group of parts with an attribute; a single part has it itself."""
-    if len(parts) == 1 and key not in parts[0].attrib and (key != "clip-path" or "transform" not in parts[0].attrib):
+    if len(parts) == 1 and key not in parts[0].attrib and not (key == "clip-path" and _moves(parts[0])):
         parts[0].set(key, value)
         return parts[0]
     group = Element("g", {key: value})

@@ -87,6 +87,8 @@ def test_opacity_and_a_clip_path_that_moves_stay_where_they_are():
     assert drawn(faint, a="opacity:0.5") == faint
     moved = '<g clip-path="url(#c)" transform="translate(1 1)"><path d="M0 0"/></g>'
     assert drawn(2 * moved) == 2 * moved
+    mark = '<g clip-path="url(#c)"><use href="#m" x="1" y="1"/></g>'  # on the mark itself, x and y would move it
+    assert drawn(mark) == mark
 
 
 def test_a_tick_becomes_a_line_in_its_place_and_its_definition_goes():

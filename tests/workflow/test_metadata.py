@@ -151,7 +151,8 @@ CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 
 def context():
     """The terms of RO-Crate 1.1, without a network: those of 1.3, which rocrate ships, where they differ as in 1.1."""
-    terms = json.loads((resources.files("rocrate") / "data" / "ro-crate.jsonld").read_text(encoding="utf-8"))["@context"]
+    shipped = resources.files("rocrate") / "data" / "ro-crate.jsonld"
+    terms = json.loads(shipped.read_text(encoding="utf-8"))["@context"]
     old = {name: f"https://bioschemas.org/{name}" for name in ("ComputationalWorkflow", "FormalParameter")}
     old |= {name: f"https://bioschemas.org/ComputationalWorkflow#{name}" for name in ("input", "output")}
     return {"@context": {name: term for name, term in terms.items() if name not in crate.NEWER_TERMS} | old}
