@@ -79,7 +79,8 @@ def _numeric(cells: Iterable[object]) -> bool:
 
 # Black turns into the page's ink, white into its paper; ink on coloured ground (style.DARK, LIGHT) stays.
 _TURNED = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e5e5e5": "var(--line)", "#f4f4f4": "var(--band)"}
-_TURNED |= {"#6b6b6b": "var(--soft)", "#a83a00": "var(--warn)", "#545454": "var(--soft)", "#333333": "currentColor"}
+_TURNED |= {"#333333": "currentColor", "#ededed": "var(--line)", "#a83a00": "var(--warn)", "#882255": "var(--plum)"}
+_TURNED |= dict.fromkeys(("#4c4c4c", "#545454", "#595959", "#666666", "#6b6b6b"), "var(--soft)")
 
 
 def picture(path: Path, shows: str) -> Markup:
