@@ -1,13 +1,20 @@
 """Short pictures: the same places to a tenth, groups that change nothing, names shared by the whole page."""
 
+import base64
+import io
 import re
 from xml.etree.ElementTree import Element, fromstring, tostring
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from pna.places import repository
+from report.markup import picture
 from report.shorten import grouped, short_names, short_path
+from tests.report import chromium
 
 places = st.floats(-500, 500).map(lambda value: round(value, 4))
 commands = st.lists(
@@ -114,3 +121,37 @@ def test_a_page_without_pictures_stays_as_it_is():
     assert short_names(page) == page
     assert grouped([], {}) == []
     assert [part.tag for part in grouped([Element("text")], {})] == ["text"]
+
+
+# ---- in a browser ----
+
+SIZED = "<!DOCTYPE html><meta charset=utf-8><style>:root { --paper: #fff; --line: #e5e5e5; --band: #f4f4f4; \
+--soft: #6b6b6b; --warn: #a83a00; --plum: #882255; } body { margin: 0; } svg { display: block; width: 792px; \
+height: auto; stroke-linejoin: round; } text { font-family: 'DejaVu Sans', sans-serif; }</style>"
+
+
+def pixels(tab, path, svg):
+    """A picture as a browser draws it, in grey."""
+    path.write_text(SIZED + svg, encoding="utf-8")
+    tab.events.clear()
+    tab.open(path, 800)
+    height = tab.run("document.querySelector('svg').getBoundingClientRect().height")
+    clip = {"x": 0, "y": 0, "width": 792, "height": height, "scale": 1}
+    data = tab.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("L"), dtype=float)
+
+
+@pytest.mark.parametrize("name", ["tuning_described", "depth_described", "figure6", "graph_types_described"])
+def test_a_short_picture_looks_as_matplotlib_drew_it(tmp_path, name):
+    file = repository() / "figures" / f"{name}.svg"
+    text = file.read_text(encoding="utf-8")
+    inlined = short_names(f"<style></style>{picture(file.with_suffix(''), name)}")
+    with chromium.browser(tmp_path / "profile") as port:
+        tab = chromium.Tab(port)
+        long = pixels(tab, tmp_path / "long.html", text[text.index("<svg") :])
+        short = pixels(tab, tmp_path / "short.html", inlined)
+        tab.socket.close()
+    assert short.shape == long.shape
+    height, width = (8 * (size // 8) for size in short.shape)
+    apart = np.abs(short - long)[:height, :width].reshape(height // 8, 8, width // 8, 8).mean((1, 3))
+    assert apart.max() < 60  # of 255, in squares of eight pixels: a mark that is missing or moved is more

@@ -117,6 +117,18 @@ def test_a_crate_has_every_file_with_its_hash_and_nothing_else(small):
     assert described.keys() == {name for name, entity in entities(small).items() if "sha256" in entity}
 
 
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+
+
+def context():
+    """The terms of RO-Crate 1.1, without a network: those of 1.3, which rocrate ships, where they differ as in 1.1."""
+    shipped = resources.files("rocrate") / "data" / "ro-crate.jsonld"
+    terms = json.loads(shipped.read_text(encoding="utf-8"))["@context"]
+    old = {name: f"https://bioschemas.org/{name}" for name in ("ComputationalWorkflow", "FormalParameter")}
+    old |= {name: f"https://bioschemas.org/ComputationalWorkflow#{name}" for name in ("input", "output")}
+    return {"@context": {name: term for name, term in terms.items() if name not in crate.NEWER_TERMS} | old}
+
+
 def check_crate(root):
     """What RO-Crate 1.1 and Workflow RO-Crate 1.0 require of the metadata file."""
     graph = json.loads((root / "ro-crate-metadata.json").read_text(encoding="utf-8"))
@@ -124,6 +136,8 @@ def check_crate(root):
     by_id = {entity["@id"]: entity for entity in graph["@graph"]}
     assert len(by_id) == len(graph["@graph"])
     assert all("@type" in entity for entity in by_id.values())
+    terms = {term for entity in by_id.values() for term in entity if not term.startswith("@")}
+    assert terms <= context()["@context"].keys() | crate.NEWER_TERMS.keys()
     descriptor, top = by_id["ro-crate-metadata.json"], by_id["./"]
     assert descriptor["about"] == {"@id": "./"}
     conforms = {one["@id"] for one in descriptor["conformsTo"]}
@@ -144,18 +158,6 @@ def check_crate(root):
 def test_a_crate_is_valid(small):
     crate.main(str(small))
     check_crate(small)
-
-
-CONTEXT = "https://w3id.org/ro/crate/1.1/context"
-
-
-def context():
-    """The terms of RO-Crate 1.1, without a network: those of 1.3, which rocrate ships, where they differ as in 1.1."""
-    shipped = resources.files("rocrate") / "data" / "ro-crate.jsonld"
-    terms = json.loads(shipped.read_text(encoding="utf-8"))["@context"]
-    old = {name: f"https://bioschemas.org/{name}" for name in ("ComputationalWorkflow", "FormalParameter")}
-    old |= {name: f"https://bioschemas.org/ComputationalWorkflow#{name}" for name in ("input", "output")}
-    return {"@context": {name: term for name, term in terms.items() if name not in crate.NEWER_TERMS} | old}
 
 
 @pytest.fixture
