@@ -123,6 +123,7 @@ def ours(neighbourhoods: Neighbourhoods, statistics: DegreeStatistics, concatena
     """Return a function of x [N, F]: aggregates [N, 4, F] and factors [N, 3] apart, or their product [N, 12 F]."""
 
     def run(x: Tensor) -> list[Tensor]:
+        """The aggregates of x, [N, 4, F], or their products with the factors, [N, 12 F], as a list of one tensor."""
         aggregates = aggregate(neighbourhoods, AGGREGATORS, x)
         d = neighbourhoods.degree.to(x.dtype)
         factors = torch.stack([scale(d, s, statistics.delta, statistics.mean_degree) for s in SCALERS], dim=1)
@@ -208,7 +209,7 @@ def tune(nodes: int, edges: int, features: int, repeats: int) -> None:
     configs += [Config(4, 2, BC, 4), Config(8, 2, BC, 8), Config(4, 8, BC, 4)]
     if features > BC:
         configs += [Config(1, 8, 2 * BC, 1), Config(1, 8, 2 * BC, 2)]
-    if features % BC:  # the last block is not full: narrower ones, or one wider one, against the one that is taken
+    if features % BC:  # the last block is not full: compare with narrower blocks, and with a wider one
         widths = itertools.product((16, 32, 64, 128), (1, 2))
         configs = [Config(warps * 128 // width, 4, width, warps) for width, warps in widths]
     for config in configs:

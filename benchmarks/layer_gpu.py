@@ -25,7 +25,7 @@ from pna import Neighbourhoods, PNAConv
 AGGREGATORS = ["mean", "max", "min", "std"]
 SCALERS = ["identity", "amplification", "attenuation"]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-WARM = 0.5  # seconds: the row that is measured first would else pay for the others
+WARM = 0.5  # seconds, so that the row that is measured first does not pay for the others
 
 
 def molecules(graphs: int) -> tuple[Tensor, int]:
@@ -86,7 +86,7 @@ def recorded(step: Step) -> Step:
     """Record a function as one CUDA graph; return its replay."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # what is done once only is done before
+    with torch.cuda.stream(side):  # so that what is done only once is not recorded
         for _ in range(3):
             step()
     torch.cuda.current_stream().wait_stream(side)

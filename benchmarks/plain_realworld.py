@@ -96,6 +96,7 @@ def time_plain(run: Figure6Run, batches: int) -> dict[str, float]:
     adam = torch.optim.Adam(network.parameters(), lr=model.learning_rate, weight_decay=model.weight_decay)
 
     def step(batch: Data) -> None:
+        """Train on one batch."""
         adam.zero_grad()
         network.loss(batch.to(run.device)).backward()
         adam.step()

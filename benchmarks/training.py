@@ -9,10 +9,11 @@ of each kernel within one epoch follows. Cells are prepared side by side and tim
 is over, the rows so far are printed. Prints a table and, last, JSON lines; --keep puts them into results.jsonl.
 
 The hours of a cell: the time of an epoch is a straight line in the number of replicas that still run, through what is
-measured with all of them and with two fifths; how long each ran is recorded, or else taken to be 4,000 epochs. Setting
-up, recording anew when a replica leaves, and tests are not in it. Side by side: as many cells as `pna train` takes at
-once run together for some seconds under MPS; the epochs that they make, in seconds that each would take alone, by the
-seconds that went by, is the factor that divides the hours.
+measured with all of them and with two fifths; how long each ran is recorded, or else taken to be 4,000 epochs. The
+hours do not include setting up, recording again when a replica leaves, and tests.
+
+Side by side: as many cells as `pna train` takes at once run together for some seconds under MPS. The time that their
+epochs would take one after the other, divided by the time that went by, is the factor by which the hours shrink.
 """
 
 import argparse

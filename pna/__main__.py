@@ -36,6 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("models", "pna.networks.command", "main", "list the paper's multi-task models with their parameters"),
     Command("train", "pna.experiments.command", "train", "train all seeds of a cell together"),
     Command("predict", "pna.pretrained.command", "predict", "predict the properties of a graph in a file"),
+    Command("hubs", "pna.experiments.hubs", "main", "train four kinds of scalers, and test them on far larger degrees"),
     Command("replay", "pna.experiments.replay", "replay", "train a recorded cell's first epochs again, and compare"),
     Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
     Command(

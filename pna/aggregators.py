@@ -30,6 +30,7 @@ def _checked(function: Function) -> Function:
 
     @functools.wraps(function)
     def aggregator(m: Tensor, ptr: Tensor) -> Tensor:
+        """Check the messages m [E, ...], aggregate them to [N, ...], and return the result in their dtype."""
         _check(m, ptr)
         wide = m.float() if m.dtype in (torch.float16, torch.bfloat16) else m
         return function(wide, ptr).to(m.dtype)
@@ -100,6 +101,7 @@ def moment(n: int, rounded: bool = False) -> Function:
 
     @_checked
     def normalised_moment(m: Tensor, ptr: Tensor) -> Tensor:
+        """M_n of each neighbourhood (equation 4): messages m [E, ...] in CSR order -> [N, ...]."""
         c, s = unit(centring(rounded)(m, ptr), ptr)
         e = expectation(c**n, ptr)
         small, large = s.clamp(max=1), s.clamp(min=1)  # s = small · large, so that neither power is out of range

@@ -43,6 +43,7 @@ class CombinedAggregation(nn.Module):
         self.reset_parameters()
 
     def _add(self, name: str, trained: bool) -> None:
+        """Register an uninitialised scalar `name`: a parameter if it is trained, a buffer otherwise."""
         if trained:
             self.register_parameter(name, nn.Parameter(torch.empty(())))
         else:
@@ -99,7 +100,7 @@ class CombinedAggregation(nn.Module):
 
 
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:
-    """The degree statistics from `deg`, or an error if it is missing and a scaler needs it."""
+    """Degree statistics from `deg`; raise a ValueError if it is missing and a scaler needs it."""
     if isinstance(deg, DegreeStatistics):
         return deg
     if deg is not None:

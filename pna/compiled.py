@@ -10,7 +10,7 @@ of these shares memory with another or with an input, as a compiler assumes.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -60,7 +60,7 @@ class _Combined(SimpleNamespace):
 
 
 def _form(x: Tensor, U: Tensor, M: Tensor, delta: Tensor, mean_degree: Tensor, *names: str) -> SimpleNamespace:
-    """Sizes, aggregators, scalers, δ and mean degree, by the names that they have in a PNAConv."""
+    """Collect sizes, aggregators, scalers, δ and mean degree under the names that they have in a PNAConv."""
     aggregators, scalers = map(_split, names)
     combined = _Combined(aggregators=aggregators, scalers=scalers, delta=delta, mean_degree=mean_degree)
     T, F, _ = M.shape
@@ -70,12 +70,12 @@ def _form(x: Tensor, U: Tensor, M: Tensor, delta: Tensor, mean_degree: Tensor, *
 
 @functools.cache
 def _split(names: str) -> tuple[str | float, ...]:
-    """Aggregators or scalers from their names; those that are numbers are α of equation 6."""
+    """Split the names of aggregators or scalers; those that are numbers are α of equation 6."""
     return tuple(name if name[0].isalpha() else float(name) for name in names.split())
 
 
 def _known(graph: Sequence[Tensor]) -> Neighbourhoods:
-    """The graph from the tensors of Neighbourhoods."""
+    """Put a sorted graph together from its tensors: ptr, source and perhaps the transpose's three."""
     ptr, source, *transpose = graph
     return Neighbourhoods(ptr, source, None, tuple(transpose) or None)
 
@@ -83,7 +83,24 @@ def _known(graph: Sequence[Tensor]) -> Neighbourhoods:
 # ---- on a CPU ----
 
 
+def _below_autograd(function: Callable[..., list[Tensor]]) -> Callable[..., list[Tensor]]:
+    """Decorate an operator's kernel: autograd, which has recorded the operator, need not inspect what it calls."""
+
+    @functools.wraps(function)
+    def kernel(*inputs: object) -> list[Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            return function(*inputs)
+
+    return kernel
+
+
+@_below_autograd
 def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
+    """Implement the operator `layer` on a CPU, by pna.direct.
+
+    Returns the output [N, out] and, if `save` is set, the senders in CSR order (empty if the graph was sorted before)
+    and the results that the backward pass needs.
+    """
     *weights, delta, mean_degree, graph, aggregators, scalers, reverse, save = inputs
     conv = _form(x, weights[0], weights[2], delta, mean_degree, aggregators, scalers)
     one = len(graph) == 1
@@ -98,7 +115,9 @@ def _forward_on_cpu(x: Tensor, *inputs: object) -> list[Tensor]:
     ]
 
 
+@_below_autograd
 def _backward_on_cpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
+    """Implement the operator `layer_backward` on a CPU: g [N, out] -> the gradients that are wanted."""
     delta, mean_degree, graph, aggregators, scalers, results, *_ = inputs
     conv = _form(x, U, M, delta, mean_degree, aggregators, scalers)
     sorted_source, *results = (t if t.numel() else None for t in results)
@@ -108,7 +127,7 @@ def _backward_on_cpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *i
 
 
 def _wanted(grads: list[Tensor], of_x: bool, of_weights: bool) -> list[Tensor]:
-    """The gradients that are wanted: of x, of the six weights, or of both."""
+    """Select the gradients that are wanted: of x, of the six weights, or of both."""
     biases = [2, 4]  # views of one sum
     grads = [grad.clone() if k in biases and grad._is_view() else grad for k, grad in enumerate(grads)]
     return grads[0 if of_x else 1 : None if of_weights else 1]
@@ -117,7 +136,13 @@ def _wanted(grads: list[Tensor], of_x: bool, of_weights: bool) -> list[Tensor]:
 # ---- on a GPU ----
 
 
+@_below_autograd
 def _forward_on_gpu(x: Tensor, *inputs: object) -> list[Tensor]:
+    """Implement the operator `layer` on a GPU, by pna.kernels.layer.
+
+    Returns the output [N, out] and, if `save` is set, the sorted graph as one tensor (empty if the graph was sorted
+    before) and the results that the backward pass needs.
+    """
     from pna.kernels import csr, layer
 
     *weights, delta, mean_degree, graph, aggregators, scalers, reverse, save = inputs
@@ -136,7 +161,9 @@ def _forward_on_gpu(x: Tensor, *inputs: object) -> list[Tensor]:
     return [out, whole.clone() if failed is bool else whole, *results]  # what is remembered must not be written to
 
 
+@_below_autograd
 def _backward_on_gpu(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
+    """Implement the operator `layer_backward` on a GPU: g [N, out] -> the gradients that are wanted."""
     from pna.kernels import csr, layer
 
     delta, mean_degree, graph, aggregators, scalers, results, *wanted = inputs
@@ -160,6 +187,7 @@ _library.impl("layer_backward", _backward_on_gpu, "CUDA")
 
 @torch.library.register_fake("pna::layer", lib=_library)
 def _(x: Tensor, *inputs: object) -> list[Tensor]:
+    """Allocate the outputs of the operator `layer`, which tells a compiler their shapes."""
     *weights, delta, mean_degree, graph, aggregators, scalers, _, save = inputs
     conv = _form(x, weights[0], weights[2], delta, mean_degree, aggregators, scalers)
     N, E = x.shape[0], graph[0].shape[1] if len(graph) == 1 else graph[1].shape[0]
@@ -189,6 +217,7 @@ def _results_on_cpu(x: Tensor, conv: SimpleNamespace, N: int, E: int, one: bool)
 
 @torch.library.register_fake("pna::layer_backward", lib=_library)
 def _(g: Tensor, x: Tensor, U: Tensor, M: Tensor, mix: Tensor, *inputs: object) -> list[Tensor]:
+    """Allocate the gradients of x, of the six weights, or of both, which tells a compiler their shapes."""
     weights = [U.shape, U.shape[:2], M.shape, M.shape[:2], mix.shape, mix.shape[:1]]
     of_x, of_weights = inputs[6:]
     return [x.new_empty(shape) for shape in [*[x.shape] * of_x, *(weights if of_weights else ())]]

@@ -75,10 +75,10 @@ class PNAConv(Layer):
     the sender's part is aggregated, so without edge features no tensor of messages exists. pna.dispatch lists all paths
     that compute the layer.
 
-    Differences to PyTorch Geometric's layer: std is the paper's equation 3, where theirs is 0 for σ² <= ε. M, U and mix
-    stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and no hook
-    on messages. Messages are computed only where something needs them: an explanation that masks them, or a hook, a
-    parametrization or another module in place of M, U or edge_encoder. All of these work.
+    Differences from PyTorch Geometric's layer: std is the paper's equation 3, where theirs is 0 for σ² <= ε. M, U and
+    mix stand for pre_nns, post_nns and lin. There is no propagate(), no aggr_module, no message() to override and no
+    hook on messages. Messages are computed only where something needs them: an explanation that masks them, or a hook,
+    a parametrization or another module in place of M, U or edge_encoder. All of these work.
 
     On a GPU, layers that are called with the same small edge_index sort it once, until torch sees a write to it. Torch
     sees neither what a replayed CUDA graph writes nor what is written through `.data`.
@@ -130,8 +130,8 @@ class PNAConv(Layer):
         """Convert a torch_geometric.nn.PNAConv, with a copy of its weights.
 
         trained_with is the version of PyTorch Geometric that trained the weights, as "2.1.0". Where that version
-        computed something else than today's, the layer computes as it did, with a warning that says what
-        (pna.pyg.LIBRARIES). For versions before 2.1, deg is the histogram that the layer was made with.
+        differs from today's, the layer computes as it did, and a warning says what differs (pna.pyg.LIBRARIES). For
+        versions before 2.1, deg is the histogram that the layer was created with.
         """
         layer = cls(**pyg.arguments(conv))
         pyg.copy_weights(conv, layer)
@@ -149,7 +149,7 @@ class PNAConv(Layer):
 
     @staticmethod
     def get_degree_histogram(loader: Iterable, mask: str | None = None) -> Tensor:
-        """Count the degrees in a loader of the training graphs, for `deg`; mask: count only these nodes, train_mask."""
+        """Count the degrees in a loader of training graphs, for `deg`; a mask, as train_mask, selects the nodes."""
         return degree_histogram(loader, mask)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
@@ -174,12 +174,15 @@ class PNAConv(Layer):
     # ---- the paths of pna.dispatch ----
 
     def _whole_compiled(self, x: Tensor, edges: Tensor | Neighbourhoods, _: None) -> Tensor:
+        """Compute the layer as a single operator, for torch.compile: x [N, in] -> [N, out]."""
         return compiled.layer(self, x, edges)
 
     def _whole_on_gpu(self, x: Tensor, edges: Tensor | Neighbourhoods, _: None) -> Tensor:
+        """Compute the layer on a GPU in few kernel launches: x [N, in] -> [N, out]."""
         return fused.layer(self, x, edges)
 
     def _whole_on_cpu(self, _: Tensor, x: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
+        """Compute the layer on a CPU, with a backward pass written by hand: x [N, in] -> [N, out]."""
         return direct.layer(self, x, graph)
 
     def _split(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
@@ -195,7 +198,7 @@ class PNAConv(Layer):
         return self.mix(y.flatten(1))  # [N, T, F_out] -> [N, out]
 
     def _with_messages(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
-        """Compute equation 8 as it stands, by a message for every edge, as `_split` does without: -> [N, out]."""
+        """Compute equation 8 as it stands, with a message for every edge; the arguments are those of `_split`."""
         x_i, x_j = self._towers(senders, receivers)
         of_i, of_j = x_i[graph.target], x_j[graph.source]  # [E, T or 1, F_in]
         names = self.combined.aggregators
@@ -226,6 +229,7 @@ class PNAConv(Layer):
         return 2 if self.edge_dim is None else 3
 
     def _share(self, in_channels: int) -> int:
+        """Number of input features of each tower: all of them or, with divide_input, an equal part."""
         return divisible("in_channels", in_channels, self.towers) if self.divide_input else in_channels
 
     def materialise(self, in_channels: int) -> None:
@@ -239,13 +243,16 @@ class PNAConv(Layer):
         self.in_channels = in_channels
 
     def _in_channels_of(self, width: int) -> int:
+        """Compute in_channels from the width of U's input, F_in for x_i and F_in for each scaled aggregate."""
         return width // (1 + self.combined.width) * (self.towers if self.divide_input else 1)
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """Load weights from our own state dict or from that of PyTorch Geometric's layer."""
         pyg.translate(state_dict, prefix)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _last(self) -> nn.Module:
+        """The linear map `mix`, which is applied last."""
         return self.mix
 
     def __repr__(self) -> str:
@@ -261,7 +268,7 @@ class _Encoder(nn.Linear):
         self.weight, self.bias = nn.UninitializedParameter(), nn.UninitializedParameter()
 
     def materialise(self, out_features: int) -> None:
-        """Create the weights, and be a plain torch.nn.Linear from then on."""
+        """Create the weights, and turn into a plain torch.nn.Linear."""
         self.out_features = out_features
         self.weight.materialize((out_features, self.in_features))
         self.bias.materialize((out_features,))
@@ -273,7 +280,7 @@ class PNASimpleConv(Layer):
     """The PNA layer without M and towers, as the paper uses it on MolHIV: X_i' = U( ⊕_{(j,i) ∈ E} X_j ).
 
     With edge features, the messages are X_j + V e_ij + c, with a linear edge_encoder to the size of x. The arguments
-    have the meaning that they have in PNAConv.
+    have the same meaning as in PNAConv.
     """
 
     def __init__(
@@ -318,7 +325,7 @@ class PNASimpleConv(Layer):
         return y.squeeze(1)  # [N, 1, out] -> [N, out]
 
     def _with_messages(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
-        """Compute the layer by a message for every edge: x [N, in] -> [N, out]."""
+        """Compute the layer with a message for every edge: x [N, in] -> [N, out]."""
         m = senders[graph.source] if edge is None else senders[graph.source] + self.edge_encoder(edge)
         m = self._explained(m.unsqueeze(1), graph)  # [E, 1, in]
         aggregates = aggregate(graph, self.combined.aggregators, edge=m)
@@ -332,9 +339,11 @@ class PNASimpleConv(Layer):
         self.in_channels = in_channels
 
     def _in_channels_of(self, width: int) -> int:
+        """Compute in_channels from the width of U's input, in_channels for each scaled aggregate."""
         return width // self.combined.width
 
     def _last(self) -> nn.Module:
+        """The network U, which is applied last."""
         return self.U
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ _GLOBAL_HOOKS = [
 
 
 def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object) -> bool:
-    """Whether torch.compile traces a linear layer that nothing has to look into, and that is one block on a CPU."""
+    """Whether torch.compile traces a linear and unobserved layer whose messages, on a CPU, are one block."""
     return (
         torch.compiler.is_compiling()
         and not _exporting()
@@ -87,7 +87,7 @@ def _whole_on_cpu(
 
 
 def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> bool:
-    """Whether M and U may be taken apart; D5 on two kinds of nodes swaps tensors of different lengths."""
+    """Whether M and U may be split; not under D5 in a bipartite graph, where it swaps tensors of different lengths."""
     return not conv._explain and untouched(conv) and (senders is receivers or not conv.swap_extremes)
 
 
@@ -95,22 +95,22 @@ def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> 
 
 
 def _to_onnx(graph: Neighbourhoods | onnx.Edges, *_: object) -> bool:
-    """Whether torch.onnx.export traces the layer, whose edges are not sorted then."""
+    """Whether torch.onnx.export traces the layer: its edges are then left unsorted."""
     return isinstance(graph, onnx.Edges)
 
 
 def _by_kernels(graph: Neighbourhoods, names: Sequence[str], messages: Tensor) -> bool:
-    """Whether there are kernels for all aggregators; they know one kind of nodes."""
+    """Whether there are kernels for all aggregators, and the graph is not bipartite, which kernels do not support."""
     return graph.senders is None and operators.supports(names, messages)
 
 
 def _by_blocks(_: Neighbourhoods, __: Sequence[str], messages: Tensor) -> bool:
-    """Whether the messages are on a CPU and nothing has to see an operator of torch."""
+    """Whether the messages are on a CPU, and nothing traces or observes the operations."""
     return messages.is_cpu and not torch.compiler.is_compiling() and not _observed(messages)
 
 
 def _always(*_: object) -> bool:
-    """Every call."""
+    """Accept every call."""
     return True
 
 
@@ -133,7 +133,7 @@ class Path:
 
 
 def _method(name: str) -> Callable[..., Tensor]:
-    """The call of a layer's method."""
+    """Create the function that calls the method `name` of a layer."""
     return lambda conv, *inputs: getattr(conv, name)(*inputs)
 
 
@@ -222,9 +222,9 @@ def aggregate(
 
 
 def untouched(conv: nn.Module) -> bool:
-    """Whether M, U and what is between them are the layer's own modules, without hooks.
+    """Whether M, U, the edge encoder and the aggregation are the layer's own modules, without hooks.
 
-    A hook, a parametrization or another module in its place works only if the module is called.
+    A hook, a parametrization or a replaced module takes effect only if the module is called.
     """
     if any(_GLOBAL_HOOKS):
         return False
@@ -249,6 +249,7 @@ def _has_plain_mix(conv: nn.Module) -> bool:
 
 
 def _hooked(module: nn.Module) -> bool:
+    """Whether a forward or backward hook is registered on the module."""
     before = module._forward_pre_hooks or module._backward_pre_hooks
     return bool(before or module._forward_hooks or module._backward_hooks)
 
@@ -297,7 +298,7 @@ def _observed(x: Tensor) -> bool:
 
 
 def _exporting() -> bool:
-    """Whether torch.export traces the call; before torch 2.7 it does not say, and is taken to."""
+    """Whether torch.export traces the call; always True before torch 2.7, which does not say."""
     return not hasattr(torch.compiler, "is_exporting") or torch.compiler.is_exporting()
 
 

@@ -32,7 +32,7 @@ EXPANDS = 200  # how many times its own size an npz file may unpack to; the data
 
 
 def check_file(path: Path, most: int) -> None:
-    """Raise a ValueError for what is no regular file, as a pipe or a device, or has more than `most` bytes."""
+    """Raise a ValueError unless `path` is a regular file, no pipe or device, of at most `most` bytes."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} cannot be read: it is not a regular file")
@@ -47,7 +47,7 @@ def read_whole(path: Path, most: int = MOST_TEXT) -> bytes:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a file beside `path`, then rename it; after an error the old file is there and no other."""
+    """Let `write` fill a new file next to `path`, then rename it; after an error only the old file remains."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_over(path)
     beside = None
@@ -109,6 +109,7 @@ def read_tensors(path: Path) -> tuple[dict[str, "Tensor"], dict]:
 
 
 def _tensors_checksum(tensors: dict[str, "Tensor"]) -> str:
+    """SHA-256 over the names, types, shapes and values of tensors on the CPU."""
     return checksum({name: t.numpy() for name, t in tensors.items()})
 
 
@@ -135,7 +136,7 @@ def read_json(path: Path, content: bytes | None = None) -> dict:
 
 
 def parse_json(text: str | bytes) -> dict | list | str | float | bool | None:
-    """Parse JSON; a ValueError also for NaN, Infinity and what is nested too deeply, which json.loads lets pass."""
+    """Parse JSON; raise a ValueError for NaN and Infinity, too, which json.loads accepts, and for too deep nesting."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -143,6 +144,7 @@ def parse_json(text: str | bytes) -> dict | list | str | float | bool | None:
 
 
 def _refuse_constant(name: str) -> None:
+    """Raise a ValueError for NaN, Infinity or -Infinity, which JSON does not have."""
     raise ValueError(f"{name} is no number of JSON")
 
 
@@ -158,6 +160,7 @@ def write_arrays(
     members = arrays | {"facts": np.frombuffer(text.encode(), dtype=np.uint8)}
 
     def write(file: BinaryIO) -> None:
+        """Write every member to an open file, as a zip archive of npy files."""
         with zipfile.ZipFile(file, "w", method) as archive:
             for name, array in members.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -185,18 +188,20 @@ def read_arrays(path: Path, format: int) -> tuple[dict[str, NDArray], dict]:
 
 
 def _check_unpacked(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Raise before anything is unpacked that would take far more memory than the file has bytes."""
+    """Raise a ValueError if the members would unpack to far more bytes than the file has."""
     size = sum(member.file_size for member in members)
     if size > EXPANDS * path.stat().st_size + MOST_TEXT // EXPANDS:
         raise ValueError(f"it would unpack to {size:,} bytes, more than {EXPANDS} times its size")
 
 
 def _unpacked(path: Path, name: str) -> bytes:
+    """Unpack one member of an npz file to bytes; the file is opened anew, so that threads share no handle."""
     with zipfile.ZipFile(path) as archive:
         return archive.read(name)
 
 
 def _array(content: bytes) -> NDArray:
+    """Parse the content of an npy file; pickled objects are refused."""
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 

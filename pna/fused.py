@@ -91,7 +91,7 @@ def _swapped(graph: Neighbourhoods, names: Sequence[str], target: Tensor, source
 def layer(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) -> Tensor:
     """Compute a PNAConv on a GPU by pna.kernels.layer, in few launches: x [N, in] -> [N, out].
 
-    While a CUDA graph is recorded no value can be read: then an edge whose number is no node is ignored without a word.
+    While a CUDA graph is recorded no value can be read: an edge that names no node is then silently ignored.
     """
     csr, kernels = _kernels()
     N = x.shape[0]

@@ -89,6 +89,7 @@ def aggregate_blocks(source: Tensor | None, edge: Tensor | None, ptr: Tensor, co
     out = values.new_empty(ptr.shape[0] - 1, values.shape[1], len(split), values.shape[2])
 
     def aggregate(share: slice) -> None:
+        """Fill a share of the features of `out`, block by block."""
         for nodes, messages, f in _blocks(ptr, values, share):
             m = _messages(source, edge, column, messages, f)  # [e, C, f]
             out[nodes, :, :, f] = _aggregate_block(m, ptr[nodes.start : nodes.stop + 1] - messages.start, split)
@@ -109,6 +110,7 @@ gather_aggregate = torch.library.custom_op("pna::gather_aggregate", aggregate_bl
 
 @gather_aggregate.register_fake
 def _(source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str) -> Tensor:
+    """Allocate the aggregates [N, C, A, F], which tells a compiler their shape."""
     values = source if source is not None else edge
     return values.new_empty(ptr.shape[0] - 1, values.shape[1], len(names.split()), values.shape[2])
 
@@ -130,6 +132,7 @@ def differentiate_blocks(
     grad_edge = values.new_empty(0 if edge is None else edge.shape)
 
     def differentiate(share: slice) -> None:
+        """Fill a share of the features of grad_source and grad_edge, block by block."""
         for nodes, messages, f in _blocks(ptr, values, share):
             m = _messages(source, edge, column, messages, f)
             local = ptr[nodes.start : nodes.stop + 1] - messages.start
@@ -152,6 +155,7 @@ gather_aggregate_backward = torch.library.custom_op(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, names: str
 ) -> tuple[Tensor, Tensor]:
+    """Allocate the gradients of source and edge, which tells a compiler their shapes; empty for a missing one."""
     values = source if source is not None else edge
     of_source = values.new_empty(0) if source is None else torch.empty_like(source)
     return of_source, values.new_empty(0 if edge is None else edge.shape)
@@ -193,6 +197,7 @@ def _blocks(ptr: Tensor, values: Tensor, share: slice) -> Iterator[tuple[slice, 
 
 
 def _add_rows(out: Tensor, rows: Tensor, values: Tensor) -> None:
+    """Add values [e, ...] in place to the rows of `out` that `rows` [e] names, in a fixed order."""
     if out.is_cuda:
         out.index_put_((rows,), values, accumulate=True)  # sorts, so that the order of the sum is fixed
     else:
@@ -209,7 +214,7 @@ def _gradient(g: Tensor, m: Tensor, ptr: Tensor, names: str) -> Tensor:
 
 
 def _wide(t: Tensor) -> torch.dtype:
-    """The dtype in which t is accumulated."""
+    """Dtype in which t is accumulated: float32 for half precision, else its own."""
     return torch.float32 if t.dtype in (torch.float16, torch.bfloat16) else t.dtype
 
 

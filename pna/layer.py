@@ -74,6 +74,7 @@ class Layer(MessagePassing):
         self._cache = None
 
     def _apply(self, *args: Any, **kwargs: Any) -> "Layer":
+        """Move or convert the weights, and forget the cached graph, which does not move with them."""
         self._cache = None  # a cached graph does not move with the weights
         return super()._apply(*args, **kwargs)
 
@@ -155,7 +156,7 @@ class Layer(MessagePassing):
         return edges
 
     def _edges(self, x: Nodes, edge_index: Tensor) -> Edges:
-        """The graph for torch.onnx.export, which has no operator that sorts edges."""
+        """Create the unsorted graph for torch.onnx.export, which has no operator that sorts edges."""
         two, forwards = isinstance(x, tuple), self.flow == "source_to_target"
         source, target = edge_index.long() if forwards else edge_index.long().flip(0)
         sizes = (x[0].shape[0], x[1].shape[0]) if two else (x.shape[0],) * 2
@@ -193,6 +194,7 @@ class Layer(MessagePassing):
         return self.explain_message(callers, graph.num_nodes)[graph.order]
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """Load weights; with in_channels=-1, first create them in the size of those that are loaded."""
         weight = state_dict.get(f"{prefix}U.0.weight")
         if self.in_channels == -1 and isinstance(weight, Tensor):
             self.materialise(self._in_channels_of(weight.shape[-1]))
@@ -212,7 +214,7 @@ class Layer(MessagePassing):
 
 
 def _refuse(name: str) -> Callable:
-    """A method `name` that refuses a hook on a step of message passing."""
+    """Create the method `name`, which refuses a hook on a step of message passing."""
 
     def register(self: Layer, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no {name}(): it makes no messages for a hook to see")

@@ -72,7 +72,7 @@ class PNA(nn.PNA):
             self.pool, self.head = aggregation_resolver(readout), nn.MLP(sizes, norm=None)
 
     def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> PNAConv:
-        """Create one layer; the base class asks for it."""
+        """Create one layer; the base class calls this for each of its layers."""
         return PNAConv(in_channels, out_channels, **kwargs)
 
     @classmethod
@@ -86,7 +86,7 @@ class PNA(nn.PNA):
     ) -> "PNA":
         """Create a model for the graphs of a loader: their degrees, and the sizes of x and edge_attr.
 
-        The loader must yield the training set, unshuffled or not; of sampled neighbourhoods, sampled degrees count.
+        The loader must yield the training set, in any order. If it samples neighbourhoods, sampled degrees are counted.
         """
         data = next(iter(loader), None)
         if getattr(data, "x", None) is None:
@@ -148,4 +148,5 @@ class PNA(nn.PNA):
         return self.lin(x) if hasattr(self, "lin") else x
 
     def _activated(self, x: Tensor) -> Tensor:
+        """Apply the activation, if there is one, to x [N, F]."""
         return x if self.act is None else self.act(x)

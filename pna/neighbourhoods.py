@@ -21,10 +21,10 @@ class Transpose(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The graphs of R replicas joined into one, whose nodes and messages are numbered on, once for all layers.
+    """The graphs of R replicas joined into one, its nodes and messages numbered consecutively, once for all layers.
 
-    Without it, every operation under torch.func.vmap joins the graphs again. No node may have 2^16 messages, or so many
-    that the kernels would have to treat it as a hub.
+    Without it, every operation under torch.func.vmap joins the graphs again. No node may have 2^16 messages, nor enough
+    of them that the kernels would have to treat it as a hub.
     """
 
     ptr: Tensor  # [R·N + 1]
@@ -98,7 +98,7 @@ class Neighbourhoods(NamedTuple):
 
     @classmethod
     def _of_sparse(cls, adj_t: Tensor, senders: int, N: int, two: bool, flow: str) -> "Neighbourhoods":
-        """Sort a sparse matrix [N, senders]: edges are in the order of its entries, repeated entries are several."""
+        """Sort the entries of a sparse matrix [N, senders], each of which is an edge, even if it is repeated."""
         if flow != "source_to_target":
             raise ValueError(f"a sparse edge_index has its own direction: flow must be source_to_target, got {flow}")
         if adj_t.shape != (N, senders):
@@ -147,7 +147,7 @@ class Neighbourhoods(NamedTuple):
         return self._replace(transpose=Transpose(*(known or transpose_edges(self.ptr, self.source, self.senders))))
 
     def check(self) -> None:
-        """Raise an error unless the tensors describe a graph, which those that are put together by hand may not.
+        """Raise an error unless the tensors describe a graph; those of Neighbourhoods made by hand may not.
 
         Where no value can be read, as under torch.compile or while a CUDA graph is recorded, only shapes are checked.
         """
@@ -211,6 +211,7 @@ sort_edges = torch.library.custom_op("pna::sort_edges", _sort, mutates_args=())
 
 @sort_edges.register_fake
 def _(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Allocate ptr [N + 1], source [E] and order [E], which tells a compiler their shapes."""
     ptr = edges.new_empty(num_nodes + 1, dtype=torch.int64)
     return ptr, edges.new_empty(edges.shape[1], dtype=torch.int64), edges.new_empty(edges.shape[1], dtype=torch.int64)
 
@@ -224,7 +225,7 @@ def transpose_edges(ptr: Tensor, source: Tensor, senders: int | None = None) -> 
 
 
 def check_range(edges: Tensor, senders: int, num_nodes: int) -> None:
-    """Raise a ValueError with the smallest and the largest number if one of them is no node."""
+    """Raise a ValueError, with the smallest and the largest number, if edges [2, E] name a node that does not exist."""
     capturing = edges.is_cuda and torch.cuda.is_current_stream_capturing()  # no value can be read then
     if edges.numel() == 0 or capturing:
         return

@@ -17,7 +17,7 @@ __all__ = ["Edges", "aggregate"]
 
 @dataclass(frozen=True)
 class Edges:
-    """A graph by its edges in the caller's order, with the attributes of Neighbourhoods that a layer uses."""
+    """A graph with its edges in the caller's order, and the attributes of Neighbourhoods that a layer uses."""
 
     source: Tensor  # [E]
     target: Tensor  # [E]
@@ -77,29 +77,36 @@ class _Messages:
         return functions[name]()
 
     def _sum(self, v: Tensor) -> Tensor:
+        """Sum of v [E, ...] over each neighbourhood, [N, ...]."""
         return _sum(v, self.target, self.N)
 
     def _mean(self, v: Tensor) -> Tensor:
+        """Mean of v [E, ...] over each neighbourhood, [N, ...]; 0 for an empty one."""
         return self._sum(v) / self.d
 
     def _max(self, v: Tensor) -> Tensor:
+        """Maximum of v [E, ...] over each neighbourhood, [N, ...]; 0 for an empty one."""
         lowest = v.new_full((self.N, *v.shape[1:]), torch.finfo(v.dtype).min)
         index = self.target.view(-1, *[1] * (v.dim() - 1)).expand_as(v)
         top = lowest.scatter_reduce(0, index, v, "amax", include_self=True)
         return torch.where(self.full > 0, top, torch.zeros_like(top))
 
     def _centred(self) -> Tensor:
+        """Messages minus the mean of their neighbourhood, [E, ...]; a second pass removes the rounding error."""
         c = self.m - self._mean(self.m)[self.target]
         return c - self._mean(c)[self.target]
 
     def _var(self) -> Tensor:
+        """Variance σ² of the messages, [N, ...], as in equation 3."""
         return self._mean(self._centred().square())
 
     def _softmax(self, v: Tensor) -> Tensor:
+        """Softmax aggregation of v [E, ...] (equation 10), [N, ...]."""
         weight = (v - self._max(v)[self.target]).exp()
         return self._sum(weight * v) / self._sum(weight).clamp(min=1)
 
     def _moment(self, n: int) -> Tensor:
+        """M_n of the messages (equation 4), [N, ...]: the signed n-th root of their central moment."""
         c = self._centred()
         s = self._max(c.abs())
         s = torch.where(s == 0, torch.ones_like(s), s)  # the unit, as in pna.aggregators

@@ -20,7 +20,7 @@ __all__ = ["LIBRARIES", "LibraryDeparture", "arguments", "compute_as", "convert"
 
 
 class LibraryDeparture(NamedTuple):
-    """One place where a version of a library computes something else than the paper's layer."""
+    """One way in which a version of a library computes something other than the paper's layer."""
 
     library: str
     versions: str
@@ -184,16 +184,18 @@ def _check_towers(part: str, towers: nn.ModuleList) -> None:
 
 
 def _check_linear(name: str, module: nn.Module) -> None:
+    """Raise an error unless a module of `conv` is a linear map with a bias."""
     if type(module) not in (Linear, nn.Linear) or module.bias is None:
         raise ValueError(f"conv.{name} must be linear with a bias, got {module}")
 
 
 def _settings(module: nn.Module) -> tuple:
+    """Type and public attributes of an activation, by which those of two towers are compared."""
     return type(module), {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
 
 
 def _name(module: aggr.Aggregation) -> str:
-    """Our name of an aggregator, or an error if there is none."""
+    """Our name for an aggregator of PyTorch Geometric; raise a ValueError if there is none."""
     learned = any(True for _ in module.parameters())
     partly = any(getattr(part, "semi_grad", False) for part in module.modules())
     if type(module) not in _NAMES or learned or partly or getattr(module, "t", 1.0) != 1.0:
@@ -203,7 +205,7 @@ def _name(module: aggr.Aggregation) -> str:
 
 
 def compute_as(layer: nn.Module, version: str, deg: Tensor | None) -> None:
-    """Make a layer compute as a version of PyTorch Geometric did, and warn about every difference to today's."""
+    """Make a layer compute as a version of PyTorch Geometric did, and warn about every difference from today's."""
     try:
         release = tuple(int(number) for number in version.split(".")[:2])
     except (AttributeError, ValueError):
@@ -231,7 +233,7 @@ def compute_as(layer: nn.Module, version: str, deg: Tensor | None) -> None:
 
 
 def _chained(scalers: Sequence[str]) -> tuple[str | float, ...]:
-    """The scalers whose factors are the products of all scalers up to each of these."""
+    """Scalers whose factors are those of the given ones, each multiplied by all that come before it."""
     powers, chained = {"logarithmic": 0.0, "linear": 0.0}, []
     for scaler in scalers:
         kind, power = SCALERS[scaler]

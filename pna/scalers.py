@@ -55,7 +55,7 @@ def S(d: Tensor, alpha: float, delta: Tensor | float) -> Tensor:
 def linear(d: Tensor, power: float, mean_degree: Tensor | float) -> Tensor:
     """Linear scaler (section 2.2): (d / d̄)^power. The sum is the mean with S(d) = d.
 
-    There is one difference to the text: d is divided by the mean degree of the training set, as in PyTorch Geometric.
+    There is one difference from the text: d is divided by the mean degree of the training set, as in PyTorch Geometric.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def _ways(graph: Neighbourhoods | Joined) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _known(joined: Joined | None) -> tuple[Tensor | None, Tensor | None]:
-    """Pointers and targets of the joined graph of all replicas, or two times None."""
+    """Pointers and targets of the joined graph of all replicas; both None if the graphs are not joined."""
     return (None, None) if joined is None else (joined.ptr, joined.target)
 
 

@@ -6,7 +6,7 @@ __all__ = ["printable", "table"]
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes, since on a terminal they could do more than show something."""
+    """Escape control characters in a text, since a terminal would obey them instead of showing them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -77,7 +77,7 @@ def gradient(g: Tensor, m: Tensor, names: Sequence[str], statistics: Statistics)
 
 
 def _extremes(names: Sequence[str]) -> list[str]:
-    """Those of max and min that are among the names."""
+    """List which of max and min are among the names."""
     return [name for name in ("max", "min") if name in names]
 
 

@@ -75,6 +75,7 @@ class TowerLinear(nn.Module):
 
 
 def _parameter(*shape: int) -> nn.Parameter:
+    """An uninitialised parameter of this shape."""
     return nn.Parameter(torch.empty(shape))
 
 
@@ -103,7 +104,7 @@ def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module
 
 
 class _Elementwise(nn.Module):
-    """A module that applies a function."""
+    """A module that applies a plain function, so that it can stand in an nn.Sequential."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """The report's section on graphs that the paper never saw: the planned tests on real and on redrawn test graphs.
 
-Every test here was stated in report/plan.py before its runs. What describes the errors beyond them (on which networks a
-model fails, what its error grows with, the sentences for a practitioner) decides nothing.
+Every test here was stated in report/plan.py before its runs. Everything else in the section (on which networks a model
+fails, what its error grows with, the sentences for a practitioner) is description and decides nothing.
 """
 
 import math
@@ -14,6 +14,7 @@ from scipy.special import chdtri
 
 from pna.experiments import PROFILES, SPECS, Cell
 from pna.figures import published
+from pna.figures.hubs import by_degree, recorded
 from pna.figures.real import (
     CAP,
     FIVE,
@@ -34,6 +35,7 @@ from pna.figures.real import (
 from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
+from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
 from pna.verdicts.statistics import Estimate
@@ -70,6 +72,9 @@ class Outcome:
         return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
 
 
+_NOT_RUN = Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded")
+
+
 # ---- measures ----
 
 
@@ -79,7 +84,7 @@ def _five(run: RecordedRun, group: Group) -> Contrast:
 
 
 def _leads(runs: Models, measure: Callable[[RecordedRun, object], Contrast], sets: dict[str, object]) -> Ruling:
-    """PNA minus each other model, mean over test sets: below zero for every model; in detail set by set."""
+    """Whether PNA's error is below that of each other model, mean over test sets; the details go set by set."""
     parts = [
         Part(
             f"{runs[model].title}, {name}",
@@ -93,11 +98,13 @@ def _leads(runs: Models, measure: Callable[[RecordedRun, object], Contrast], set
 
 
 def _ruling(parts: Sequence[Part], every: tuple[str, ...] = ()) -> Ruling:
+    """The verdict on a test: the mean of its parts decides, one mean for each value of the keys in `every`."""
     tests = Aggregate("", every).parts(parts)
     return rule([part.comparison for part in parts], None, [part.comparison for part in tests])
 
 
 def _by_name(rows: Sequence[Group]) -> dict[str, object]:
+    """The groups by their names: the form in which `_leads` takes its test sets."""
     return {group.name: group for group in rows}
 
 
@@ -105,15 +112,17 @@ def _by_name(rows: Sequence[Group]) -> dict[str, object]:
 
 
 def _real_small(runs: Models) -> Ruling:
+    """Whether PNA leads every other model on real graphs of 15 to 24 nodes, mean over their groups."""
     return _leads(runs, _five, _by_name(groups("small")))
 
 
 def _real_large(runs: Models) -> Ruling:
+    """Whether PNA leads every other model on real graphs of 25 to 100 nodes, mean over their groups."""
     return _leads(runs, _five, _by_name(groups("large")))
 
 
 def _real_tails(runs: Models) -> Ruling:
-    """PNA minus PNA without scalers: networks with heavy tails minus those with even degrees."""
+    """Whether scalers help PNA more on networks with heavy-tailed degrees than on those with even degrees."""
 
     def gain(networks: Sequence[str]) -> Contrast:
         rows = groups("small", networks)
@@ -123,12 +132,13 @@ def _real_tails(runs: Models) -> Ruling:
 
 
 def _redrawn_lead(runs: Models) -> Ruling:
+    """Whether PNA leads every other model on the six tasks, mean over the redrawn test sets."""
     return _leads(runs, average, {split: split for split in REDRAWN})
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The standard deviation of a model's average between redrawn test sets: root mean square over models, bounds."""
+    """The standard deviation of a model's average over redrawn test sets: root mean square over models, bounds."""
 
     value: float
     lower: float
@@ -137,10 +147,10 @@ class Spread:
 
 
 def spread(runs: Models) -> Spread:
-    """How much the draw of the test graphs matters.
+    """The spread of the models' averages over the redrawn test sets, with bounds of 95 % on either side.
 
-    All models are tested on the same five sets, whose easy and hard graphs they share: the bounds, 95 % each by
-    itself, have the four degrees of freedom of five sets, however many models there are.
+    All models are tested on the same five sets and share their easy and hard graphs. The bounds therefore have the four
+    degrees of freedom of five sets, however many models there are.
     """
     deviations = {
         model: float(np.std([score(run, split).value for split in REDRAWN], ddof=1)) for model, run in runs.items()
@@ -152,6 +162,7 @@ def spread(runs: Models) -> Spread:
 
 
 def _redrawn_spread(runs: Models) -> Ruling:
+    """Whether redrawing the test graphs changes a model's average by less than MARGIN, from the bounds of `spread`."""
     one = spread(runs)
     sides = {"reproduced": one.upper < MARGIN, "contradicted": one.lower > MARGIN, "undecided": True}
     words = {"reproduced": f"by less than {MARGIN}", "contradicted": f"by more than {MARGIN}"}
@@ -160,7 +171,10 @@ def _redrawn_spread(runs: Models) -> Ruling:
 
 
 def _redrawn_connected(runs: Models) -> Ruling:
-    """PNA minus published on *connected*, mean over the redrawn sets; the published one as uncertain as one of ours."""
+    """Whether PNA's error on *connected*, mean over the redrawn test sets, matches the published one.
+
+    The published number is taken to be as uncertain as one of ours.
+    """
     task = [task.name for task in TASKS].index("connected")
     ours = mean_contrast(average(runs["pna"], split, task) for split in REDRAWN).estimate
     theirs = Estimate(published.multitask()["pna"]["connected"], ours.next.error, ours.freedom)
@@ -171,6 +185,7 @@ def _redrawn_connected(runs: Models) -> Ruling:
 
 
 def _real_training(runs: Models) -> Ruling:
+    """Whether training on real subgraphs lowers the error on real graphs of 15 to 24 nodes, mean over the models."""
     rows = groups("small")
     parts = [
         Part(runs[model].title, mean_contrast(_five(runs[f"real {model}"], g) - _five(runs[model], g) for g in rows))
@@ -180,6 +195,7 @@ def _real_training(runs: Models) -> Ruling:
 
 
 def _real_cost(runs: Models) -> Ruling:
+    """Whether training on real subgraphs raises the error on random graphs by less than TOLERANCE, mean over models."""
     parts = [
         Part(runs[model].title, average(runs[f"real {model}"], SPLIT) - average(runs[model], SPLIT), bound=TOLERANCE)
         for model in SEVEN
@@ -188,7 +204,30 @@ def _real_cost(runs: Models) -> Ruling:
 
 
 def _real_best(runs: Models) -> Ruling:
+    """Whether PNA leads every other model if all are trained on real subgraphs and tested on those of 15-24 nodes."""
     return _leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
+
+
+# ---- scalers beyond the degrees of training ----
+
+
+SCALER_TESTS: dict[str, tuple[str, float]] = {
+    "scalers-linear": ("linear", 0.0),
+    "scalers-none": ("none", 0.0),
+    "scalers-learned": ("learned", MARGIN),
+}
+"""The planned tests of logarithmic scalers: against which others, and below which bound."""
+
+
+def _scaler_outcome(test: NewTest) -> Outcome:
+    """The outcome of a planned test of scalers: logarithmic minus others, mean over the bins of degrees."""
+    other, bound = SCALER_TESTS[test.id]
+    missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if name not in recorded())
+    if missing:
+        return Outcome(test, "described", _NOT_RUN, missing)
+    pairs = zip(BINS, by_degree("logarithmic"), by_degree(other), strict=True)
+    parts = [Part(f"degrees {low} to {high}", ours - theirs, bound=bound) for (low, high), ours, theirs in pairs]
+    return Outcome(test, "described", _ruling(parts))
 
 
 TESTS: dict[str, Callable[[Models], Ruling]] = {
@@ -208,21 +247,23 @@ TESTS: dict[str, Callable[[Models], Ruling]] = {
 def outcomes(profile: str = RECORDED) -> list[Outcome]:
     """The outcome of every planned test, under each specification that it names."""
     tests = {test.id: test for test in NEW_TESTS}
-    return [
+    rows = [
         _outcome(tests[name], spec, profile)
         for name in TESTS
         for spec in SPECS
         if any(f"/{spec}/" in cell for cell in tests[name].cells)
     ]
+    return rows + [_scaler_outcome(tests[name]) for name in SCALER_TESTS]
 
 
 def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
+    """The outcome of one planned test under one specification; without a run that it needs, which cells are missing."""
     cells = [Cell.parse(cell) for cell in test.cells if f"/{spec}/" in cell]
     compared = [Cell("multitask", spec, cell.model, cell.variant) for cell in cells if cell.training == "real"]
     runs = {cell: _recorded(cell, profile) for cell in (*cells, *compared)}
     missing = tuple(str(cell) for cell, run in runs.items() if run is None)
     if missing:
-        return Outcome(test, spec, Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded"), missing)
+        return Outcome(test, spec, _NOT_RUN, missing)
     named = {cell.model if cell.training == "multitask" else f"real {cell.model}": run for cell, run in runs.items()}
     return Outcome(test, spec, TESTS[test.id](named))
 
@@ -237,14 +278,13 @@ def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
 
 
 def section(profile: str) -> Markup:
-    """The outcomes of the planned tests, then what describes the errors, for each specification that is recorded."""
+    """The section's HTML: outcomes of the planned tests, then a description of the errors under each specification."""
     rows = outcomes(profile)
     sides = {spec: models for spec in SPECS if (models := _models(spec, profile))}
     return render(
         "beyond",
         outcomes=_outcomes(rows),
         missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
-        other=[test.question for test in NEW_TESTS if test.id.startswith("scalers-")],
         sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
     )
 
@@ -256,6 +296,7 @@ def _models(spec: str, profile: str) -> Models:
 
 
 def _outcomes(rows: Sequence[Outcome]) -> Markup:
+    """The planned tests as a table: question, specification, answer, evidence and test statistic."""
     body = [
         (row.test.question.replace("*", ""), row.spec, row.answer, row.ruling.text, row.test.statistic.replace("*", ""))
         for row in rows
@@ -286,6 +327,7 @@ def practice(models: Models) -> list[str]:
 
 
 def _range(one: Estimate) -> str:
+    """An estimate and its interval in words, as in "0.12 (0.05 to 0.19)": value, lower and upper end."""
     low, high = (f"{end:.2f}" for end in one.interval)
     return f"{one.value:.2f} ({low} to {high})"
 

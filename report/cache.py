@@ -1,4 +1,4 @@
-"""Findings that were judged before: kept as long as nothing has changed that a verdict could depend on."""
+"""A cache of findings, valid as long as nothing has changed that a verdict could depend on."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ def recall(profile: str, judge: Callable[[str], list[Finding]]) -> tuple[list[Fi
     """The findings for a profile, without their rows, and the facts of each; judged only if something has changed."""
     key, build = _key(profile), Path(os.environ.get("PNA_BUILD") or repository() / "build")
     place = build / f"claims-{profile}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is none, or it is damaged
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or a damaged one
         kept = read_json(place)
         if kept["key"] == key:
             return [_finding(row) for row in kept["findings"]], [row["facts"] for row in kept["findings"]]
@@ -32,6 +32,7 @@ def recall(profile: str, judge: Callable[[str], list[Finding]]) -> tuple[list[Fi
 
 
 def _finding(row: dict) -> Finding:
+    """The finding, without its rows, that a cached row describes."""
     facts = row["facts"]
     claim = Claim(facts["id"], facts["claim"], facts["where"], row["figure"])
     words = {name: facts[name] for name in ("kind", "verdict", "outcome", "evidence", "spec", "budget")}
@@ -39,7 +40,7 @@ def _finding(row: dict) -> Finding:
 
 
 def _key(profile: str) -> str:
-    """SHA-256 over the code, the recorded results, the proofs and the speeds; of data sets the names and the times."""
+    """SHA-256 over the code, results, proofs and measured speeds, and over paths and times of the data sets."""
     digest = hashlib.sha256(profile.encode())
     for path in _files():
         digest.update(f"{path}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -49,6 +50,7 @@ def _key(profile: str) -> str:
 
 
 def _files() -> Iterator[Path]:
+    """Yield every file that a verdict may depend on: code, proofs, measured speeds and recorded results."""
     for folder in FOLDERS:
         yield from sorted(path for path in (repository() / folder).rglob("*") if path.suffix in READ)
     yield from sorted(results_folder().rglob("*.json"))

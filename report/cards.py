@@ -1,6 +1,7 @@
 """Model cards: for each experiment, what its networks are, their data, budget, errors and limits, as Markdown.
 
-They are made from recorded numbers alone, and kept in docs/models/. What `predict` warns by is made with them.
+They are made from recorded numbers alone and kept in docs/models/. The fits behind `predict`'s warnings are written
+together with them.
 """
 
 import json
@@ -80,7 +81,7 @@ def cards() -> dict[str, str]:
 
 
 def fits() -> str:
-    """The fit of each network's error on real graphs to their structure, as JSON: what `predict` warns by."""
+    """JSON with the fit of each network's error to the structure of real graphs, the source of `predict`'s warnings."""
     models = [run for spec in SPECS for run in planned_runs(spec).of("multitask").values()]
     rows = {
         str(run.cell): {
@@ -95,7 +96,7 @@ def fits() -> str:
 
 
 def write_cards(folder: Path | None = None) -> list[Path]:
-    """Write all cards, by default to docs/models/, and what `predict` warns by."""
+    """Write all cards, by default to docs/models/, and the fits behind `predict`'s warnings; return the paths."""
     folder = folder or repository() / "docs" / "models"
     paths = [repository() / "pna" / "pretrained" / FILE.name]
     write_whole(paths[0], lambda file: file.write(fits().encode()))
@@ -106,6 +107,7 @@ def write_cards(folder: Path | None = None) -> list[Path]:
 
 
 def _card(experiment: Experiment) -> str:
+    """The model card of one experiment, as Markdown."""
     cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
     real = cells[0].training in DATASETS  # outdated results of these are shown, and marked
     runs = ((cell, fullest(cell)) for cell in cells)
@@ -148,6 +150,7 @@ def _budgets(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
 
 
 def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
+    """Seeds and epochs of runs of one profile in words, with a caveat if they saw only part of the training graphs."""
     seeds, epochs = (
         " or ".join(f"{number:,}" for number in sorted(numbers))
         for numbers in ({len(run.seeds) for run in runs}, {run.profile.epochs or run.model.epochs for run in runs})
@@ -160,6 +163,7 @@ def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
 
 
 def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]]:
+    """Yield the header and a row for each network: the error of its five best seeds and of the shipped one."""
     yield "network", "budget", "nodes", "five best seeds", "kept network", "its seed", "diverged"
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)
@@ -185,12 +189,14 @@ def _shipped_error(run: RecordedRun, split: str) -> str:
 
 
 def _shipped_seeds(run: MultiTaskRun | Figure6Run) -> str:
+    """The seeds whose weights ship with the package, separated by commas; empty if none do."""
     if not run.shipped.exists():
         return ""
     return ", ".join(map(str, dict.fromkeys(read_tensors(run.shipped)[1]["seeds"])))
 
 
 def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
+    """Yield the header and a row for each network: parameters, budget, scores and training set."""
     header = ("network", "parameters", "budget", "epochs", "seeds", "best weights", "last epoch", "training set")
     yield *header, "seed kept"
     for cell, run in found.items():
@@ -203,7 +209,7 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
 
 
 def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
-    """The error of the five best seeds on ever larger graphs, of the networks that were tested on them."""
+    """A sentence and a table with the error on larger graphs, for the networks tested on them; empty if none was."""
     rows = []
     for cell, run in found.items():
         recorded = recorded_run(cell, run.profile)
@@ -242,6 +248,7 @@ def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
 
 
 def _use(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
+    """How to load a shipped network; if none of the experiment is shipped, how to train one."""
     shipped = [cell for cell, run in found.items() if run.shipped.exists()]
     if not shipped:
         return "No weights of these networks are kept; `python -m pna train CELL` makes them."
@@ -253,6 +260,7 @@ def _use(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
 
 
 def _markdown(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as a Markdown table; the first one is its header."""
     header, *rest = rows
     lines = [header, ["---"] * len(header), *rest]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

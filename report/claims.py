@@ -66,7 +66,7 @@ class Claim(verdicts.Claim):
         return self.test or self.fact or (self.realworld and self.realworld.test)
 
     def ruling(self, parts: Sequence[Part], scaled: Sequence[Part] = ()) -> Ruling:
-        """The verdict of the claim's aggregate test on its parts, or on these in the unit in which it averages them."""
+        """The verdict of the claim's aggregate test on its parts; `scaled` are these in the unit that is averaged."""
         tests = self.by.parts(scaled or parts)
         return rule([part.comparison for part in parts], self.by.need, [part.comparison for part in tests])
 
@@ -303,6 +303,7 @@ def findings_of(claim: Claim, profile: str) -> list[Finding]:
 
 
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
+    """The verdict on a claim about trainings under one specification, with its budget and the cells behind it."""
     cells = tuple(map(_file, runs.found.values()))
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
     if claim.finding and finding.kind != NOT_RUN:
@@ -329,10 +330,12 @@ def _sizes(claim: Claim, runs: Runs, outcome: str) -> str:
 
 
 def _file(run: RecordedRun) -> str:
+    """The path of a run's result, relative to results/."""
     return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
 
 
 def _from_realworld(claim: Claim, profile: str) -> Finding:
+    """The verdict on a claim about figure 6, with its budget and the cells behind it."""
     ours, asked = figure6_runs(profile), claim.realworld
     found = {place: score for place, score in ours.items() if place[1] in asked.columns}
     full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
@@ -347,6 +350,7 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
 
 
 def _from_checks(claim: Claim) -> Finding:
+    """The verdict on a claim about theory, from the statements of verification/ that have the claim's id as topic."""
     rows = [row for row in outcomes() if row.topic == claim.id]
     if not rows:
         return Finding(claim, NOT_TESTED, NOT_TESTED, NOT_TESTED, outcomes()[0].evidence)

@@ -31,6 +31,7 @@ def claims(arguments: Sequence[str]) -> int:
 
 
 def _claims(options: argparse.Namespace) -> int:
+    """Print the claims that the options select, and write them as JSON if asked; return the exit code."""
     say_if_empty(results_folder())
     findings, facts = recall(options.profile, judge)
     figures = dict.fromkeys(finding.claim.figure for finding in findings)
@@ -51,7 +52,10 @@ def _claims(options: argparse.Namespace) -> int:
 
 
 def judge(profile: str) -> list[Finding]:
-    """Judge every claim; what it needs is imported here, since judging what was judged before needs none of it."""
+    """Judge every claim.
+
+    The imports are deferred, because verdicts that come from the cache need none of them.
+    """
     print("Judging every claim from the recorded results: about half a minute.", file=sys.stderr, flush=True)
     from report import claims
 
@@ -69,6 +73,7 @@ def plan(arguments: Sequence[str]) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    """Print the plan, and write it if asked, unless one of its runs is recorded; return the exit code."""
     from report import plan as planning
 
     if runs := planning.fixed():
@@ -96,6 +101,7 @@ def report(arguments: Sequence[str]) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    """Write the page, and claims.json next to it; return the exit code."""
     from report.page import page
 
     path = options.out or figures_folder() / "report.html"
@@ -119,6 +125,7 @@ def coverage(arguments: Sequence[str]) -> int:
 
 
 def _coverage(options: argparse.Namespace) -> int:
+    """Print the simulated coverage of every interval, and write it if asked; return the exit code."""
     from report import coverage as simulation
 
     facts = simulation.table(options.trials)
@@ -139,6 +146,7 @@ def cards(arguments: Sequence[str]) -> int:
 
 
 def _cards(options: argparse.Namespace) -> int:
+    """Print the model cards, or write them if asked; return the exit code."""
     from report import cards as model_cards
 
     if options.write:
@@ -149,6 +157,7 @@ def _cards(options: argparse.Namespace) -> int:
 
 
 def _parser(name: str, function: Callable) -> argparse.ArgumentParser:
+    """The parser of `pna NAME`, described by the docstring of `function`, with the option --profile."""
     parser = argparse.ArgumentParser(prog=f"pna {name}", description=function.__doc__)
     parser.add_argument(
         "--profile",
@@ -160,6 +169,7 @@ def _parser(name: str, function: Callable) -> argparse.ArgumentParser:
 
 
 def _profile(text: str) -> str:
+    """The name of a profile given on the command line; an unknown one is a usage error."""
     if text == RECORDED:
         return text
     from pna.figures.runs import profile_named
@@ -171,20 +181,24 @@ def _profile(text: str) -> str:
 
 
 def _facts(findings: Sequence[Finding]) -> list[dict]:
+    """The findings as JSON objects."""
     return [finding.facts for finding in findings]
 
 
 def _write_json(path: Path, facts: object) -> None:
+    """Write an object as JSON, whole or not at all."""
     _write(path, json.dumps(facts, indent=1, ensure_ascii=False))
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a text and a final line break, whole or not at all."""
     write_whole(path, lambda file: file.write(f"{text}\n".encode()))
 
 
 def _run(name: str, run: Callable[[], int]) -> int:
-    """As `run_command`, but exits with FAILED: in these commands a ValueError means damaged results, not a bad
-    argument.
+    """Run a command as `run_command` does, but exit with FAILED on a ValueError.
+
+    In these commands it means damaged results, not a bad argument.
     """
     code = run_command(name, run)
     return FAILED if code == BAD_VALUE else code

@@ -43,6 +43,7 @@ Models = dict[str, RecordedRun]
 
 
 def _title(model: str) -> str:
+    """A model's name as the paper prints it."""
     return MODELS[model].title
 
 
@@ -118,7 +119,7 @@ def _published_box(model: str) -> Estimate:
 
 
 def like_published_boxes(runs: Runs) -> Rows:
-    """Every mean of figure 4a, with the authors' own spread between runs."""
+    """Every mean of figure 4a against ours, with the authors' own spread between runs."""
     return [
         _same(f"{run.title}, mean MSE", overall(run, wider_split(run)), known(_box(name), _published_box(name)))
         for name, run in runs.of("multitask").items()
@@ -126,7 +127,10 @@ def like_published_boxes(runs: Runs) -> Rows:
 
 
 def like_published_averages(runs: Runs) -> Rows:
-    """Every average of figure 4b. Its error is that of figure 4a's mean: the same five runs, measured otherwise."""
+    """Every average of figure 4b against ours.
+
+    The error of a published average is that of figure 4a's mean, which measures the same five runs in another way.
+    """
     return [
         _same(
             f"{run.title}, average",
@@ -138,10 +142,12 @@ def like_published_averages(runs: Runs) -> Rows:
 
 
 def _box(model: str) -> str:
+    """The name of the sample of a model's published runs, which figures 4a and 4b share."""
     return f"published: {_title(model)}, figure 4"
 
 
 def _same(name: str, ours: Contrast, theirs: Contrast, **keys: str) -> Part:
+    """A part that holds if our number is within TOLERANCE of the published one; `name` begins with the model."""
     return Part(name, ours - theirs, {"model": name.split(",")[0], **keys}, margin=TOLERANCE)
 
 
@@ -153,7 +159,7 @@ def against_published(run: RecordedRun, task: int | None = None) -> Comparison:
 
 
 def like_published_tasks(runs: Runs) -> Rows:
-    """Every error of figure 4b, task by task. A published one is taken to be as uncertain as one of ours."""
+    """Every error of figure 4b against ours, task by task; a published one is taken to be as uncertain as ours."""
     rows = []
     for name, run in runs.of("multitask").items():
         for place, task in enumerate(TASKS):
@@ -165,7 +171,7 @@ def like_published_tasks(runs: Runs) -> Rows:
 
 
 def _as_uncertain(name: str, value: float, ours: Estimate) -> Contrast:
-    """A published number of one experiment: its error is not published, and taken to be that of one of ours."""
+    """A published number whose error is not published, and is taken to be that of one experiment of ours."""
     error = ours.error if math.isnan(ours.once) else ours.once
     return known(f"published: {name}", Estimate(value, error, ours.freedom))
 
@@ -180,7 +186,7 @@ def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison 
 
 
 def like_published_sizes(runs: Runs) -> Rows:
-    """Every published point of figure 5. It is taken to be as uncertain as one of ours."""
+    """Every published point of figure 5 against ours; a published one is taken to be as uncertain as ours."""
     rows = []
     for name, run in runs.of("extrapolation").items():
         for (size, split), theirs in zip(sizes_of(run).items(), published.extrapolation()[name], strict=False):
@@ -218,6 +224,7 @@ def below_baseline(runs: Runs) -> Rows:
 
 
 def _extrapolation(models: Models, model: str, places: slice) -> Rows:
+    """One model against each other one, by figure 5's measure, on the sizes of graphs that `places` selects."""
     return [
         Part(
             f"{size} nodes, {_title(name)}",
@@ -251,6 +258,7 @@ def explodes(runs: Runs) -> Rows:
 
 
 def _explodes(title: str, run: RecordedRun) -> Comparison:
+    """Sign test whether most runs of a model exceed EXPLODED times the baseline's error on the largest graphs shown."""
     size, split = list(sizes_of(run).items())[SHOWN - 1]
     ratios = ratios_by_seed(run, split)
     count, total = np.count_nonzero(ratios >= np.log10(EXPLODED)), len(ratios)
@@ -383,9 +391,9 @@ def trend_follows(runs: Runs) -> Rows:
 
 
 def _in_order(first: Models, second: Models) -> Rows:
-    """Each pair of models in the second training, by their order in the first, whose seeds are other ones.
+    """Each pair of models in the second training: the one ahead in the first against the other.
 
-    Against it is only a pair whose order is significant in both.
+    The two trainings have different seeds. A pair counts against the claim only if its order is significant in both.
     """
     rows = []
     for pair in itertools.combinations([name for name in first if name in second], 2):
@@ -411,6 +419,7 @@ def gru_effective(runs: Runs) -> Rows:
 
 
 def _gains(runs: Runs, first: str, second: str) -> Rows:
+    """Each model's error in one training against its error in another."""
     one, other = runs.of(first), runs.of(second)
     both = [name for name in one if name in other]
     return [Part(_title(name), _gain(one, other, name), {"model": _title(name)}) for name in both]

@@ -45,7 +45,7 @@ class Sample:
 
     @property
     def error(self) -> Array:
-        """The standard error of that mean, as in `pna.figures.scores.five_best`, [trials]."""
+        """The standard error of the five-best mean, as in `pna.figures.scores.five_best`, [trials]."""
         return _error(self.ranked)
 
     @property
@@ -62,6 +62,7 @@ class Sample:
 
 
 def _error(ranked: Array) -> Array:
+    """Standard error of the five-best mean of scores ranked by validation, [..., 10] -> [...]."""
     centred = ranked - ranked[..., :KEPT].mean(axis=-1, keepdims=True)
     variance = np.einsum("...i,ij,...j->...", centred, choice_covariance(SEEDS, KEPT), centred)
     return np.sqrt(np.maximum(variance, 0.0) * SEEDS / (SEEDS - 1))
@@ -71,26 +72,31 @@ def _error(ranked: Array) -> Array:
 
 
 def _t(sample: Sample) -> Ends:
+    """The interval in use: the bootstrap error times a quantile of t with FREEDOM degrees of freedom."""
     return _around(sample.value, sample.error, FREEDOM)
 
 
 def _around(value: Array, error: Array, freedom: float | Array) -> Ends:
+    """The interval of level LEVEL by Student's t, from means and their standard errors, [trials] each."""
     reach = stdtrit(freedom, (1 + LEVEL) / 2) * error
     return value - reach, value + reach
 
 
 def _five_alone(sample: Sample) -> Ends:
+    """The interval that ignores the choice by validation: t with 4 degrees of freedom from the five chosen scores."""
     chosen = sample.ranked[:, :KEPT]
     return _around(sample.value, chosen.std(axis=1, ddof=1) / np.sqrt(KEPT), KEPT - 1)
 
 
 def _jackknife(sample: Sample) -> Ends:
+    """The interval from the jackknife's error over the ten seeds, with t of 9 degrees of freedom."""
     means = sample.without
     error = np.sqrt((SEEDS - 1) / SEEDS * ((means - means.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
     return _around(sample.value, error, SEEDS - 1)
 
 
 def _percentile(sample: Sample) -> Ends:
+    """The bootstrap percentile interval: quantiles of the resampled five-best means."""
     low, high = np.quantile(sample.resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     return low, high
 
@@ -105,6 +111,7 @@ def _bca(sample: Sample) -> Ends:
     acceleration = cubes / (6 * np.maximum(squares, 1e-30) ** 1.5)
 
     def end(z: float) -> Array:
+        """The interval's end for the normal quantile z, corrected for bias and acceleration, [trials]."""
         share = ndtr(bias + (bias + z) / (1 - acceleration * (bias + z)))
         place = np.clip((share * draws.shape[1]).astype(int), 0, draws.shape[1] - 1)
         return np.take_along_axis(draws, place[:, None], axis=1)[:, 0]
@@ -142,6 +149,7 @@ Population = Callable[[tuple[int, ...], np.random.Generator], Array]  # (shape) 
 
 
 def _normal(pairs: Array) -> Population:
+    """The normal population with the mean and covariance of recorded pairs, [10, 2]."""
     mean, root = pairs.mean(axis=0), _root(pairs)
     return lambda shape, rng: mean + rng.standard_normal((*shape, 2)) @ root.T
 
@@ -159,6 +167,7 @@ def _smoothed(pairs: Array) -> Population:
 
 
 def _root(pairs: Array) -> Array:
+    """Cholesky factor of the covariance of pairs, [10, 2] -> [2, 2], with a slightly larger diagonal."""
     covariance = np.cov(pairs.T)
     return np.linalg.cholesky(covariance + 1e-9 * np.diag(np.diag(covariance)))
 
@@ -169,7 +178,7 @@ def populations(pairs: Array) -> dict[str, Population]:
 
 
 def humps(pairs: Array) -> Population:
-    """The population that keeps the humps of recorded pairs, [10, 2]: one of them, with a tenth of their deviation."""
+    """The population that keeps the humps of recorded pairs, [10, 2]: one of them plus a tenth of their deviation."""
     root = 0.1 * _root(pairs)
     return lambda shape, rng: pairs[rng.integers(len(pairs), size=shape)] + rng.standard_normal((*shape, 2)) @ root.T
 
@@ -178,7 +187,11 @@ def humps(pairs: Array) -> Population:
 
 
 def simulate(population: Population, trials: int = 2_000, resamples: int = 1_000, seed: int = 0) -> dict[str, float]:
-    """The share of trials in which each interval contains the truth, and the range for the next mean that mean."""
+    """The share of trials in which each interval contains the truth.
+
+    Two more rows answer how often the range for the next mean contains that mean, and how often the interval of the
+    difference between two such means contains 0.
+    """
     rng = np.random.default_rng(seed)
     truth = _ranked(population((100_000, SEEDS), rng))[:, :KEPT].mean()
     rows = np.sort(rng.integers(SEEDS, size=(resamples, SEEDS)), axis=1)
@@ -209,7 +222,7 @@ def more_seeds(population: Population, seeds: int, trials: int = 2_000, seed: in
 
 
 def false_alarms(population: Population, comparisons: int, trials: int = 20_000, seed: int = 0) -> float:
-    """How many times as often as stated two equal networks differ with a p-value below 5 % over the comparisons."""
+    """The rate of p-values below 5 % / `comparisons` between two equal networks, as a multiple of the stated rate."""
     rng = np.random.default_rng(seed)
     one, other = (Sample(_ranked(population((trials, SEEDS), rng)), np.empty((0, SEEDS), int)) for _ in range(2))
     a, b = one.error**2, other.error**2
@@ -221,6 +234,7 @@ def false_alarms(population: Population, comparisons: int, trials: int = 20_000,
 
 
 def _ranked(pairs: Array) -> Array:
+    """Scores in the order of their validation losses, [..., S, 2] -> [..., S]."""
     order = np.argsort(pairs[..., 0], axis=-1)
     return np.take_along_axis(pairs[..., 1], order, axis=-1)
 
@@ -238,6 +252,7 @@ def recorded_pairs() -> dict[str, Array]:
 
 
 def _pairs(run: RecordedRun, scores: Array, task: int = 0) -> Array:
+    """The pairs of log10 validation loss and score of a run's seeds, [S, 2]."""
     return np.stack([np.log10(run.validation[:, task]), scores], axis=1)
 
 
@@ -300,6 +315,7 @@ def _in_use(population: Population, trials: int) -> float:
 
 
 def _summary(shares: Sequence[float]) -> dict[str, float]:
+    """Mean, least and most of some shares, rounded to four digits."""
     values = np.array(shares)
     return {"mean": round(float(values.mean()), 4), "least": round(float(values.min()), 4),
             "most": round(float(values.max()), 4)}  # fmt: skip

@@ -40,11 +40,12 @@ def effects() -> dict[Cell, Decision]:
 
 
 def effect(one: RecordedRun, other: RecordedRun) -> Estimate:
-    """One run's average minus another's on the same sizes, whatever D3 tests on: 15 to 24 nodes, or figure 5's."""
+    """One run's average minus another's on equal test sizes, whatever D3 says: 15 to 24 nodes, or those of figure 5."""
     return _average(one) - _average(other)
 
 
 def _average(run: RecordedRun) -> Estimate:
+    """A run's average on the test sizes that all specifications share: 15 to 24 nodes, or the mean over figure 5's."""
     if TRAININGS[run.cell.training].collection == "multitask":
         return score(run, wider_split(run))
     splits = list(sizes_of(run).values())[:SHOWN]
@@ -52,12 +53,16 @@ def _average(run: RecordedRun) -> Estimate:
 
 
 def _cells() -> list[Cell]:
+    """Every cell of the experiment on single departures."""
     experiment = EXPERIMENTS["departures"]
     return [cell for spec in experiment.specs for cell in experiment.cells(spec)]
 
 
 def _comparison(cell: Cell) -> Comparison | None:
-    """A cell with D1 against described; released against released-D11, which lacks the departure."""
+    """A cell with one departure against described; for released without one, such as released-D11, released against it.
+
+    None if one of the two is not recorded.
+    """
     less_one = cell.spec.startswith("released-")
     whole = replace(cell, spec="released" if less_one else "described")
     one, other = (recorded_run(c, _PAPER) for c in ((whole, cell) if less_one else (cell, whole)))
@@ -65,12 +70,13 @@ def _comparison(cell: Cell) -> Comparison | None:
 
 
 def _name(cell: Cell) -> str:
+    """A cell in words, as in "PNA, extrapolation, from released": model, training and starting point."""
     where = "" if cell.training == "multitask" else f", {cell.training}"
     return MODELS[cell.model].title + where + ", from released" * cell.spec.startswith("released-")
 
 
 def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
-    """The effect on each model with its interval, a line each; or why there is none."""
+    """The effect on each model with its interval, one line each; or why there is none."""
     if departure.part == "protocol":
         return "not measured yet: the search for the settings is recorded, the runs that use them are not"
     if departure.id == "D16":
@@ -87,11 +93,12 @@ def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
 
 
 def _sign(p: float) -> str:
+    """A p-value with its relation sign, "= 0.012" or "< 0.001", to follow the letter p."""
     return text if (text := p_value(p)).startswith("<") else f"= {text}"
 
 
 def _above_the_start() -> str:
-    """The number of recorded replicas whose validation loss never falls below D16's 10,001, by specification."""
+    """A sentence that counts the replicas whose validation loss never falls below D16's 10,001, by specification."""
     counts = []
     for spec in SPECS:
         runs = [
@@ -104,7 +111,7 @@ def _above_the_start() -> str:
 
 
 def _bound() -> str:
-    """The number of cells that D13 does not change at all: none of their runs met such a loss."""
+    """A sentence that counts the cells that D13 leaves unchanged, because none of their runs diverged."""
     runs = [run for cell in all_cells(("described",)) if (run := recorded_run(cell, _PAPER))]
     same = sum(not run.diverged for run in runs)
     return f"exactly 0 where no run as described diverged: {same} of {len(runs)} cells"

@@ -37,7 +37,7 @@ _GOES_ON = (
 
 
 def section(profile: str) -> Markup:
-    """Two sentences for a practitioner, the tables, the limits."""
+    """The section's HTML: advice for a practitioner, the tables, the limits."""
     sides = {spec: runs_of("depth", spec, profile) for spec in ("released", "described")}
     return blocks(
         render("points", title="For a practitioner", sentences=PRACTICE),
@@ -49,7 +49,7 @@ def section(profile: str) -> Markup:
 
 
 def _growth(runs: Runs) -> list[str]:
-    """How the least error of any network under any rule grows from the smallest graphs to the largest."""
+    """A sentence on how the least error of any network under any rule grows from the smallest graphs to the largest."""
     rows = [row for name in TRAINED for run in runs.of(name).values() for row in scores_by_rule(run).values()]
     if not rows:
         return []
@@ -87,7 +87,7 @@ def _table(models: dict[str, RecordedRun], runs: Runs) -> Markup | str:
 
 
 def _gains(models: dict[str, RecordedRun], runs: Runs) -> Markup:
-    """The gain by the cap, one comparison for each model."""
+    """The gain from the cap, one comparison for each model."""
     rows = rule([less(run.title, gain(run)) for run in models.values()]).rows
     body = [(row.comparison.name, estimate(row.comparison.estimate), p_value(row.p), row.outcome) for row in rows]
     header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
@@ -117,7 +117,7 @@ def _leads(models: dict[str, RecordedRun], runs: Runs) -> list[Markup | str]:
 
 
 def _trained(runs: Runs, words: str) -> list[Markup | str]:
-    """Networks trained with each rule, each with its own rule at test, at most as deep as in training."""
+    """Tables of networks trained with each rule, each tested with its own rule and at most as deep as in training."""
     rows = []
     for training, title in TRAINED.items():
         for model, run in runs.of(training).items():
@@ -139,7 +139,7 @@ def _named(run: RecordedRun, trained_with: str) -> str:
 
 
 def _trained_gains(runs: Runs) -> Markup | str:
-    """The gain by training with another rule than ⌊N/2⌋, with and without the task that the depth may tell."""
+    """The gain from training with a rule other than ⌊N/2⌋, with and without the task that the depth may give away."""
     halves, rows = runs.of("extrapolation"), []
     for training, title in list(TRAINED.items())[1:]:
         for model, run in runs.of(training).items():

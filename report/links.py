@@ -19,11 +19,11 @@ class Links:
     folder: Path
 
     def to(self, path: Path) -> str:
-        """The address of a file."""
+        """The address of a file, relative to the page's folder."""
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
     def test(self, claim: Claim) -> tuple[str, str, str] | None:
-        """What decides a claim, in a word, with the address and name of its test."""
+        """The kind of evidence that decides a claim, with the address and name of its test; None if it has none."""
         if claim.source:
             return "test", *self._source(claim.source)
         checks = "verification/checks.py"
@@ -35,6 +35,6 @@ class Links:
         return {self.to(path): "/".join((*path.parts[-3:-1], path.stem)) for path in paths}
 
     def _source(self, function: object) -> tuple[str, str]:
-        """The line at which a function begins."""
+        """The address and the name of the line at which a function begins."""
         path, line = Path(inspect.getsourcefile(function)), inspect.getsourcelines(function)[1]
         return f"{self.to(path)}#L{line}", f"{path.relative_to(repository()).as_posix()}, line {line}"

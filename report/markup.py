@@ -47,7 +47,7 @@ def stacked(text: str, *notes: str) -> Markup:
 
 
 def estimate(one: Estimate, digits: int = 2, *notes: str) -> Markup:
-    """A value with its 95 % interval below, and perhaps more notes."""
+    """A value with its 95 % interval below it, and notes below that."""
     interval = " … ".join(number(end, digits) for end in one.interval) if one.known else "too few seeds"
     return stacked(number(one.value, digits), interval, *notes)
 
@@ -62,7 +62,7 @@ def table(
 ) -> Markup:
     """A table whose first column names the row and stays in view; on a phone it scrolls, and shows that it does.
 
-    Columns of numbers are set flush right; `classes` says so, or something else, of a column by its place.
+    Columns of numbers are right-aligned. `classes` maps the index of a column to the CSS class to use instead.
     """
     rows, classes = list(rows), classes or {}
     kinds = [classes.get(k) or "number" * _numeric(row[k] for row in rows) for k in range(len(header))]
@@ -70,14 +70,14 @@ def table(
 
 
 def _numeric(cells: Iterable[object]) -> bool:
-    """Whether a column is one of numbers."""
+    """Whether every cell of a column is a number or empty; False for a column without cells."""
     texts = [re.sub(r"<br>.*", "", str(cell)) for cell in cells]
     return bool(texts) and all(_NUMBER.fullmatch(text) or text == "" for text in texts)
 
 
 # ---- pictures ----
 
-# Black turns into the page's ink, white into its paper; ink on coloured ground (style.DARK, LIGHT) stays.
+# Black becomes the page's ink, white its paper; ink on a coloured background (style.DARK, LIGHT) stays.
 _TURNED = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e5e5e5": "var(--line)", "#f4f4f4": "var(--band)"}
 _TURNED |= {"#333333": "currentColor", "#ededed": "var(--line)", "#a83a00": "var(--warn)", "#882255": "var(--plum)"}
 _TURNED |= dict.fromkeys(("#4c4c4c", "#545454", "#595959", "#666666", "#6b6b6b"), "var(--soft)")
@@ -94,7 +94,7 @@ def picture(path: Path, shows: str) -> Markup:
     return blocks(f"{path.stem} is not drawn yet.")
 
 
-# What matplotlib draws with; a page that inlines an SVG runs what else is in it.
+# The elements that matplotlib writes; a page that holds an SVG inline would run whatever else is in it.
 _ELEMENTS = {"circle", "clipPath", "defs", "ellipse", "g", "image", "line", "linearGradient", "mask", "path", "pattern"}
 _ELEMENTS |= {"polygon", "polyline", "rect", "stop", "text", "tspan", "use"}
 
@@ -109,10 +109,10 @@ def _strange(body: str) -> str | None:
 
 
 def _inline(text: str, name: str) -> tuple[str, str]:
-    """The view box and the content of matplotlib's SVG inside a page, as short as it can be.
+    """The view box and the content of matplotlib's SVG, shortened for a page that holds it inline.
 
-    Its size, letters and ground come from the page. Styles become classes, which have the same name wherever they are
-    the same; ids get a short form of the picture's name in front; groups that say nothing go.
+    Size, font and background come from the page. Styles become classes, and equal styles in any picture share a class.
+    Ids are prefixed with a short form of the picture's name. Groups without attributes are dissolved.
     """
     noise = r"<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>|xmlns(:\w+)?=\"[^\"]*\"|xlink:"
     text = re.sub(noise, "", text, flags=re.S)
@@ -135,7 +135,7 @@ def _inline(text: str, name: str) -> tuple[str, str]:
 
 
 def _parts(element: Element, ids: dict[str, str], styles: dict[str, str]) -> list[Element]:
-    """An element without noise; only its parts if it says nothing itself."""
+    """An element without what the page does not need; only its children if it has no attributes left."""
     if element.get("id") == "patch_1":  # the ground
         return []
     children = [part for child in element for part in _parts(child, ids, styles)]
@@ -152,7 +152,7 @@ def _parts(element: Element, ids: dict[str, str], styles: dict[str, str]) -> lis
 
 
 def _value(key: str, value: str, ids: dict[str, str]) -> str:
-    """An attribute's value: places with one digit after the point, the page's colours, no letters of its own."""
+    """An attribute's value, with coordinates to one decimal and the page's colours and font."""
     if key == "id":
         return ids.get(value, "")
     if key == "transform" and value.startswith("rotate(-0"):

@@ -27,7 +27,7 @@ _READING = "**How to read it.** "
 
 
 def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path) -> str:
-    """The whole page, from what is recorded and what is drawn, to stand in a folder."""
+    """The whole page as HTML, from the recorded results and drawn figures, with links relative to `folder`."""
     links = Links(folder)
     contents = {
         "claims": ("Claims", sections.claims(findings, links)),
@@ -68,6 +68,7 @@ def _figures(profile: str, figures: Path, links: Links) -> Markup:
 
 
 def _figure(name: str, entry: Entry, profile: str, figures: Path, links: Links) -> dict[str, object]:
+    """What the template shows of one figure: its notebook, caption, budgets, pictures and tables."""
     sides = [runs_of(name, spec, profile) for spec in SPECS] if entry.panels else []
     return {
         "name": name,
@@ -87,13 +88,14 @@ def _notebook(name: str, figures: Path, links: Links) -> str:
 
 
 def _budget(runs: Runs) -> str:
+    """A figure's budget in words, with the runs that diverged and the cells that are missing."""
     cells = len(runs.missing) + len(runs.found)
     missing = f"; {len(runs.missing)} of {cells} cells are not recorded" if runs.missing else ""
     return budget_text(runs) + runs.diverged + missing
 
 
 def _file(file: str, entry: Entry, figures: Path, links: Links) -> dict[str, object]:
-    """A picture, what it shows, and the file of its numbers if it is there."""
+    """A picture, what it shows, and the address of its numbers if there are any."""
     shows, facts = entry.shows(file), figures / f"{file}.json"
     numbers = (links.to(facts), facts.name) if facts.exists() else None
     return {"picture": picture(figures / file, shows), "shows": shows, "numbers": numbers}

@@ -33,7 +33,7 @@ class Part:
     margin: float | None = None
     text: str = ""  # printed in place of the estimate
     digits: int = 2
-    test: Comparison | None = None  # a comparison of another kind, as a sign test, in place of the contrast's own
+    test: Comparison | None = None  # a comparison of another kind, such as a sign test, in place of the contrast's own
 
     @property
     def comparison(self) -> Comparison:
@@ -55,9 +55,9 @@ class Aggregate:
 
     Attributes:
         statistic: the test in words
-        every: the keys for whose every value it must hold; over the others it is a mean
+        every: the keys for each value of which it must hold; over all other keys it is a mean
         need: for how many of these values it must hold; all of them if None
-        margin: the margin of the mean, if it is another one than that of each part
+        margin: the margin of the mean, if it differs from that of the parts
     """
 
     statistic: str
@@ -74,6 +74,7 @@ class Aggregate:
 
 
 def _mean(name: str, group: list[Part], margin: float | None) -> Part:
+    """The mean of a group of parts as one part; a group of one is that part itself."""
     first = group[0]
     if len(group) == 1:
         return first
@@ -100,7 +101,7 @@ def ratio(run: RecordedRun, split: str) -> Contrast:
 
 
 def by_task(run: RecordedRun, scores: Array, task: int | None = None) -> Contrast:
-    """Scores [S, 6] as a contrast. Networks of single tasks are chosen task by task, and are a sample each."""
+    """Scores [S, 6] as a contrast; networks of single tasks are chosen task by task, and are a sample each."""
     if (run.validation == run.validation[:, :1]).all():
         return Contrast({_sample(run): scores.mean(axis=1) if task is None else scores[:, task]})
     columns = range(len(TASKS)) if task is None else [task]
@@ -108,7 +109,7 @@ def by_task(run: RecordedRun, scores: Array, task: int | None = None) -> Contras
 
 
 def _sample(run: RecordedRun, task: int | None = None) -> Sample:
-    """A cell's seeds, or those of one task: its name begins with the cell's."""
+    """The sample of a cell's seeds, or of those of one task; its name begins with the cell's."""
     validation = run.validation[:, task or 0]
     name = str(run.cell) + ("" if task is None else f"#{TASKS[task].name}")
     return Sample(name, lambda scores: five_best(validation, scores), len(validation))

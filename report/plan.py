@@ -33,7 +33,7 @@ __all__ += ["plan_path", "plan_text", "read_plan"]
 
 FIRST_SEED = 100
 POWER = 0.9
-HOPELESS = 0.5  # a part that even the largest number of seeds decides less often asks for twice the paper's at most
+HOPELESS = 0.5  # a part with less power, even with the most seeds, asks for at most twice the paper's
 LADDERS: dict[str, tuple[int, ...]] = {  # numbers of seeds to choose from; the last is the most that a cell may have
     "multi-task": (10, 15, 20, 30, 40),
     "zinc": (4, 8, 12, 16),
@@ -42,7 +42,7 @@ LADDERS: dict[str, tuple[int, ...]] = {  # numbers of seeds to choose from; the 
     "mnist": (4, 8, 12),
 }
 
-SET_AFTER = (  # margins with the day and commit that brought them, and what was known by then
+SET_AFTER = (  # each margin with the day and the commit that set it, and what was known by then
     ("published numbers of figures 4 and 5", TOLERANCE, "log10 MSE (a factor of 2)", "2026-11-15 05:37", "5d18b27",
      "after figure 4 had been run as released for 300 epochs, before any run of the paper's 10,000"),
     ("no difference between trainings", MARGIN, "log10 MSE (a factor of 1.26)", "2026-11-15 13:19", "67e703f",
@@ -205,17 +205,18 @@ def plan() -> dict:
 
 
 def _least() -> Iterator[tuple[str, int]]:
-    """The least number of seeds of every cell: those of the paper."""
+    """Yield every cell with the least number of seeds that it gets, which is the paper's."""
     for cell in all_cells(EVERY_SPEC):
         yield str(cell), _ladder(str(cell))[0]
 
 
 def _ladder(cell: str) -> tuple[int, ...]:
+    """The numbers of seeds that a cell may have, beginning with the paper's."""
     return LADDERS.get(cell.split("/")[0], LADDERS["multi-task"])
 
 
 def _in_order() -> Iterator[tuple[str, Cell]]:
-    """Every cell once, with the group that it is trained in; single tasks last."""
+    """Yield every cell once, with the group that it is trained in; single tasks come last."""
     done = set()
     for group, names in PRIORITY:
         for cell in (cell for name in names for cell in _cells_of(name)):
@@ -296,7 +297,7 @@ def _joint(details: Sequence[dict], need: int) -> float:
 def _part_row(part: Part, parts: int, need: int, aside: bool) -> tuple[dict, list[str]]:
     """A part of a test: its estimate today, the fewest seeds with enough power, and the power with these.
 
-    `aside` is a test that is not the paper's: it asks for twice the paper's seeds at most.
+    With `aside` the test is not the paper's, and asks for at most twice the paper's seeds.
     """
     if part.contrast is None:
         row = {"name": part.name, "today": part.comparison.text, "toward": part.comparison.side}
@@ -322,11 +323,13 @@ def _part_row(part: Part, parts: int, need: int, aside: bool) -> tuple[dict, lis
 
 
 def _rung(cell: str, rung: int) -> int:
+    """The number of seeds at one rung of a cell's ladder, or at its last rung if it is shorter."""
     ladder = _ladder(cell)
     return ladder[min(rung, len(ladder) - 1)]
 
 
 def _power_at(part: Part, comparisons: int, cells: Sequence[str], rung: int) -> float:
+    """The power of a part's test with every cell at this rung of its ladder."""
     return _power(part, comparisons, {cell: _rung(cell, rung) for cell in cells})
 
 
@@ -354,7 +357,7 @@ def page_path() -> Path:
 
 
 def page_with_tables(text: str, facts: Mapping) -> str:
-    """The page with its tables, which follow the mark, made anew."""
+    """The page with the plan's tables in place of those that follow the mark."""
     head, mark, _ = text.partition(MARK)
     if not mark:
         raise ValueError(f"{page_path()} has no line {MARK!r}, after which the tables of the plan belong")
@@ -381,6 +384,7 @@ def _tables(facts: Mapping) -> Iterator[str]:
 
 
 def _claim_cells(row: Mapping) -> list[str]:
+    """A claim as a row of the page: sentence, specification, test, least powerful part, most seeds, power."""
     parts = row["parts"]
     worst = min(parts, key=lambda part: 1.0 if part["power"] is None else part["power"])
     shown = (
@@ -393,14 +397,17 @@ def _claim_cells(row: Mapping) -> list[str]:
 
 
 def _words(value: object) -> str:
+    """A value as text; empty for None."""
     return "" if value is None else str(value)
 
 
 def _percent(value: float | None) -> str:
+    """A share in percent; empty for None."""
     return "" if value is None else f"{value:.0%}"
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A header and rows as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

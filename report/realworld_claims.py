@@ -40,7 +40,7 @@ def zinc(ours: Scores) -> list[Part]:
 
 
 def molhiv(ours: Scores) -> list[Part]:
-    """PNA against the models that the paper shows beside it on MolHIV; its variant without scalers is not."""
+    """PNA against the models that the paper shows with it on MolHIV; its variant without scalers is not among them."""
     return [part for part in _best("PNA", (_MOLHIV,), ours) if part.keys["model"] not in _OURS]
 
 
@@ -60,10 +60,10 @@ def vision_mlp(ours: Scores) -> list[Part]:
 
 
 def most(ours: Scores) -> list[Part]:
-    """PNA against all other models, on each column: with scalers or without, whichever has the better published mean.
+    """PNA against all other models on each column, with scalers or without: whichever has the better published mean.
 
     That it beats all of them is as certain as the least certain of these comparisons, which need not be the one with
-    the best of them.
+    the strongest rival.
     """
     rows = []
     for column in realworld.COLUMNS:
@@ -76,9 +76,9 @@ def most(ours: Scores) -> list[Part]:
 
 
 def vision_less(ours: Scores) -> list[Part]:
-    """PNA's lead over the best other model as a share of its error: on ZINC against the images, each column each.
+    """PNA's lead over the best other model as a share of its error: each column of ZINC against each of the images.
 
-    The best are those by the published means. The scores are log10 of the error, so that a lead is a ratio.
+    Best is the model with the best published mean. Scores are log10 of the error, so that a lead is a ratio.
     """
     leads = {column: _lead(column, ours) for column in (*_ZINC, *_VISION)}
     return [
@@ -130,10 +130,10 @@ class Agreement:
     """How far the published numbers of figure 6 and ours agree, one by one and together.
 
     Attributes:
-        names: the numbers that have both, as "MNIST, edge features, PNA"
+        names: the numbers that are both published and ours, such as "MNIST, edge features, PNA"
         equivalent: how many differ by less than the margin of their data set (two one-sided tests, each by itself)
         differ: those that differ with p below 5 %, each by itself
-        joint: Fisher's p-value that some differ: of all, of the models that the authors trained, of the quoted ones
+        joint: Fisher's combined p-value, for all numbers, the models that the authors trained, and the quoted ones
         power: the chance that a true difference of two and of four standard deviations is significant after Holm's
             correction, with four seeds on each side
     """
@@ -165,7 +165,7 @@ _TRAINED = (*_OURS, "MPNN (sum)", "MPNN (max)")
 
 
 def agreement(ours: Scores) -> Agreement | None:
-    """How far the published numbers of figure 6 and ours agree; None without any number that has both."""
+    """How far the published numbers of figure 6 and ours agree; None if no number is both published and ours."""
     parts = [part for part in like_published(ours) if part.contrast.estimate.known]
     if not parts:
         return None
@@ -188,12 +188,13 @@ def _favourite(column: str, titles: Iterable[str]) -> str:
 
 
 def _doubt(part: Part) -> float:
-    """The one-sided p-value of a rival's being beaten; with too few seeds for a test, infinite doubt."""
+    """The one-sided p-value of the test that a rival is beaten; infinite with too few seeds for a test."""
     p = part.contrast.estimate.below()
     return math.inf if math.isnan(p) else p
 
 
 def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Part]:
+    """A model against each rival, on each column for which we have trained it."""
     return [
         _beats(column, title, ours[title, column], rival, score)
         for column in columns
@@ -203,6 +204,7 @@ def _best(title: str, columns: Sequence[str], ours: Scores) -> list[Part]:
 
 
 def _pair(one: str, other: str, columns: Sequence[str], ours: Scores) -> list[Part]:
+    """One model against another on each column that has both; the part decides nothing if their data differ."""
     both = [column for column in columns if (one, column) in ours and (other, column) in ours]
     rows = [(ours[one, c], ours[other, c], _beats(c, one, ours[one, c], other, ours[other, c])) for c in both]
     return [part if _data(mine) == _data(theirs) else _on_other_data(part) for mine, theirs, part in rows]
@@ -285,6 +287,7 @@ class Figure6Claim:
 
 
 def _scaled(part: Part, unit: float) -> Part:
+    """The part in units of a margin."""
     return Part(part.name, part.contrast * (1 / unit), part.keys, part.bound, part.margin)
 
 
@@ -299,7 +302,7 @@ PUBLISHED = Figure6Claim(like_published, tuple(published.realworld()), tuple(rea
 
 
 def published_says(claim: Figure6Claim) -> str:
-    """A clause on how many columns of the published table the claim holds, by the means alone; "" without columns."""
+    """A clause on how many columns the claim holds for by the published means alone; empty without columns."""
     theirs = {
         (title, c): s
         for title in published.realworld()

@@ -48,11 +48,12 @@ def failures(findings: Sequence[Finding]) -> Markup:
 
 
 def _specs(group: Sequence[Finding]) -> str:
+    """The specifications that findings are about, as in "described and released", or an empty text."""
     return " and ".join(finding.spec for finding in group if finding.spec)
 
 
 def _why(finding: Finding) -> tuple[str, str]:
-    """The numbers that are most surely against a claim, and how many of its comparisons are."""
+    """The numbers most surely against a claim, and how many of its comparisons are against it and for it."""
     deciding = finding.tests or finding.rows  # the parts of its test, where one test decides
     surest = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
     if not surest:
@@ -67,6 +68,7 @@ def _why(finding: Finding) -> tuple[str, str]:
 
 
 def _equals(p: str) -> str:
+    """A p-value with its sign of equality, unless it has another sign already."""
     return p if p.startswith("<") else f"= {p}"
 
 
@@ -108,7 +110,7 @@ def _counts(findings: Sequence[Finding]) -> dict[str, int]:
 
 
 def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
-    """What the budgets of a figure's findings have in common, by specification: said once, and not with each."""
+    """The parts of a budget that all findings of a figure share, by specification: the page says them only once."""
     parts: dict[str, list[list[str]]] = {}
     for finding in (finding for group in claims for finding in group if finding.budget):
         parts.setdefault(finding.spec, []).append(finding.budget.split("; "))
@@ -116,7 +118,7 @@ def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
 
 
 def _own_budget(finding: Finding, shared: dict[str, list[str]]) -> str:
-    """What a finding's budget says that is not said for its whole figure."""
+    """The parts of a finding's budget that are not said for its whole figure."""
     return "; ".join(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
 
 
@@ -187,7 +189,7 @@ def _low(rows: Sequence[dict]) -> str:
 
 
 def theory() -> Markup:
-    """Every statement with its evidence and what may be said of it; then the slips."""
+    """The table of statements with their evidence and verdicts, then the one of slips."""
     methods = [f"{row.method}; {row.axioms}" if row.axioms else row.method for row in outcomes()]
     statements = [
         (row.statement, row.verdict or row.status, row.kind, method, row.range, row.evidence, row.caveat)
@@ -199,6 +201,7 @@ def theory() -> Markup:
 
 
 def _slips() -> Markup | str:
+    """The table of slips in the printed text, each with its repair; empty if there are none."""
     rows = [
         (slip.where, slip.kind, slip.printed, slip.fails_on, slip.repair, "as said" if slip.checked else "NOT AS SAID")
         for slip in slips()
@@ -268,13 +271,13 @@ _SPEED = (
 
 
 def speeds() -> Markup:
-    """The measurements of benchmarks/."""
+    """The table of measured speeds; a note if nothing was measured."""
     rows = speed.rows()
     return blocks(table(("what", "ours", "faster than", "machine"), rows, _SPEED) if rows else "Not measured here.")
 
 
 def _disclosed(cells: Sequence[str]) -> str:
-    """The cells whose code cannot be looked up, by name."""
+    """A sentence that names the cells whose code is in no commit; empty if there are none."""
     return (
         f"{len(cells)} of these cells were trained from a changed tree: the hash of their code is not that of the "
         f"commit they name, nor of any other. The plan trains them again. They are {', '.join(cells)}."
@@ -284,7 +287,7 @@ def _disclosed(cells: Sequence[str]) -> str:
 
 
 def provenance(profile: str) -> Markup:
-    """What the runs were made with, which is not the machine that drew the page."""
+    """The devices, commits and versions that the runs were made with, which need not be those that drew the page."""
     runs = [*_all_runs(profile), *figure6_runs(profile).values()]
     machines = Counter(tuple(made_with(run.result).values()) for run in runs)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(machines.items())]

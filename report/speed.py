@@ -13,6 +13,7 @@ Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, 
 
 
 def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each timing of PNA's training on the multi-task benchmark, against the released code."""
     for row in facts["rows"]:
         if row["model"] == "pna":
             what = f"one epoch and run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
@@ -20,6 +21,7 @@ def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _whole_paper(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield the row on all multi-task trainings side by side, against one cell at a time, if that was timed."""
     hours, factor = facts["hours"], facts["factor"]
     if factor is not None:
         ours = f"{hours['figures, side by side']:.2f} h; one after the other {hours['figures']:.2f} h"
@@ -27,12 +29,14 @@ def _whole_paper(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield the row on one aggregation over a large graph, against PyTorch Geometric."""
     what = f"mean, max, min and std, {facts['nodes']:,} nodes, {facts['edges']:,} edges, {facts['graph']}"
     ratio = facts["ratio"]["ours"]["total_ms"]
     yield what, f"{facts['rows']['ours']['total_ms']:.2f} ms", f"{ratio:.1f} × PyTorch Geometric"
 
 
 def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for one PNA layer on a GPU, recorded and then called one by one, against PyTorch Geometric."""
     ways = {"recorded": ("ours, recorded", "times_ours_recorded"), "called one by one": ("ours", "times_ours")}
     for way, (ours, times) in ways.items():
         what = f"one PNA layer on a batch like {facts['batch']}'s, {way}"
@@ -40,11 +44,13 @@ def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield the row on one PNA layer on a CPU, against PyTorch Geometric."""
     what = f"one PNA layer on a CPU, {facts['nodes']:,} nodes, {facts['edges']:,} edges"
     yield what, f"{facts['pna']['seconds']:.2f} s", f"{facts['ratio']['seconds']:.2f} × PyTorch Geometric"
 
 
 def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each real-world training that was timed, against PyTorch Geometric."""
     places = {str(cell): place for place, cell in CELLS.items()}
     for row in facts["rows"]:
         title, column = places[row["cell"]]
@@ -76,6 +82,7 @@ def pace() -> dict[Cell, float]:
 
 
 def _lines() -> list[dict]:
+    """Every measurement of benchmarks/results.jsonl; none without the file."""
     path = repository() / "benchmarks" / "results.jsonl"
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
@@ -87,4 +94,5 @@ def _machine(facts: dict) -> str:
 
 
 def _nothing(facts: dict) -> Iterator[tuple[str, str, str]]:
+    """No rows: what the table shows of a benchmark that it has no reader for."""
     return iter(())

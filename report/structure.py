@@ -24,6 +24,7 @@ _OTHERS = ("pna-no-scalers", "mpnn-max", "gat", "gcn", "gin")  # MPNN (sum) is a
 
 
 def _count(model: str, hidden: int = 16) -> int:
+    """The number of parameters of a model's recurrent network."""
     return count_parameters(build(model, hidden))
 
 
@@ -41,7 +42,7 @@ def more_parameters() -> list[Comparison]:
 
 
 def more_parameters_on_average() -> list[Comparison]:
-    """The mean of these shares over the six other models."""
+    """How many more parameters PNA has than another model at 16 features, mean over the six other models."""
     share = _mean(_more())
     return [fact("mean over the six models", _about(share, 0.15), f"{share:+.0%}")]
 
@@ -52,20 +53,23 @@ def larger_others() -> list[Comparison]:
 
 
 def larger_others_on_average() -> list[Comparison]:
-    """The mean of these shares over the six other models."""
+    """How many more parameters another model has at 20 features than PNA at 16, mean over the six other models."""
     share = _mean(_larger())
     return [fact("mean over the six models", _about(share, 0.30), f"{share:+.0%}")]
 
 
 def _more() -> dict[str, float]:
+    """How many more parameters PNA has than each other model at 16 features, as a share of the other's."""
     return {name: _count("pna") / _count(name) - 1 for name in _OTHERS}
 
 
 def _larger() -> dict[str, float]:
+    """How many more parameters each other model has at 20 features than PNA at 16, as a share of PNA's."""
     return {name: _count(name, 20) / _count("pna") - 1 for name in _OTHERS}
 
 
 def _about(share: float, stated: float) -> bool:
+    """Whether a share is within five percentage points of the stated one."""
     return abs(share - stated) <= 0.05
 
 
@@ -92,11 +96,12 @@ def toggling() -> list[Comparison]:
 
 
 def toggling_as_described() -> list[Comparison]:
-    """The expected change by the probabilities that the paper gives."""
+    """The expected change of the number of edges by toggling with the probabilities that the paper gives."""
     return [_toggled("as described", DESCRIBED)]
 
 
 def _toggled(name: str, spec: Spec) -> Comparison:
+    """Whether toggling changes the expected number of edges by at most 10 %, for every graph of 20 nodes."""
     pairs = 20 * 19 // 2
     e = np.arange(1, pairs)
     P_e, P_m = toggling_probabilities(e, pairs - e, spec)
@@ -114,12 +119,13 @@ def degrees_of_images() -> list[Comparison]:
 
 
 def edges_of_images() -> list[Comparison]:
-    """The edges that each node sends."""
+    """The number of edges that each node of a superpixel graph sends."""
     return [fact("edges sent by each node", NEIGHBOURS == 8, f"{NEIGHBOURS}")]
 
 
 @cache
 def _received() -> tuple[int, int]:
+    """The least and the largest number of edges that a node of eight random superpixel graphs receives."""
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(np.arange(9), np.arange(8), indexing="ij"), axis=-1).reshape(-1, 2) * 3.0  # [72, 2]
     places = [(grid + rng.uniform(0, 3, grid.shape)) * SCALE for _ in range(8)]
@@ -158,6 +164,7 @@ _ROUNDING = 0.01 / math.sqrt(12)  # the standard deviation of what two digits hi
 
 @cache
 def _baseline_row(seed: int) -> list[float]:
+    """The baseline's log10 MSE of each task, [6], for one draw of the released data."""
     sizes = tuple(range(15, 25))
     data = make(RELEASED, [Split("train", "train", sizes, 256), Split("test", "test", sizes, 128)], seed)
     row = data.baseline(data["test"], RELEASED_MAXIMA, batched_mean=True)

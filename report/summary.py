@@ -31,7 +31,7 @@ TITLE = "Principal Neighbourhood Aggregation: what holds"
 
 
 def opening(findings: Sequence[Finding], profile: str) -> Markup:
-    """The first screen."""
+    """The first screen as HTML: three lines, a sentence for each finding, a picture and the claims that failed."""
     sides = [runs_of("figure4", spec, profile) for spec in SPECS]
     return render(
         "summary",
@@ -45,6 +45,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
 
 
 def _sizes(sides: Sequence[Runs]) -> str:
+    """A sentence on the sizes of the test graphs behind the picture."""
     released = [run for runs in sides if runs.spec == "released" for run in runs.found.values()]
     if released and wider_split(released[0]) == "multitask/test":
         return "Ours as released is tested on graphs of 15-19 nodes, as the code does; published numbers are of 15-24."
@@ -57,7 +58,7 @@ Line = tuple[str, dict[str, int], str]  # its title, the number of verdicts of e
 
 
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
-    """Theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
+    """Yield the lines on theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
     theory = [f for f in findings if f.claim.checked]
     yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]
@@ -82,6 +83,7 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
 
 
 def _line(title: str, findings: Sequence[Finding], words: str) -> Line:
+    """A line of the first screen: its title, the number of findings with each verdict, and its words."""
     counts = Counter(finding.kind for finding in findings)
     return title, {kind: counts[kind] for kind in WORDS if counts[kind]}, words
 
@@ -90,6 +92,7 @@ def _line(title: str, findings: Sequence[Finding], words: str) -> Line:
 
 
 def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str) -> Iterator[str]:
+    """Yield the sentences of the first screen; a finding whose runs are not recorded has none."""
     by_id = {(f.claim.id, f.spec): f for f in findings}
     yield from _best(by_id, sides)
     yield from _published(sides)
@@ -141,6 +144,7 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
 
 
 def _with_interval(one: Estimate) -> str:
+    """An estimate and its interval, as in "−3.16 (−3.20 to −3.12)": value, lower and upper end."""
     low, high = one.interval
     return f"{number(one.value)} ({number(low)} to {number(high)})"
 

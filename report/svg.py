@@ -50,7 +50,7 @@ _STEP = 39  # the height of a model's row
 
 @dataclass(frozen=True)
 class _Track:
-    """The horizontal place of log10 MSE on the first picture."""
+    """The scale of the first picture: maps log10 MSE to a horizontal place."""
 
     low: float
     high: float
@@ -104,13 +104,14 @@ def _mark(track: _Track, one: Estimate, y: float, spec: str) -> dict[str, object
 
 
 def _words(name: str, theirs: float, ours: dict[str, dict[str, Estimate]]) -> str:
+    """A model's published average and ours in words, for readers who do not see the picture."""
     scores = [f"{spec} {number(row[name].value)}" for spec, row in ours.items() if name in row]
     return f"{MODELS[name].title}: published {number(theirs)}, {', '.join(scores) or 'not run'}"
 
 
 # ---- learning curves ----
 
-_POINTS = 12  # shown of a curve; a third of them of a network for a single task, as there are six times as many
+_POINTS = 12  # shown of a curve; a third as many for networks of single tasks, which have six times as many curves
 _WIDE, _HIGH = 600, 240
 
 
@@ -148,11 +149,12 @@ def _line(one: Curve, epochs: int, low: float, high: float) -> dict[str, object]
 
 
 def _path(places: Sequence[tuple[int, int]]) -> str:
-    """A path in steps, which are shorter than places: M10 120l12-3 12-1."""
+    """An SVG path in relative steps, which are shorter than absolute places, as in M10 120l12-3 12-1."""
     steps = [(x - a, y - b) for (a, b), (x, y) in itertools.pairwise(places)]
     return f"M{places[0][0]} {places[0][1]}l" + " ".join(f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps)
 
 
 def _place(epoch: int, loss: float, epochs: int, low: float, high: float) -> tuple[int, int]:
+    """The place of a loss at an epoch, in pixels, cut off at the picture's upper and lower edge."""
     level = (math.log10(loss) - low) / (high - low)
     return round(_WIDE * epoch / epochs), round(_HIGH * (1 - min(max(level, 0), 1)))

@@ -43,11 +43,12 @@ def tables_of(name: str, sides: Sequence[Runs], profile: str) -> Markup:
 
 
 def _note(name: str) -> str:
+    """The note on a published table, as a sentence."""
     return f"Published: {published.note(name).replace('+-', '±')}."
 
 
 def _words(rows: Sequence[Comparison]) -> list[str]:
-    """Whether each published number is as ours, another, or too wide to tell, after Holm's correction over all."""
+    """The verdict on each published number after Holm's correction over all: as ours, another, or too wide to tell."""
     words = {"holds": "as ours", "against": "another", "undecided": "too wide to tell"}
     return [words.get(row.outcome, row.outcome) for row in rule(rows).rows]
 
@@ -56,6 +57,7 @@ def _words(rows: Sequence[Comparison]) -> list[str]:
 
 
 def _figure4(sides: Sequence[Runs]) -> list[Markup | str]:
+    """The tables below figure 4: averages under both specifications and, as released, task by task."""
     tasks = [_tasks(runs) for runs in sides if runs.spec == "released"]
     return [_RANGE, *map(_averages, sides), *tasks, _note("multitask_per_task"), _note("multitask_boxplot")]
 
@@ -90,7 +92,7 @@ def _tasks(runs: Runs) -> Markup | str:
 
 
 def _differences(columns: Sequence[str], pairs: dict[str, list[Comparison | None]], caption: str) -> Markup | str:
-    """A row of comparisons for each model, with what they say of the published numbers."""
+    """A table with a row of comparisons for each model, each with its verdict on the published number."""
     words = iter(_words([one for row in pairs.values() for one in row if one]))
     rows = [
         (title, *("–" if one is None else estimate(one.estimate, 2, next(words)) for one in row))
@@ -100,6 +102,7 @@ def _differences(columns: Sequence[str], pairs: dict[str, list[Comparison | None
 
 
 def _figure5(sides: Sequence[Runs]) -> list[Markup | str]:
+    """The tables below figure 5: ours minus published by size, as released, and the published ratios."""
     facts = published.table("extrapolation")
     rows = [(title, *map(_published_ratio, row)) for title, row in facts["rows"].items()]
     theirs = table(("model", *facts["columns"]), rows, "Published: log10(MSE / MSE of the baseline) by nodes")
@@ -108,6 +111,7 @@ def _figure5(sides: Sequence[Runs]) -> list[Markup | str]:
 
 
 def _published_ratio(value: float | str | None) -> str:
+    """A published ratio as text; a dash where there is none."""
     return "–" if value is None else value if isinstance(value, str) else number(value).lstrip("+")
 
 
@@ -122,6 +126,7 @@ def _sizes(runs: Runs) -> Markup | str:
 
 
 def _parameters() -> list[Markup | str]:
+    """The published numbers of parameters with 16 and with 20 features, and the note on them."""
     small, large = published.parameters(16), published.parameters(20)
     rows = [(MODELS[model].title, f"{count:,}", f"{large[model]:,}") for model, count in small.items()]
     return [table(("model", "16 features", "20 features"), rows, "Published parameters"), _note("parameters")]
@@ -164,6 +169,7 @@ def _welch(ours: dict[realworld.Place, RecordedRun]) -> list[Markup | str]:
 
 
 def _compared(row: Row) -> tuple[object, ...]:
+    """A row of figure 6 as table cells: model, both scores, difference, seeds, p, verdict, budget and cost."""
     place = (f"{row.where}, {row.title}", realworld.published_text(row.title, row.column))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = [path for folder in ("benchmarks", "pna", "report") for path in sorted((ROOT / folder).rglob("*.py"))]
+FOLDERS = ("benchmarks", "pna", "report", "verification", "workflow")
+FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FIRST_SCREEN, _, REST = README.partition("<!-- the end of the first screen -->")
 
@@ -23,15 +24,10 @@ FORMULA = re.compile(
 )
 SIGNATURE = re.compile(r"[a-z][^.]*\[.*->", flags=re.DOTALL)  # nodes [V, 3], edges [E] -> [V]
 FRAGMENTS = ("Of", "Likewise", "Ditto", "The same", "The other way round", "That", "So many")
-TORCH_NAMES = {"forward", "backward", "setup_context", "vmap"}  # of an autograd Function, whose class is documented
+AUTOGRAD = {"forward", "backward", "setup_context", "vmap"}  # methods of a Function, whose class says what it computes
 PREPOSITIONS = ("As (?!many|much)", "By", "For", "From", "In", "On", "Than", "To", "Until", "With", "Without")
 SHORTEST = 6  # words: a shorter sentence that begins with a preposition has no noun of its own
-# Folders in which private functions and classes have a docstring, too; nested functions need none anywhere.
-PRIVATE_FOLDERS = (
-    *("benchmarks/", "pna/experiments/", "pna/kernels/", "pna/multitask/", "pna/networks/", "pna/pretrained/"),
-    *("pna/realworld/", "pna/training/"),
-)
-PUBLIC_ONLY = ("pna/experiments/mps.py", "pna/experiments/side_by_side.py")  # of those folders
+SHORT = 3  # lines of a nested function that needs none
 UNCLEAR_MODULES = {"beside", "choice", "draw", "effects", "opening", "quoted", "utils", "helpers", "manager"}
 UNCLEAR_NAMES = {
     *("told", "Told", "found", "given", "made", "own", "kept", "takes", "serves", "serving", "settle", "gated_settle"),
@@ -47,31 +43,38 @@ ONE_MEANING = ("Run", "Layout")  # classes of which there must not be two
 
 
 class Definition(NamedTuple):
-    """A module, class or function with its place and docstring."""
+    """A module, class or function with its place, length and docstring."""
 
     place: str  # path and line
     name: str
-    kind: str
+    kind: str  # module, class, function, nested (within a function), or autograd (a method of a Function)
+    lines: int
     docstring: str | None
 
 
 def definitions(path: Path) -> Iterator[Definition]:
-    """Yield a module and its classes, functions and methods; nested functions belong to the one around them."""
+    """Yield a module and all of its classes, functions and methods, wherever they stand."""
     name = path.relative_to(ROOT).as_posix()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    yield Definition(f"{name}:1", path.stem, "module", ast.get_docstring(tree))
-    for node in _definitions_in(tree):
-        kind = "class" if isinstance(node, ast.ClassDef) else "function"
-        yield Definition(f"{name}:{node.lineno}", node.name, kind, ast.get_docstring(node))
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    yield Definition(f"{name}:1", path.stem, "module", len(text.splitlines()), ast.get_docstring(tree))
+    for node, kind in _definitions_in(tree):
+        lines = node.end_lineno - node.lineno + 1
+        yield Definition(f"{name}:{node.lineno}", node.name, kind, lines, ast.get_docstring(node))
 
 
-def _definitions_in(node: ast.AST) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+def _definitions_in(node: ast.AST, kind: str = "function") -> Iterator[tuple[ast.ClassDef | ast.FunctionDef, str]]:
+    """Yield every class and function below a node and what it is; `kind` is that of functions directly below it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef):
-            yield child
+            yield child, "function" if kind == "autograd" and child.name not in AUTOGRAD else kind
+            yield from _definitions_in(child, "nested")
         elif isinstance(child, ast.ClassDef):
-            yield child
-            yield from _definitions_in(child)
+            yield child, "class"
+            of_torch = any(ast.unparse(base).endswith("Function") for base in child.bases)
+            yield from _definitions_in(child, "autograd" if of_torch else "function")
+        else:
+            yield from _definitions_in(child, kind)
 
 
 def complaint(docstring: str) -> str:
@@ -87,19 +90,21 @@ def complaint(docstring: str) -> str:
     return ""
 
 
-def needs_docstring(name: str, path: str) -> bool:
-    """Whether a function or class of this name must have a docstring in the file at `path`."""
-    if name in TORCH_NAMES or re.fullmatch(r"_|__\w+__", name):
+def needs_docstring(name: str, path: str, kind: str = "function", lines: int = 0) -> bool:
+    """Whether a definition of this name, kind and length must have a docstring in the file at `path`."""
+    if kind == "autograd" or re.fullmatch(r"__\w+__", name):
         return False
-    return not name.startswith("_") or (path.startswith(PRIVATE_FOLDERS) and path not in PUBLIC_ONLY)
+    if Path(path).name.startswith("test_") and name.startswith(("test_", "Test")):
+        return False  # named by what it asserts
+    return kind != "nested" or lines > SHORT
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_things_have_a_docstring_and_every_docstring_stands_alone(path):
     wrong = []
-    for place, name, kind, docstring in definitions(path):
+    for place, name, kind, lines, docstring in definitions(path):
         if docstring is None:
-            if needs_docstring(name, path.relative_to(ROOT).as_posix()):
+            if needs_docstring(name, path.relative_to(ROOT).as_posix(), kind, lines):
                 wrong.append(f"{place} {kind} {name} has no docstring")
         elif problem := complaint(docstring):
             wrong.append(f"{place} {name}: {docstring.splitlines()[0]!r} {problem}")
@@ -107,25 +112,56 @@ def test_things_have_a_docstring_and_every_docstring_stands_alone(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "needed"),
+    ("name", "path", "kind", "lines", "needed"),
     [
-        ("draw", "report/page.py", True),
-        ("_draw", "report/page.py", False),
-        ("_draw", "pna/training/run.py", True),
-        ("_draw", "pna/realworld/kernels/pool.py", True),
-        ("_draw", "pna/experiments/mps.py", False),
-        ("forward", "pna/kernels/layer.py", False),
-        ("__len__", "pna/training/run.py", False),
-        ("_", "pna/kernels/operators.py", False),
+        ("draw", "report/page.py", "function", 2, True),
+        ("_draw", "report/page.py", "function", 9, True),
+        ("drawn", "verification/test_figures.py", "function", 2, True),
+        ("test_draws", "verification/test_figures.py", "function", 9, False),
+        ("TestDraw", "verification/test_figures.py", "class", 9, False),
+        ("test_figures", "verification/test_figures.py", "module", 9, False),
+        ("_draw", "pna/conv.py", "function", 2, True),
+        ("_draw", "pna/experiments/mps.py", "function", 2, True),
+        ("_Draw", "pna/realworld/kernels/pool.py", "class", 9, True),
+        ("_", "pna/kernels/operators.py", "function", 3, True),
+        ("__len__", "pna/training/run.py", "function", 9, False),
+        ("forward", "pna/kernels/layer.py", "autograd", 9, False),
+        ("forward", "pna/conv.py", "function", 2, True),
+        ("write", "pna/files.py", "nested", 3, False),
+        ("write", "pna/files.py", "nested", 4, True),
+        ("write", "benchmarks/speed.py", "nested", 4, True),
     ],
 )
-def test_what_needs_a_docstring(name, path, needed):
-    assert needs_docstring(name, path) == needed
+def test_what_needs_a_docstring(name, path, kind, lines, needed):
+    assert needs_docstring(name, path, kind, lines) == needed
 
 
-def test_the_folders_with_private_docstrings_exist():
-    assert all((ROOT / folder).is_dir() for folder in PRIVATE_FOLDERS)
-    assert all((ROOT / path).is_file() for path in PUBLIC_ONLY)
+def test_definitions_are_found_wherever_they_stand():
+    text = """
+class Sum(torch.autograd.Function):
+    def forward(x): ...
+    def spread(x): ...
+class Layer(Module):
+    def forward(x): ...
+try:
+    import a
+except ImportError:
+    def missing():
+        def within(): ...
+"""
+    assert [(node.name, kind) for node, kind in _definitions_in(ast.parse(text))] == [
+        ("Sum", "class"),
+        ("forward", "autograd"),
+        ("spread", "function"),
+        ("Layer", "class"),
+        ("forward", "function"),
+        ("missing", "function"),
+        ("within", "nested"),
+    ]
+
+
+def test_every_folder_has_files():
+    assert all(any((ROOT / folder).rglob("*.py")) for folder in FOLDERS)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +196,7 @@ def test_names_say_what_a_thing_is():
         f"{place} {kind} {name}"
         for path in FILES
         if path.relative_to(ROOT).as_posix() != "pna/kernels/choice.py"  # a former name, which warns
-        for place, name, kind, _ in definitions(path)
+        for place, name, kind, *_ in definitions(path)
         if name in (UNCLEAR_MODULES if kind == "module" else UNCLEAR_NAMES) or name.startswith("share_")
     ]
     assert not wrong, "\n".join(wrong)
@@ -195,7 +231,7 @@ def test_docstrings_of_tests_stand_alone(folder):
     wrong = [
         f"{place} {name}: {docstring.splitlines()[0]!r} {complaint(docstring)}"
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for place, name, _, docstring in definitions(path)
+        for place, name, *_, docstring in definitions(path)
         if docstring and complaint(docstring)
     ]
     assert not wrong, "\n".join(wrong)
@@ -217,7 +253,7 @@ def test_which_names_a_source_binds():
 @pytest.mark.parametrize("name", ONE_MEANING)
 def test_one_word_has_one_meaning(name):
     places = [
-        place for path in FILES for place, other, kind, _ in definitions(path) if (other, kind) == (name, "class")
+        place for path in FILES for place, other, kind, *_ in definitions(path) if (other, kind) == (name, "class")
     ]
     assert len(places) <= 1
 

@@ -15,12 +15,13 @@ CERTIFICATES = Path(__file__).parent / "certificates"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns its exit status."""
+    """Run one command; return its exit status."""
     options = _parser().parse_args(arguments)
     return options.run(options)
 
 
 def _parser() -> argparse.ArgumentParser:
+    """The parser of all commands; each stores the function that carries it out as `run`."""
     parser = argparse.ArgumentParser("python -m verification", description="The paper's theory, machine-checked.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, text in (
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _prove(options: argparse.Namespace) -> int:
+    """Compile the proofs and print each theorem with its assumptions; 1 if a proof fails, 2 if the tool is missing."""
     try:
         answers, fresh = _proofs(options.slow, options.record)
     except prove.NotProvedError as error:
@@ -81,7 +83,10 @@ def _prove(options: argparse.Namespace) -> int:
 
 
 def _proofs(slow: bool, keep: bool) -> tuple[dict[str, dict[str, str]], set[str]]:
-    """What every theorem says, and the tools that were run now; what they say is compared with the record, or kept."""
+    """What each theorem states, and the tools that were run.
+
+    What a tool prints is compared with the record or, with `keep`, recorded.
+    """
     proofs, transcript = prove.prove_coq(), None
     runs = {COQ: proofs}
     if slow:
@@ -96,6 +101,7 @@ def _proofs(slow: bool, keep: bool) -> tuple[dict[str, dict[str, str]], set[str]
 
 
 def _find(options: argparse.Namespace) -> int:
+    """Make the certificates and print their paths."""
     from verification.find import find  # imported here: checking needs neither torch nor matplotlib
 
     for path in find(options.directory):
@@ -104,6 +110,7 @@ def _find(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    """Check the given certificates, by default all stored ones; 1 if one is rejected."""
     try:
         for path in options.files:
             print(f"{path}: {len(check_file(path))} certificates hold")
@@ -116,6 +123,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _figures(_: argparse.Namespace) -> int:
+    """Draw the figures and print their paths."""
     from verification.figures import draw_all
 
     for path in draw_all():
@@ -124,12 +132,14 @@ def _figures(_: argparse.Namespace) -> int:
 
 
 def _report(_: argparse.Namespace) -> int:
+    """Write the report; 1 if something in it fails."""
     from verification.report import write_report
 
     return 0 if write_report() else 1
 
 
 def _collide(options: argparse.Namespace) -> int:
+    """Print a collision of the user's aggregators, and write it if asked; 1 without a proof, 2 if they are unusable."""
     try:
         found = collide.find_collision(collide.load(options.aggregators), options.n, *options.interval)
     except collide.UsageError as error:

@@ -48,7 +48,7 @@ class CertificateError(ValueError):
 
 
 def require(condition: bool, message: str) -> None:
-    """Rejects the certificate, with the reason, unless the condition holds."""
+    """Reject the certificate, with the reason, unless the condition holds."""
     if not condition:
         raise CertificateError(message)
 
@@ -63,12 +63,13 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _refused(descriptor: int, path: Path) -> NoReturn:
+    """Close the descriptor and reject the certificate, since the path is no plain file."""
     os.close(descriptor)
     raise CertificateError(f"{path.name}: not a plain file")
 
 
 def read_json(path: Path, content: bytes | None = None) -> object:
-    """The content of a file, read already or not, which may have no key twice and no numbers but whole ones."""
+    """The JSON content of a file, whose bytes may be given; no key may occur twice, and all numbers must be whole."""
     content = read_bytes(path) if content is None else content
     try:
         return json.loads(
@@ -86,6 +87,7 @@ def read_json(path: Path, content: bytes | None = None) -> object:
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The JSON object that the pairs make; a key given twice rejects the certificate."""
     content: dict[str, object] = {}
     for key, value in pairs:
         require(key not in content, f"a field twice: {_shown(key)}")
@@ -94,6 +96,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _not_whole(text: str) -> NoReturn:
+    """Reject a number that is not whole; JSON's parser calls it for decimals and for NaN."""
     raise CertificateError(f"numbers must be whole, or rationals as text, got {text[:40]}")
 
 

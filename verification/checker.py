@@ -59,6 +59,7 @@ class Statement:
 
 
 def _boxes(about: str) -> Statement:
+    """The statement of a file of boxes about one family of aggregators."""
     return Statement(f"Theorem 1: {about}", frozenset({"box"}), frozenset({about}))
 
 
@@ -95,14 +96,14 @@ STATEMENTS: dict[str, Statement] = {
 
 
 def check_directory(directory: Path) -> list[str]:
-    """Checks every certificate file; returns a line for each, raises CertificateError at the first that fails."""
+    """Check every certificate file; return a line for each, or raise CertificateError at the first that fails."""
     files = sorted(directory.glob("*.json"))
     require(bool(files), f"{directory}: there are no certificates")
     return [f"{path.name}: {len(check_file(path))} certificates hold" for path in files]
 
 
 def check_file(path: Path) -> list[Proved]:
-    """Checks one file; returns what its certificates prove."""
+    """Check one file; return what its certificates prove."""
     content = read_json(path)
     try:
         fields(content, {"statement", "certificates"}, "the file")
@@ -126,6 +127,7 @@ def check_file(path: Path) -> list[Proved]:
 
 
 def _statement(stem: str, text: object) -> Statement:
+    """The statement that a file makes; a file named after a statement must make that one."""
     by_text = {statement.text: statement for statement in STATEMENTS.values()}
     name(text, by_text, "the statement")
     expected = STATEMENTS.get(stem, by_text[text])
@@ -134,6 +136,7 @@ def _statement(stem: str, text: object) -> Statement:
 
 
 def _fits(proved: Proved, statement: Statement) -> None:
+    """Reject a certificate whose kind, or whose aggregators, are not those of the file's statement."""
     require(proved.kind in statement.kinds, f"a {proved.kind} is no proof of {statement.text!r}")
     require(
         statement.about is None or proved.about in statement.about,
@@ -195,11 +198,11 @@ def _aggregate(aggregator: str, x: list[int]) -> Fraction | int:
 
 
 def _check_collision(first: object, second: object, agree: object, differ: object) -> tuple[str, int]:
-    """Two different multisets, the aggregators that agree on them, and those that do not."""
+    """Check that two multisets differ, that the aggregators of `agree` agree on them, and those of `differ` do not."""
     elements = [rationals(first, "first", 100), rationals(second, "second", 100)]
     require(sorted(elements[0]) != sorted(elements[1]), "the two multisets are the same")
     unit = math.lcm(*(q.denominator for q in itertools.chain(*elements)))
-    x, y = ([int(q * unit) for q in side] for side in elements)  # each aggregator agrees on them where it does on these
+    x, y = ([int(q * unit) for q in side] for side in elements)  # scaling changes no agreement
     require(
         max(abs(z) for z in [*x, *y]).bit_length() <= MOST_BITS,
         f"over their common denominator the elements have more than {MOST_BITS} bits",
@@ -217,7 +220,7 @@ def _check_collision(first: object, second: object, agree: object, differ: objec
 
 
 def _check_exact(aggregators: object, first: object, second: object) -> tuple[str, int]:
-    """Two different multisets of rationals, in increasing order, and a program that has the same outputs on them."""
+    """Check that a program has equal outputs on two different multisets of rationals, each in increasing order."""
     x, y = rationals(first, "first", 200), rationals(second, "second", 200)
     require(len(x) == len(y) >= 2 and len(x) <= LARGEST_SIZE, f"there must be two multisets of 2 to {LARGEST_SIZE}")
     require(x == sorted(x) and y == sorted(y), "the elements must be in increasing order")
@@ -233,9 +236,10 @@ def _check_exact(aggregators: object, first: object, second: object) -> tuple[st
 
 
 def _check_moments(n: object, elements: object, mean: object, moments: object) -> tuple[str, int]:
-    """The moments of the multiset, and that they determine it: exp(Σ (-1)^(k-1) p_k t^k / k) = Π (1 + r_i t) up to t^n.
+    """Check the moments of a multiset, and that they determine it.
 
-    The left side is a function of the moments alone; the right side has one factorisation.
+    They do if exp(Σ (-1)^(k-1) p_k t^k / k) = Π (1 + r_i t) up to t^n: the left side is a function of the moments
+    alone, and the right side has one factorisation.
     """
     natural(n, "n", 2, 64)
     x, mu, M = rationals(elements, "elements", 100), rational(mean, "mean"), rationals(moments, "moments")
@@ -260,6 +264,7 @@ LARGEST_Z, LARGEST_N, LARGEST_SIZE = 200, 1000, 64
 
 
 def _multiset(value: object, what: str, smallest: int) -> list[int]:
+    """The elements of a multiset in increasing order: whole numbers from `smallest` to LARGEST_Z."""
     require(
         isinstance(value, list) and 0 < len(value) <= LARGEST_SIZE, f"{what} must hold 1 to {LARGEST_SIZE} elements"
     )
@@ -267,6 +272,7 @@ def _multiset(value: object, what: str, smallest: int) -> list[int]:
 
 
 def _table(scaler: dict) -> dict[int, Fraction]:
+    """The values of a scaler that is given as a table, by the sizes 1, 2, 3, …"""
     fields(scaler, {"name", "values"}, "a scaler's table")
     values = rationals(scaler["values"], "the scaler's values", 200)
     require(len(values) <= LARGEST_SIZE, f"a scaler has at most {LARGEST_SIZE} values")
@@ -274,6 +280,7 @@ def _table(scaler: dict) -> dict[int, Fraction]:
 
 
 def _scaler(scaler: object) -> dict[int, Fraction | arb]:
+    """The values of a scaler by size: rationals from a table, balls for a logarithmic scaler."""
     require(isinstance(scaler, dict), "the scaler must be an object")
     if name(scaler.get("name"), ["table", "logarithmic"], "the scaler's name") == "table":
         return _table(scaler)
@@ -287,7 +294,7 @@ def _scaler(scaler: object) -> dict[int, Fraction | arb]:
 def _check_encoding(
     scaler: object, N: object, K: object, multiset: object, h: object, depth: object, precision: object
 ) -> tuple[str, int]:
-    """Theorem 2's hypotheses for this scaler, N and K; that the ball h holds h(X), and that it decodes to X alone."""
+    """Check Theorem 2's hypotheses for this scaler, N and K, and that the ball h holds h(X) and decodes to X alone."""
     X = _multiset(multiset, "the multiset", 1)
     offset = rational(K, "K", 200)
     require(isinstance(h, list) and len(h) == 2, "h must be a midpoint and a radius")
@@ -313,7 +320,10 @@ def _check_encoding(
 
 
 def _check_hypotheses(s: dict[int, arb], K: Fraction) -> None:
-    """A positive injective scaler, and K > 1/(γ - 1), where γ is the smallest ratio of neighbours in order."""
+    """Check that the scaler is positive and injective, and that K > 1/(γ - 1).
+
+    γ is the smallest ratio of neighbouring values, in increasing order.
+    """
     require(all(v > 0 for v in s.values()), "the scaler is not certainly positive")
     ordered = sorted(s.values(), key=lambda v: v.mid().fmpq())
     gaps = [b / a - 1 for a, b in itertools.pairwise(ordered)]
@@ -338,7 +348,7 @@ def _readings(rest: arb, d: int, N: int, depth: int) -> Iterable[list[int]]:
 
 
 def _check_encoding_collision(scaler: object, N: object, K: object, first: object, second: object) -> tuple[str, int]:
-    """Two different multisets with one value of h, exactly; a logarithmic scaler in units of log 2."""
+    """Check that two different multisets have one value of h, exactly; a logarithmic scaler is in units of log 2."""
     X, Y = _multiset(first, "first", 0), _multiset(second, "second", 0)
     require(X != Y, "the two multisets are the same")
     natural(N, "N", 2, LARGEST_N)

@@ -54,17 +54,19 @@ class Check:
     evidence: Callable[[], Seen]
 
     def run(self) -> tuple[str, str]:
-        """Does the check: the range, and the evidence."""
+        """Do the check; return its range and the evidence."""
         seen = self.evidence()
         return seen if isinstance(seen, tuple) else (self.range, seen)
 
 
 def _require(condition: bool, what: str) -> None:
+    """Raise AssertionError, which names what does not hold, unless the condition is true."""
     if not condition:
         raise AssertionError(f"{what} does not hold")
 
 
 def _subsets() -> str:
+    """Check that for each of the 15 sets of aggregators there is a pair on which exactly these agree."""
     pairs = {agree: counterexamples.separating_pair(agree) for agree in counterexamples.subsets()}
     for agree, pair in pairs.items():
         _require(counterexamples.agreement(pair) == agree, f"the pair of {sorted(agree)}")
@@ -72,6 +74,7 @@ def _subsets() -> str:
 
 
 def _replay() -> str:
+    """Check that PNAConv's outputs on the dyadic pair are equal in float32, and differ with the third moment."""
     names = list(counterexamples.EXACT)
     same = counterexamples.centre_outputs(counterexamples.PNA_FAILS_DYADIC, names, torch.float32)
     _require(torch.equal(*same), "equality, bit for bit, in float32")
@@ -82,17 +85,21 @@ def _replay() -> str:
 
 
 def _four() -> str:
+    """Check that the four aggregates determine the middle two of four reals, and show the formulas."""
     total, product = counterexamples.four_reals_are_determined()
     return f"p + q = {total}; p q = {sympy.expand(product)}"
 
 
 def _sum_fails() -> str:
+    """Check that the pairs of SUM_FAILS have equal sums of k-th powers, and list them."""
     for k, (x, y) in counterexamples.SUM_FAILS.items():
         _require(sum(a**k for a in x) == sum(b**k for b in y), f"the sum of {k}-th powers")
     return "; ".join(f"x^{k}: {x} and {y}" for k, (x, y) in counterexamples.SUM_FAILS.items())
 
 
 def _boxes(name: str) -> Callable[[], Seen]:
+    """The check that the stored boxes of a family hold in the independent checker."""
+
     def evidence() -> Seen:
         proved = checker.check_file(CERTIFICATES / f"theorem_1_{name}.json")
         return checker.sizes(proved), f"{len(proved)} boxes hold in the independent checker"
@@ -101,6 +108,7 @@ def _boxes(name: str) -> Callable[[], Seen]:
 
 
 def _fresh_box() -> Seen:
+    """Check that a collision of new random networks, found now, holds in the independent checker."""
     certificate = find.box(families.random_networks(7, seed=1))
     proved = checker.check_certificate(certificate)
     bits = Fraction(certificate["radii"][0]).denominator.bit_length() - 1
@@ -108,6 +116,7 @@ def _fresh_box() -> Seen:
 
 
 def _trained_fails() -> str:
+    """Check that the trained layer's outputs agree on a pair of 5 reals on which the four aggregators agree."""
     outputs = [trained_network.outputs(x) for x in counterexamples.PNA_FAILS]
     gap = float((outputs[0] - outputs[1]).abs().max())
     _require(gap < 1e-12, "agreement of the trained layer's outputs")
@@ -115,11 +124,13 @@ def _trained_fails() -> str:
 
 
 def _two() -> Seen:
+    """Check the stored sign changes, which prove Theorem 1 for n = 2."""
     proved = checker.check_file(CERTIFICATES / "theorem_1_n2.json")
     return f"{len(proved)} aggregators", "; ".join(p.about for p in proved) + ": each certainly changes its sign"
 
 
 def _integers() -> str:
+    """Check that the Prouhet–Tarry–Escott pairs differ and share their first n - 1 power sums."""
     for n, (x, y) in theorem_1.PROUHET_TARRY_ESCOTT.items():
         _require(all(sum(a**k for a in x) == sum(b**k for b in y) for k in range(1, n)), f"n = {n}")
         _require(sorted(x) != sorted(y), f"difference at n = {n}")
@@ -127,12 +138,14 @@ def _integers() -> str:
 
 
 def _identities() -> str:
+    """Check Newton's identities and Vieta's formulas as polynomial identities, for n up to 8."""
     for n in range(1, 9):
         _require(proposition_1.newtons_identities(n) and proposition_1.vietas_formulas(n), f"n = {n}")
     return "equal polynomials for every n"
 
 
 def _round_trip() -> str:
+    """Check that random multisets of up to 64 rationals come back exactly from their moments."""
     draw = random.Random(0)
     for n in (1, 2, 3, 8, 16, 32, 64):
         values = [Fraction(draw.randint(-50, 50), draw.randint(1, 12)) for _ in range(n)]
@@ -142,6 +155,7 @@ def _round_trip() -> str:
 
 
 def _signed_roots() -> str:
+    """Check in balls that a signed root has the moment's sign and gives the moment back."""
     for value, k in ((Fraction(-2), 3), (Fraction(-1, 7), 5), (Fraction(3), 4)):
         root = proposition_1.signed_root(ball(value), k)
         _require((root**k).contains(ball(value)) and (root < 0) == (value < 0), f"the root of {value}")
@@ -149,6 +163,7 @@ def _signed_roots() -> str:
 
 
 def _unknown_size() -> str:
+    """Check that moments and s(d) · E[1] tell small multisets of any size apart, and moments and s(d) · mean do not."""
     multisets = [x for d in range(1, 5) for x in combinations_with_replacement(map(Fraction, range(-2, 3)), d)]
 
     def moments_of(x: tuple[Fraction, ...]) -> tuple:
@@ -162,11 +177,13 @@ def _unknown_size() -> str:
 
 
 def _float_error() -> str:
+    """Measure the error of Proposition 1's round trip in float32, float64 and 100 digits."""
     errors = {n: [proposition_1.float_error(n, kind) for kind in (np.float32, np.float64, 332)] for n in (4, 16, 24)}
     return "; ".join(f"n = {n}: " + ", ".join(f"{e:.0e}" for e in row) for n, row in errors.items())
 
 
 def _lipschitz() -> str:
+    """Check that the local Lipschitz constant of Proposition 1's inverse predicts its loss of digits in float64."""
     shares = {n: proposition_1.float_error(n, np.float64) / proposition_1.predicted_error(proposition_1.sample(n))
               for n in (4, 8, 16, 24, 32)}  # fmt: skip
     _require(all(0.01 < share < 3 for share in shares.values()), "the prediction of the loss")
@@ -181,6 +198,7 @@ def _lipschitz() -> str:
 
 
 def _thousand() -> Seen:
+    """Check that a thousand aggregates of a ReLU network agree on two multisets, and describe its linear pieces."""
     found = piecewise_linear.thousand_aggregates()
     widths = found.pieces.widths
     _require(found.difference < 1e-15, "agreement in float64")
@@ -192,6 +210,7 @@ def _thousand() -> Seen:
 
 
 def _linear_messages() -> Seen:
+    """Check that M is linear in the trained PNA networks."""
     linear = piecewise_linear.linear_messages()
     _require(all(linear.values()), "that M is linear")
     return (
@@ -201,6 +220,7 @@ def _linear_messages() -> Seen:
 
 
 def _trained_pieces() -> str:
+    """Measure the linear pieces of the second layer's messages, in networks trained on MNIST and CIFAR10."""
     parts = []
     for data in ("mnist", "cifar10"):
         measured = piecewise_linear.trained_pieces(f"{data}/released/pna/no-edges")
@@ -212,6 +232,7 @@ def _trained_pieces() -> str:
 
 
 def _exact_codes() -> str:
+    """Check that multisets are decoded exactly under linear, inverse linear and arbitrary scalers."""
     draw = random.Random(1)
     table = {d: Fraction(draw.randint(1, 10**6), 991) for d in range(1, 9)}
     for s in (theorem_2.linear(8), theorem_2.inverse_linear(8), table):
@@ -223,6 +244,7 @@ def _exact_codes() -> str:
 
 
 def _log_codes() -> str:
+    """Check that multisets are decoded from balls under logarithmic amplification and attenuation."""
     draw = random.Random(2)
     with ctx.workprec(1024):
         for alpha in (1, -1):
@@ -234,6 +256,7 @@ def _log_codes() -> str:
 
 
 def _bound() -> str:
+    """Check an exact collision below Theorem 2's bound on K, and show the inequality behind the bound."""
     s = theorem_2.linear(6)
     K, X, Y = theorem_2.below_the_bound(s, 8, 9)
     code = theorem_2.Encoding(s, 8, K)
@@ -243,6 +266,7 @@ def _bound() -> str:
 
 
 def _hypotheses() -> str:
+    """Check the exact collisions that occur when one of Theorem 2's hypotheses is dropped."""
     for N, (X, Y) in theorem_2.without_offset().items():
         code = theorem_2.Encoding(theorem_2.log_ratios([len(X), len(Y)]), N, Fraction(0))
         _require(code.encode(X) == code.encode(Y), f"the collision without K, N = {N}")
@@ -257,6 +281,7 @@ def _hypotheses() -> str:
 
 
 def _uniform() -> str:
+    """Check that the moments of U[0, L] scale as L, L^n and 1 in their three forms."""
     forms = {n: moments.uniform_moment(n) for n in (2, 4, 6, 8)}
     for n, form in forms.items():
         degrees = [moments.degree_in(form[key]) for key in ("root", "plain", "standardised")]
@@ -265,6 +290,7 @@ def _uniform() -> str:
 
 
 def _limits() -> str:
+    """Check that power means lie between bounds that meet at max and at min."""
     x = [Fraction(1, 3), Fraction(2), Fraction(5), Fraction(5)]
     _require(all(moments.power_mean_bounds(x, n) for n in (1, 2, 10, 200, -1, -10, -200)), "the bounds")
     _require(moments.bounds_meet(), "the limit")
@@ -272,6 +298,7 @@ def _limits() -> str:
 
 
 def _softmax() -> str:
+    """Check Chebyshev's sum identity, and min < softmin < mean < softmax < max on an example in balls."""
     _require(all(moments.chebyshev_identity(d) for d in range(1, 9)), "Chebyshev's identity")
     x = [Fraction(-2), Fraction(1, 3), Fraction(1)]
     low, high = moments.softmin_ball(x), moments.softmax_ball(x)
@@ -281,12 +308,14 @@ def _softmax() -> str:
 
 
 def _injective() -> str:
+    """Check that S'/S has the sign of α, so that S(d, α) is injective in d, and show it."""
     slope = scalers.logarithmic_derivative()
     _require(bool(slope.is_positive), "the sign of the derivative")
     return f"S'/S = α · {slope}"
 
 
 def _depth() -> str:
+    """Check the growth of a constant signal over 12 layers under the linear and the logarithmic scaler."""
     for kind, base in (("linear", 2.0), ("logarithmic", np.log(9) / np.log(5))):
         growth = scalers.amplification_on_regular_graph(8, 4, 12, kind)
         _require(bool(torch.allclose(growth, torch.tensor(base**12, dtype=torch.float64))), f"the {kind} growth")
@@ -294,6 +323,7 @@ def _depth() -> str:
 
 
 def _certificates() -> str:
+    """Check every stored certificate with the independent checker."""
     proved = [checker.check_file(path) for path in sorted(CERTIFICATES.glob("*.json"))]
     return f"{sum(map(len, proved))} certificates in {len(proved)} files hold"
 

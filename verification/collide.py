@@ -55,7 +55,7 @@ Exit status: 0 a collision was proved, 1 none was found, 2 the aggregators canno
 
 
 class UsageError(ValueError):
-    """What was asked for cannot be done, and why."""
+    """A request that cannot be carried out, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ MOST_SHOWN = 16
 
 
 def _shown(x: Fraction | arb) -> str:
+    """An element as text: a ball to DIGITS digits, a rational exactly."""
     return x.str(DIGITS) if isinstance(x, arb) else str(x)
 
 
@@ -133,14 +134,14 @@ def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, hig
 
 
 def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> None:
-    """Raises UsageError if an aggregator does not do the same with equal numbers in another list, or fails on them."""
+    """Raise UsageError if an aggregator fails, or gives different results for two lists of equal numbers."""
     points = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)]
     with ctx.workprec(64):
         for k, g in enumerate(functions, start=1):
             terms, lists = {}, []
             try:
                 for _ in range(CALLS):
-                    lists.append(elements(points, terms))  # all alive, so that no two have one address
+                    lists.append(elements(points, terms))  # all kept alive, so that no two share an address
                     results = [g(x) for x in (lists[0], lists[-1])]
                     if not results[0].same(results[1]):
                         raise UsageError(
@@ -238,6 +239,7 @@ def _agree(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]
 
 
 def _exact_collision(functions: Sequence[Aggregator], X: list[Fraction], Y: list[Fraction]) -> Found:
+    """The collision of two rational multisets on which the functions are proved to agree, with its certificate."""
     terms: dict = {}
     with ctx.workprec(256):
         program, results = trace(functions, elements(X, terms), elements(Y, terms))
@@ -253,9 +255,10 @@ def certificate_file(found: Found) -> dict:
 
 
 def _told(k: int, g: Aggregator) -> Aggregator:
-    """The aggregator, with its errors in words."""
+    """The k-th aggregator, with errors that name it and say what went wrong."""
 
     def aggregator(x: list) -> Real:
+        """The aggregator's value at x as a number of x's kind."""
         try:
             result = g(x)
         except (NotSmoothError, NotDefinedError) as error:
@@ -280,6 +283,7 @@ def _program(leading: Sequence[Aggregator], following: Sequence[Aggregator], X: 
 
 
 def _two(g: Aggregator, following: Sequence[Aggregator], low: Fraction, high: Fraction) -> Found:
+    """A collision of g on two reals, by the intermediate value theorem; `following` agree because g does."""
     change = bracket(g, (low, high))
     r, u = (high - low) / 2, diamond(change.a)
     slack = r * (change.b - change.a)  # a coordinate of u moves no faster than t
@@ -303,6 +307,7 @@ def _two(g: Aggregator, following: Sequence[Aggregator], low: Fraction, high: Fr
 
 
 def _many(leading: Sequence[Aggregator], following: Sequence[Aggregator], sphere: Sphere) -> Found:
+    """A collision of the leading aggregators near the sphere's centre; the following ones agree because these do."""
     n, collision = len(sphere.centre), collide(leading, sphere)
     X, Y = collision.multisets()
     places = [order_statistics(n)[k] for k in collision.shared]
@@ -322,4 +327,5 @@ def _many(leading: Sequence[Aggregator], following: Sequence[Aggregator], sphere
 
 
 def _value(g: Aggregator, X: list[arb]) -> arb:
+    """The value of an aggregator on a multiset of balls, as a ball."""
     return g(variables(X, differentiate=False)).value

@@ -52,10 +52,12 @@ Pair = tuple[Multiset, Multiset]
 
 
 def _mean(x: Sequence[Fraction | int]) -> Fraction:
+    """The mean of a multiset, exactly."""
     return Fraction(sum(x)) / len(x)
 
 
 def _variance(x: Sequence[Fraction | int]) -> Fraction:
+    """The variance of a multiset, exactly: E[X²] - E[X]²."""
     return _mean([y * y for y in x]) - _mean(x) ** 2
 
 
@@ -183,9 +185,10 @@ def star(x: Multiset) -> nx.DiGraph:
 
 
 def centre_outputs(pair: Pair, names: Sequence[str], dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, ...]:
-    """What a PNA layer with fixed random weights, these aggregators and three scalers says at the two stars' centres.
+    """The outputs, [8] each, of a PNA layer with these aggregators and three scalers at the two stars' centres.
 
-    The weights are rounded to eighths, so that the messages of small dyadic features are exact in float32 as well.
+    The layer's random weights are fixed and rounded to eighths, so that the messages of small dyadic features are exact
+    in float32 as well.
     """
     torch.manual_seed(0)
     degrees = torch.tensor([0, 1, 1, 1, 1, 1])

@@ -1,8 +1,8 @@
-"""What evidence there is for each statement of the paper, and what may be said of it: the rows that a page prints.
+"""The evidence for each statement of the paper, and the verdict that it allows: the rows that a page prints.
 
-Proved formally, with the tool and what it rests on; or an exact computation, a certified interval, a sample, a
-measurement. "Reproduced" is said only of what is proved or exact, and "holds after repair" where what is checked is not
-what is printed.
+Evidence is a formal proof, with its tool and the axioms it rests on; or an exact computation, a certified interval, a
+sample, a measurement. Only what is proved or exact is called "reproduced". "Holds after repair" means that what is
+checked is not what is printed.
 """
 
 from collections.abc import Iterator

@@ -48,18 +48,25 @@ class ExactNumber(Ordered):
         return ball(self.key) if self._value is None else self._value
 
     def _operand(self, other: object) -> "ExactNumber":
+        """The other operand as an exact number; a constant becomes a rational."""
         return other if isinstance(other, ExactNumber) else ExactNumber(fraction(other), self.terms)
 
     def _rational(self) -> bool:
+        """Whether the number is rational, and not a term."""
         return not isinstance(self.key, int)
 
     def _term(self, name: tuple, value: arb, *operands: "ExactNumber") -> "ExactNumber":
+        """The term of an operation on these operands; the same operation on the same operands is the same term.
+
+        Raises NotDefinedError unless `value`, the ball around it, is finite.
+        """
         if not value.is_finite():
             raise NotDefinedError(f"{name[0]} is not defined, or not certainly, at {self.value.str(5)}")
         key = (*name, *(x.key for x in operands), *(x._rational() for x in operands))
         return ExactNumber(self.terms.setdefault(key, len(self.terms)), self.terms, value)
 
     def _binary(self, name: str, function: Callable, other: object) -> "ExactNumber":
+        """The result of an operation with another number: a rational if both are rational, otherwise a term."""
         other = self._operand(other)
         if self._rational() and other._rational():
             return ExactNumber(function(self.key, other.key), self.terms)

@@ -91,6 +91,8 @@ def random_networks(n: int, seed: int = 0) -> Family:
     w, b, V = weights(n, 4), weights(n, 2), [weights(n, 1) for _ in range(n - 1)]
 
     def aggregator(row: list[Fraction]) -> Aggregator:
+        """The aggregator whose output weights are one row of V."""
+
         def g(x: list[Real]) -> Real:
             hidden = (mean([tanh(y * wh + bh) for y in x]) for wh, bh in zip(w, b, strict=True))
             return tanh(sum(h * v for h, v in zip(hidden, row, strict=True)))

@@ -36,11 +36,11 @@ _METADATA = {
     "png": {},
     "pdf": {"CreationDate": None},
     "svg": {"Date": None, "Creator": None},
-}  # the same bytes every time
+}  # no dates, so that the bytes are the same every time
 
 
 def draw_all(directory: Path = FIGURES) -> list[Path]:
-    """Draws every figure; returns the paths."""
+    """Draw every figure; return the paths."""
     directory.mkdir(parents=True, exist_ok=True)
     drawings = {
         "figure1": _figure_1,
@@ -61,6 +61,7 @@ def draw_all(directory: Path = FIGURES) -> list[Path]:
 
 
 def _figure_1() -> Figure:
+    """Figure 1: pairs of neighbourhoods, and which aggregators tell each pair apart."""
     rows = counterexamples.FIGURE_1
     names = [*counterexamples.EXACT, "sum"]
     figure = Figure(figsize=(6.5, 0.95 * len(rows) + 0.5), layout="constrained")
@@ -75,6 +76,7 @@ def _figure_1() -> Figure:
 
 
 def _star(axis: Axes, neighbours: Sequence[int], colour: str) -> None:
+    """Draw a neighbourhood: a grey centre, and around it a circle with its number for each neighbour."""
     axis.set_axis_off()
     axis.set_aspect("equal")
     axis.set_xlim(-1.6, 1.6)

@@ -1,4 +1,4 @@
-"""One way to write certificates: whole or not at all."""
+"""Atomic writing of certificates: a file is there whole or not at all."""
 
 import json
 import os
@@ -8,7 +8,7 @@ __all__ = ["write"]
 
 
 def write(path: Path, content: dict, indent: int | None = 1) -> None:
-    """Writes JSON, atomically; without an indent it is one line, for programs of thousands of steps."""
+    """Write JSON atomically; without an indent it is one line, for programs of thousands of steps."""
     temporary = path.with_suffix(".partial")
     temporary.write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(temporary, path)

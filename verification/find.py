@@ -25,7 +25,7 @@ CERTIFICATES = Path(__file__).parent / "certificates"
 
 
 def find(directory: Path = CERTIFICATES) -> list[Path]:
-    """Finds and writes all certificates."""
+    """Find and write all certificates; return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, make in MAKERS.items():
@@ -69,11 +69,13 @@ def encoding(scaler: dict, s: theorem_2.Scaler, X: theorem_2.Multiset, depth: in
 
 
 def _collision(pair: counterexamples.Pair, agree: Sequence[str], differ: Sequence[str]) -> dict:
+    """The certificate of two multisets on which the aggregators of `agree` agree and those of `differ` differ."""
     first, second = (_strings(x) for x in pair)
     return {"kind": "collision", "first": first, "second": second, "agree": list(agree), "differ": list(differ)}
 
 
 def _counterexamples() -> Iterator[dict]:
+    """Yield the certificates of figure 1: where sets of PNA's aggregators fail, and where sum does."""
     names = list(counterexamples.EXACT)
     for agree in counterexamples.subsets():
         pair = counterexamples.separating_pair(agree)
@@ -86,11 +88,13 @@ def _counterexamples() -> Iterator[dict]:
 
 
 def _prouhet_tarry_escott() -> Iterator[dict]:
+    """Yield the certificates of integer multisets that share their first n - 1 power sums."""
     for n, pair in theorem_1.PROUHET_TARRY_ESCOTT.items():
         yield _collision(pair, [f"power sum {k}" for k in range(1, n)], [f"power sum {n}"])
 
 
 def _two() -> Iterator[dict]:
+    """Yield the certificates of Theorem 1 for n = 2: the sign change of each continuous aggregator."""
     for name, g in CONTINUOUS.items():
         change = bracket(g)
         yield {
@@ -104,16 +108,19 @@ def _two() -> Iterator[dict]:
 
 
 def _boxes(name: str) -> Iterator[dict]:
+    """The certificates of a family's collisions, one for each of its sizes."""
     make, sizes = families.FAMILIES[name]
     return (box(make(n)) for n in sizes)
 
 
 def _trained_network() -> Iterator[dict]:
+    """Store the trained network's weights; return the certificates of its collisions."""
     write(trained_network.WEIGHTS, trained_network.weights_from())
     return (box(trained_network.family(n)) for n in trained_network.SIZES)
 
 
 def _moments() -> Iterator[dict]:
+    """Yield the certificates of Proposition 1: random multisets of up to 64 rationals and their moments."""
     draw = random.Random(0)
     for n in (2, 3, 5, 8, 16, 32, 64):
         # Fewer values than elements, so that some repeat.
@@ -124,6 +131,7 @@ def _moments() -> Iterator[dict]:
 
 
 def _encodings() -> Iterator[dict]:
+    """Yield the certificates of Theorem 2: multisets of three sizes, decoded under each of five scalers."""
     draw = random.Random(0)
     largest, depth = 10, 40
     tables = {
@@ -143,11 +151,13 @@ def _encodings() -> Iterator[dict]:
 
 
 def _encoding_collision(scaler: dict, N: int, K: Fraction, pair: tuple[theorem_2.Multiset, theorem_2.Multiset]) -> dict:
+    """The certificate of two multisets with one value of Theorem 2's h."""
     X, Y = pair
     return {"kind": "encoding collision", "scaler": scaler, "N": N, "K": str(K), "first": list(X), "second": list(Y)}
 
 
 def _encoding_collisions() -> Iterator[dict]:
+    """Yield the certificates that no hypothesis of Theorem 2 can be dropped."""
     for N, pair in theorem_2.without_offset().items():
         yield _encoding_collision({"name": "logarithm of powers of 2"}, N, Fraction(0), pair)
     for s in (theorem_2.linear(6), theorem_2.inverse_linear(6)):
@@ -162,10 +172,12 @@ def _encoding_collisions() -> Iterator[dict]:
 
 
 def _strings(numbers: Sequence) -> list[str]:
+    """The numbers as text."""
     return [str(x) for x in numbers]
 
 
 def _exact(x: arb) -> Fraction:
+    """The rational that a ball of radius 0 holds."""
     q = x.fmpq()
     return Fraction(int(q.p), int(q.q))
 

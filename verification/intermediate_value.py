@@ -99,7 +99,7 @@ def bracket(
 def _bisected(
     g: Aggregator, centre: tuple[Fraction, Fraction], a: Fraction, b: Fraction, sign_at_a: int, width: Fraction
 ) -> tuple[Fraction, Fraction] | None:
-    """a and b brought together around a change of sign; None if g is not certainly continuous between them."""
+    """The ends a and b moved together around a change of sign; None if g is not certainly continuous between them."""
     while b - a > width:
         points = [a + split * (b - a) for split in SPLITS]
         t, sign = next(((t, s) for t in points if (s := _sign(g, centre, t))), (None, 0))
@@ -122,10 +122,12 @@ def _sign(g: Aggregator, centre: tuple[Fraction, Fraction], t: Fraction) -> int:
 
 
 def _mean(x: list[Real]) -> Real:
+    """The mean of the elements."""
     return sum(x) / len(x)
 
 
 def _std(x: list[Real]) -> Real:
+    """The standard deviation of the elements, without ε."""
     mu = _mean(x)
     return sqrt(_mean([(y - mu) ** 2 for y in x]))
 

@@ -42,10 +42,12 @@ Evaluate = Callable[[list[arb]], Gradients]
 
 
 def _total(terms: object) -> arb:
+    """The sum of balls; 0 if there are none."""
     return sum(terms, arb(0))
 
 
 def _power_sums(_: dict, n: int, __: Path | None) -> Evaluate:
+    """The evaluator of g_k(X) = Σ x^k and of its gradient k x^(k-1), for k = 1 … n - 1."""
     orders = range(1, n)
     return lambda x: (
         [_total(power(y, k) for y in x) for k in orders],
@@ -54,7 +56,10 @@ def _power_sums(_: dict, n: int, __: Path | None) -> Evaluate:
 
 
 def _power_means(_: dict, n: int, __: Path | None) -> Evaluate:
+    """The evaluator of g_k(X) = E[x^k]^(1/k) and of its gradient, for k = 1 … n - 1."""
+
     def evaluate(x: list[arb]) -> Gradients:
+        """The power means at x and their gradients; elements must be certainly positive."""
         require(all(y > 0 for y in x), "power means are defined for positive elements only")
         values, gradients = [], []
         for k in range(1, n):
@@ -67,10 +72,12 @@ def _power_means(_: dict, n: int, __: Path | None) -> Evaluate:
 
 
 def _log_sum_exp(given: dict, n: int, _: Path | None) -> Evaluate:
+    """The evaluator of g_t(X) = log(E[exp(t x)])/t and of its gradient, for the temperatures t that are given."""
     temperatures = rationals(given["temperatures"], "temperatures")
     require(all(t > 0 for t in temperatures), "temperatures must be positive")
 
     def evaluate(x: list[arb]) -> Gradients:
+        """The values at x and their gradients, which are the weights of softmax."""
         values, gradients = [], []
         for t in temperatures:
             parts = [(ball(t) * y).exp() for y in x]
@@ -82,10 +89,12 @@ def _log_sum_exp(given: dict, n: int, _: Path | None) -> Evaluate:
 
 
 def _random_networks(given: dict, n: int, _: Path | None) -> Evaluate:
+    """The evaluator of g_k(X) = tanh(Σ_h V_kh E[tanh(w_h x + b_h)]) and of its gradient, for the given weights."""
     W, B, rows = weights(given["w"], "w", 1), weights(given["b"], "b", 1), weights(given["V"], "V", 2)
     require(len(W) == len(B) <= LARGEST_N and len(rows) < LARGEST_N, f"at most {LARGEST_N} hidden units and outputs")
 
     def evaluate(x: list[arb]) -> Gradients:
+        """The networks' outputs at x and their gradients, by the chain rule."""
         w, b = [ball(q) for q in W], [ball(q) for q in B]
         hidden = [[(wh * y + bh).tanh() for y in x] for wh, bh in zip(w, b, strict=True)]
         values, gradients = [], []
@@ -103,12 +112,14 @@ def _random_networks(given: dict, n: int, _: Path | None) -> Evaluate:
 
 
 def _softmax(x: list[arb]) -> tuple[arb, list[arb]]:
+    """The softmax Σ x exp(x) / Σ exp(x) of the elements, and its gradient."""
     parts = [y.exp() for y in x]
     g = _total(w * y for w, y in zip(parts, x, strict=True)) / _total(parts)
     return g, [w / _total(parts) * (1 + y - g) for w, y in zip(parts, x, strict=True)]
 
 
 def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
+    """The standard deviation √(σ² + ε) of the elements, and its gradient."""
     n = len(x)
     mean = _total(x) / n
     g = (_total((y - mean) ** 2 for y in x) / n + epsilon).sqrt()
@@ -116,11 +127,13 @@ def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
 
 
 def _paper_smooth(given: dict, n: int, _: Path | None) -> Evaluate:
+    """The evaluator of the given ones of mean, std, softmax and softmin, and of their gradients."""
     chosen, epsilon = names(given["aggregators"], "aggregators"), rational(given["epsilon"], "epsilon")
     for aggregator in chosen:
         name(aggregator, ["mean", "std", "softmax", "softmin"], "an aggregator")
 
     def evaluate(x: list[arb]) -> Gradients:
+        """The chosen aggregators at x, and their gradients."""
         softmin, softmin_gradient = _softmax([-y for y in x])
         table = {
             "mean": (_total(x) / n, [arb(1) / n] * n),
@@ -134,7 +147,7 @@ def _paper_smooth(given: dict, n: int, _: Path | None) -> Evaluate:
 
 
 def _trained_network(given: dict, n: int, directory: Path | None) -> Evaluate:
-    """The first n - 1 outputs of a trained layer; neighbours' features lie on a line, and messages are slopes · t."""
+    """The evaluator of a trained layer's first n - 1 outputs; neighbours lie on a line, and messages are slopes · t."""
     stored = _stored_weights(given["weights"], directory)
     slopes, U, mix = (
         weights(stored["slopes"], "slopes", 2),
@@ -144,6 +157,7 @@ def _trained_network(given: dict, n: int, directory: Path | None) -> Evaluate:
     delta, epsilon = rational(stored["delta"], "delta"), rational(stored["epsilon"], "epsilon")
 
     def evaluate(x: list[arb]) -> Gradients:
+        """The outputs at x and their gradients, summed over towers, scalers, aggregators and channels."""
         amplification = arb(n + 1).log() / ball(delta)
         scales = [arb(1), amplification, 1 / amplification]
         mixed = [
@@ -199,6 +213,7 @@ def _stored_weights(digest: object, directory: Path | None) -> dict:
 
 
 def _program(given: dict, n: int, _: Path | None) -> Evaluate:
+    """The evaluator of a program's outputs; what is said to follow from their agreement must follow."""
     program = read_program(given["steps"], given["outputs"], n)
     work = len(program.steps) * len(program.outputs)
     require(work <= MOST_WORK, f"steps times outputs are {work}, where {MOST_WORK} are allowed")
@@ -228,7 +243,7 @@ def check_box(
     precision: object,
     directory: Path | None,
 ) -> tuple[str, int]:
-    """A box that holds a direction u in which n - 1 aggregators agree on the two multisets c ± r u."""
+    """Check that a box holds a direction u in which n - 1 aggregators agree on the two multisets c ± r u."""
     natural(n, "n", 2, LARGEST_N)
     natural(precision, "precision", 2, BITS)
     c, m, r = rationals(centre, "centre"), rationals(midpoints, "midpoints"), rationals(radii, "radii")
@@ -247,7 +262,7 @@ def check_box(
 def _newton_test(
     evaluate: Evaluate, centre: list[Fraction], radius: Fraction, midpoints: list[Fraction], radii: list[Fraction]
 ) -> None:
-    """Rejects unless the interval Newton operator maps the box into its interior, over ordered elements."""
+    """Reject unless the interval Newton operator maps the box into its interior, over ordered elements."""
     n = len(centre)
     box = [arb(ball(m), ball(r)) for m, r in zip(midpoints, radii, strict=True)]
     c, r = [ball(q) for q in centre], ball(radius)
@@ -257,6 +272,7 @@ def _newton_test(
         require(ordered, "the elements are not ordered, so the two points may be one multiset")
 
     def system(u: list[arb]) -> tuple[list[arb], list[list[arb]]]:
+        """The n equations at u, differences of aggregators and |u|² - 1, and their Jacobian."""
         plus = evaluate([a + r * b for a, b in zip(c, u, strict=True)])
         minus = evaluate([a - r * b for a, b in zip(c, u, strict=True)])
         require(len(plus[0]) == n - 1, f"{len(plus[0])} aggregators, where n - 1 = {n - 1} are needed")
@@ -295,7 +311,7 @@ CONTINUOUS: dict[str, Callable[[list[arb]], arb]] = {
 
 
 def check_sign_change(aggregator: object, centre: object, a: object, b: object, precision: object) -> tuple[str, int]:
-    """A collision of one aggregator on two reals: h(t) = g(c + r u(t)) - g(c - r u(t)) changes its sign from a to b.
+    """Check that h(t) = g(c + r u(t)) - g(c - r u(t)) changes its sign from a to b: a collision of g on two reals.
 
     u runs round the diamond |u_1| + |u_2| = 1. Over all of [a, b] every step of g must be finite, hence continuous: a
     pole changes the sign too.

@@ -1,4 +1,4 @@
-"""What Theorem 1 does not say: no number of channels helps where messages are piecewise linear. In numbers.
+"""Beyond Theorem 1, in numbers: where messages are piecewise linear, no number of channels helps.
 
 `formal/piecewise_linear.v` proves that a PNA layer with linear or ReLU messages does not tell apart all multisets of
 five or more reals, whatever its width, its scalers and U. Established here:
@@ -151,6 +151,7 @@ def thousand_aggregates(widths: Sequence[int] = (32, 32, 256), seed: int = 0) ->
 
 
 def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Mean, sum of squared deviations, maximum and minimum of a multiset, exactly."""
     mu = sum(x) / len(x)
     return mu, sum((y - mu) ** 2 for y in x), max(x), min(x)
 
@@ -230,6 +231,7 @@ def _pre_activation(network: torch.nn.Module, x: Tensor, edges: Tensor, node: in
     from torch_geometric.data import Data
 
     def z(brightness: float) -> Tensor:
+        """The input of the first activation at the node, [F], if all its colours have this brightness."""
         moved, seen = x.clone(), []
         moved[node, : x.shape[1] - 2] = brightness
         hook = network.network.layers[0].mix.register_forward_hook(lambda *call: seen.append(call[-1]))

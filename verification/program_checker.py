@@ -42,19 +42,23 @@ def power(x: arb, k: int) -> arb:
 
 
 def _largest(x: arb, y: arb) -> tuple[arb, Slopes | None]:
+    """The larger of two balls and its slopes; None in their place where it is not decided which one is larger."""
     return x.max(y), (arb(int(x > y)), arb(int(y > x))) if x > y or y > x else None
 
 
 def _smallest(x: arb, y: arb) -> tuple[arb, Slopes | None]:
+    """The smaller of two balls and its slopes; None in their place where it is not decided which one is smaller."""
     return x.min(y), (arb(int(x < y)), arb(int(y < x))) if x < y or y < x else None
 
 
 def _root(x: arb) -> tuple[arb, Slopes | None]:
+    """The square root of a ball and its slope."""
     root = x.sqrt()
     return root, (1 / (2 * root),)
 
 
 def _tanh(x: arb) -> tuple[arb, Slopes | None]:
+    """The hyperbolic tangent of a ball and its slope."""
     return x.tanh(), (1 - x.tanh() ** 2,)
 
 
@@ -99,6 +103,7 @@ class Program:
         return [values[i] for i in self.outputs], [self._backwards(i, slopes, len(x)) for i in self.outputs]
 
     def _run(self, x: Sequence[arb]) -> tuple[list[arb], list[Slopes | None]]:
+        """The value and the slopes of every step at x; a step that is not certainly finite rejects the certificate."""
         values: list[arb] = []
         slopes: list[Slopes | None] = []
         for number, (name, read, extra) in enumerate(self.steps):
@@ -120,6 +125,7 @@ class Program:
         return values, slopes
 
     def _backwards(self, output: int, slopes: list[Slopes | None], n: int) -> list[arb]:
+        """The gradient, [n], of the step `output` by the elements, propagated backwards through the steps it reads."""
         gradient, adjoint = [arb(0)] * n, {output: arb(1)}
         for i in range(output, -1, -1):
             if i not in adjoint:
@@ -164,6 +170,7 @@ class Terms:
         return [values[i] for i in program.outputs]
 
     def _value(self, name: str, read: list[fmpq | int], extra: int | None, number: int) -> fmpq | int:
+        """The exact value of an operation: a rational where that is possible, otherwise the number of its term."""
         if name in _RATIONAL and int not in map(type, read):
             if name == "/":
                 require(read[1] != 0, f"step {number} (/) divides by 0")
@@ -200,6 +207,7 @@ class Terms:
         return first if larger == (name == "max") else second
 
     def _ball(self, value: fmpq | int) -> arb:
+        """The ball around a value: around a term as it was made, around a rational at the working precision."""
         return self.balls[value] if isinstance(value, int) else arb(value)
 
 
@@ -223,7 +231,7 @@ def read_program(steps: object, outputs: object, n: int, longest: int = MOST_STE
 
 
 def require_consequences(program: Program, follow: object) -> None:
-    """Rejects unless the steps `follow` agree wherever the program's outputs do.
+    """Reject unless the steps `follow` agree wherever the program's outputs do.
 
     A step agrees if its operands do; and an operand does if the step and the other operand do and the operation can be
     undone.
@@ -262,6 +270,7 @@ def _undone(step: tuple, agree: set[int], constants: dict[int, Fraction]) -> lis
 
 
 def _read_step(step: object, i: int, n: int) -> tuple[str, tuple[int, ...], int | Fraction | None]:
+    """Step number i of a program of n elements: its name, the earlier steps it reads, and what else it needs."""
     require(type(step) is list and 2 <= len(step) <= 3 and type(step[0]) is str, f"step {i} is not a step")
     name, *rest = step
     if name == "constant" and len(rest) == 1:

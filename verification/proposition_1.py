@@ -140,6 +140,7 @@ def _rational_roots(a: Sequence[fmpq]) -> list[Fraction]:
 
 
 def _fmpq(x: Fraction) -> fmpq:
+    """The rational as a number of flint."""
     return fmpq(x.numerator, x.denominator)
 
 

@@ -66,7 +66,7 @@ Proofs = dict[str, dict]
 
 
 class NotProvedError(ValueError):
-    """A proof that is not one, and why."""
+    """A proof that is not accepted, or that assumes something, with the reason."""
 
 
 class ToolMissingError(OSError):
@@ -74,7 +74,7 @@ class ToolMissingError(OSError):
 
 
 def prove_coq() -> Proofs:
-    """Compiles every Coq file; returns what each theorem and each definition says, or raises NotProvedError."""
+    """Compile every Coq file; return what each theorem and each definition says, or raise NotProvedError."""
     _require_tool(COQ, "coq, libcoq-mathcomp-algebra-tactics, libcoq-mathcomp-real-closed, libcoq-mathcomp-zify")
     _check_sources(COQ)
     modules = [path.stem for path in sources(COQ)]
@@ -104,7 +104,7 @@ def _defined(content: str) -> list[str]:
 
 
 def prove_hol_light() -> tuple[str, Proofs]:
-    """Runs HOL Light on load.ml and the proofs (half an hour); returns their transcript, and what it says."""
+    """Run HOL Light on load.ml and the proofs (half an hour); return the transcript, and what it says."""
     _require_tool(HOL_LIGHT, "hol-light, libnum-ocaml-dev")
     _check_sources(HOL_LIGHT)
     load, *proofs = (path.name for path in sources(HOL_LIGHT))
@@ -152,6 +152,7 @@ def read_transcript(transcript: str) -> Proofs:
 
 
 def _said(text: str, name: str) -> str:
+    """The statement that a transcript prints for a theorem or a definition, which must occur exactly once."""
     printed = re.findall(rf"val {name} : thm = (\|- .*?)(?= val | - : | #|$)", text)
     if len(printed) != 1:
         raise NotProvedError(f"{name} is not proved in the transcript")
@@ -159,19 +160,20 @@ def _said(text: str, name: str) -> str:
 
 
 def _hol_light_definitions() -> list[str]:
+    """The names of the definitions in HOL Light's sources."""
     texts = [_without_comments(path.read_text(encoding="utf-8")) for path in sources(HOL_LIGHT)]
     return [name for text in texts for name in re.findall(r"^let (\w+) = new_definition", text, flags=re.MULTILINE)]
 
 
 def forbidden(tool: str, source: str) -> Iterator[str]:
-    """What a source holds that would be believed and not proved, comments apart: "line 3: Admitted"."""
+    """Yield what a source takes on trust instead of proving it, comments apart: "line 3: Admitted" and the like."""
     code = _without_comments(source)
     for match in re.finditer(rf"\b(?:{FORBIDDEN[tool]})\b", code):
         yield f"line {code.count(chr(10), 0, match.start()) + 1}: {match[0]}"
 
 
 def record(tool: str, proofs: Proofs, transcript: str | None = None) -> None:
-    """Keeps what was proved in record.json, with hashes and versions; and HOL Light's transcript."""
+    """Store what was proved in record.json, with hashes and versions; store HOL Light's transcript, too."""
     content = _read_record()
     content[tool] = {
         "versions": _versions(tool),
@@ -185,9 +187,9 @@ def record(tool: str, proofs: Proofs, transcript: str | None = None) -> None:
 
 
 def compare(tool: str, proofs: Proofs) -> None:
-    """Raises NotProvedError unless files, statements and definitions are those recorded.
+    """Raise NotProvedError unless files, statements and definitions are those recorded.
 
-    Another version of the tool may print a statement otherwise; then the files' hashes alone are compared.
+    Another version of the tool may print a statement differently; then only the hashes of the files are compared.
     """
     content = recorded(tool)
     if _versions(tool) == content["versions"]:
@@ -195,6 +197,7 @@ def compare(tool: str, proofs: Proofs) -> None:
 
 
 def _require_same(content: dict, proofs: Proofs) -> None:
+    """Raise NotProvedError unless theorems and definitions are printed as they are recorded."""
     for part in ("theorems", "definitions"):
         before, now = content[part], proofs[part]
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -206,7 +209,7 @@ def _require_same(content: dict, proofs: Proofs) -> None:
 
 
 def recorded(tool: str) -> dict:
-    """What record.json keeps of the tool; raises NotProvedError if a file, or HOL Light's transcript, has changed."""
+    """The record of a tool's proofs; raises NotProvedError if a file, or HOL Light's transcript, has changed since."""
     content = _read_record().get(tool)
     if content is None:
         raise NotProvedError(f"{RECORD.name} has nothing on {tool}")
@@ -221,6 +224,7 @@ def recorded(tool: str) -> dict:
 
 
 def _check_sources(tool: str) -> None:
+    """Raise NotProvedError if a source takes something on trust, or states other theorems than the table lists."""
     for path in sources(tool):
         text = path.read_text(encoding="utf-8")
         believed = list(forbidden(tool, text))
@@ -253,6 +257,7 @@ def _ask(folder: str, questions: dict[str, str]) -> dict[str, str]:
 
 
 def _coqc(folder: str, name: str) -> None:
+    """Compile one file of the folder with Coq; raise NotProvedError, with Coq's message, if that fails."""
     done = subprocess.run(
         [PROGRAM[COQ], "-w", "none", name], cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False
     )
@@ -261,16 +266,18 @@ def _coqc(folder: str, name: str) -> None:
 
 
 def _require_tool(tool: str, packages: str) -> None:
+    """Raise ToolMissingError, which names Debian's packages, unless the tool's program is installed."""
     if shutil.which(PROGRAM[tool]) is None:
         raise ToolMissingError(f"{PROGRAM[tool]} is not installed (Debian: {packages})")
 
 
 def _versions(tool: str) -> dict[str, str]:
+    """The version of each package that the tool consists of."""
     return {package: _version(package) for package in PACKAGES[tool]}
 
 
 def _version(package: str) -> str:
-    """The package's version as Debian says it, or "not from a package"."""
+    """The version of a package as Debian reports it, or "not from a package" in its place."""
     if shutil.which("dpkg-query") is None:
         return "not from a package"
     done = subprocess.run(
@@ -280,8 +287,10 @@ def _version(package: str) -> str:
 
 
 def _hash(path: Path) -> str:
+    """SHA-256 of a file, or the word "missing" if there is no such file."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "missing"
 
 
 def _read_record() -> dict:
+    """The content of record.json; empty if there is no such file."""
     return json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}

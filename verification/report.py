@@ -1,4 +1,4 @@
-"""Writes the report of all checks, as Markdown and HTML, with the evidence of this run."""
+"""The report of all checks, as Markdown and HTML, with the evidence of this run."""
 
 import html
 import os
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 
 def write_report(directory: Path = HERE) -> bool:
-    """Runs every check, writes report.md and report.html, and returns whether all hold."""
+    """Run every check, write report.md and report.html, and return whether all hold."""
     found, outcomes = rows(), slip_rows()
     holds = all(row.verdict != "FAILS" for row in found) and all(ok for _, ok in outcomes)
     _write(directory / "report.md", "\n".join(_markdown(found, outcomes, holds)) + "\n")
@@ -28,6 +28,7 @@ def write_report(directory: Path = HERE) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a text atomically: the file is there whole or not at all."""
     temporary = path.with_suffix(".partial")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
@@ -47,17 +48,20 @@ PICTURES = {
 
 
 def _cells(found: list[Row]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each statement's row."""
     for row in found:
         kind = f"{row.kind}: {row.tool}" + (f"; {row.axioms}" if row.axioms else "")
         yield row.statement, kind, row.range, row.evidence, row.verdict, row.caveat
 
 
 def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each slip's row."""
     for slip, ok in outcomes:
         yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "repaired" if ok else "FAILS"
 
 
 def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:
+    """The outcome in a few sentences: statements and slips by kind, whether anything fails, and the versions."""
     versions = f"Python {platform.python_version()}, python-flint {flint.__version__}, sympy {sympy.__version__}"
     counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in found).items()]
     kinds = [f"{n} {kind}{'s' * (n != 1)}" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
@@ -66,6 +70,7 @@ def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:
 
 
 def _markdown(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
+    """Yield the parts of report.md."""
     yield f"# {TITLE}\n\nWritten by `python -m verification report`. {_verdict(found, outcomes, holds)}\n"
     yield from _markdown_table(HEADER, _cells(found))
     yield f"\n## {SLIPS_TITLE}\n"
@@ -75,6 +80,7 @@ def _markdown(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
 
 
 def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown, with | and * escaped."""
     yield "| " + " | ".join(header) + " |\n|" + " --- |" * len(header)
     for row in rows:
         yield "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in row) + " |"
@@ -88,6 +94,7 @@ td.fails { background: #D55E00; color: white; } img { max-width: 100%; } figcapt
 
 
 def _html(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
+    """Yield the parts of report.html."""
     yield f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{TITLE}</title>\n<style>{STYLE}</style>'
     verdict = html.escape(_verdict(found, outcomes, holds).replace("**", ""))
     yield f"<h1>{TITLE}</h1>\n<p>Written by <code>python -m verification report</code>. {verdict}</p>"
@@ -101,6 +108,7 @@ def _html(found: list[Row], outcomes: list, holds: bool) -> Iterator[str]:
 
 
 def _html_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table in HTML; a cell that says FAILS is marked."""
     yield "<table>\n<tr>" + "".join(f"<th>{cell}</th>" for cell in header) + "</tr>"
     for row in rows:
         cells = (f'<td class="fails">{c}</td>' if c == "FAILS" else f"<td>{html.escape(c)}</td>" for c in row)

@@ -60,9 +60,10 @@ def ratio_decreases() -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
 
 
 def amplification_on_regular_graph(d: int, d_0: int, layers: int, kind: str) -> Tensor:
-    """By how much `layers` layers X <- S(d) · mean amplify the signal 1 on a d-regular graph, node by node, in float64.
+    """The factor by which `layers` layers X <- S(d) · mean amplify the signal 1 on a d-regular graph.
 
-    `kind` is "linear" or "logarithmic"; the scaler is normalised on a training set of d_0-regular graphs.
+    Returns a float64 tensor with a factor for each of the 2 d + 2 nodes. `kind` is "linear" or "logarithmic"; the
+    scaler is normalised on a training set of d_0-regular graphs.
     """
     graph = nx.random_regular_graph(d, 2 * d + 2, seed=0)
     neighbours = [list(graph.neighbors(i)) for i in graph]

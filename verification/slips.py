@@ -44,6 +44,7 @@ def printed_gamma(s: theorem_2.Scaler) -> Fraction:
 
 
 def _digits_beyond_N() -> bool:
+    """Whether {7, -7} is decoded, though the code Z(7) = 14 exceeds the base N."""
     code = theorem_2.Encoding.of(theorem_2.linear(2))
     X = tuple(sorted(theorem_2.integers_to_naturals(x) for x in (7, -7)))
     return max(X) > code.N and code.decode(code.encode(X)) == X
@@ -83,15 +84,18 @@ def _more_channels_still_collide(channels: int) -> bool:
 
 
 def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Mean, sum of squared deviations, maximum and minimum of a multiset, exactly."""
     mu = sum(x) / len(x)
     return mu, sum((y - mu) ** 2 for y in x), max(x), min(x)
 
 
 def _log_scaler(d: int, alpha: float) -> float:
+    """The logarithmic scaler log(d + 1)^α, without its constant δ."""
     return math.log(d + 1) ** alpha
 
 
 def _sorted_coordinates(vectors: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """The order statistics of a multiset of vectors, coordinate by coordinate."""
     return [sorted(coordinate) for coordinate in zip(*vectors, strict=True)]
 
 
@@ -133,6 +137,7 @@ def _same_moments_and_scaled_mean(x: Sequence[Fraction], y: Sequence[Fraction]) 
 
 
 def _size_from_scaled_one(x: Sequence[Fraction]) -> bool:
+    """Whether a multiset comes back from its moments and from its size, which s(d) · E[1] tells."""
     s = theorem_2.linear(4)
     n = proposition_1.size_from(s[len(x)] * 1, Fraction(1), s)
     return proposition_1.from_moments_and_size(*proposition_1.central_moments(x), n) == tuple(x)
@@ -157,6 +162,7 @@ def unembed(values: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 def _embeds() -> bool:
+    """Whether `unembed` inverts `embed_up_to` on all multisets of at most 3 integers from -2 to 2."""
     multisets = [x for size in (1, 2, 3) for x in combinations_with_replacement(map(Fraction, range(-2, 3)), size)]
     return all(unembed(embed_up_to(x, 3)) == x for x in multisets)
 
@@ -179,6 +185,7 @@ def _root_limits(subtract: bool) -> tuple[sympy.Expr, sympy.Expr]:
 
 
 def _sum_is_covered() -> bool:
+    """Whether h with s(d) = d is the sum of f over the multiset, and decodes to it."""
     code = theorem_2.Encoding.of(theorem_2.linear(4))
     X = (1, 2, 2)
     total = sum(Fraction(1, code.N**z) + code.K for z in X)
@@ -186,11 +193,13 @@ def _sum_is_covered() -> bool:
 
 
 def _unshifted_collides() -> bool:
+    """Whether h with the scaler s(d) = d - 3 is 0 on two different multisets of size 3."""
     code = theorem_2.Encoding({d: Fraction(d - 3) for d in range(1, 5)}, 6, Fraction(100))
     return code.encode((1, 1, 1)) == code.encode((1, 2, 3)) == 0
 
 
 def _shifted_decodes() -> bool:
+    """Whether h decodes two multisets of size 3 with the scaler s(d) = d - 1/2, which is d - 3 shifted by 5/2."""
     code = theorem_2.Encoding.of({d: Fraction(d - 3) + Fraction(5, 2) for d in range(1, 5)})
     return code.decode(code.encode((1, 2, 3))) == (1, 2, 3) and code.decode(code.encode((1, 1, 1))) == (1, 1, 1)
 
@@ -203,12 +212,14 @@ def _injective(N: int, K: Fraction, sizes: int, largest: int = 3) -> bool:
 
 
 def _smaller_constants() -> bool:
+    """Whether h is injective on sizes up to 4 with N = 5 and K = 1/(N (γ - 1)), both below the proof's bounds."""
     sizes = 4
     N = sizes + 1  # |X| < N instead of |X| + 1 < N
     return _injective(N, 1 / (N * (theorem_2.gamma(theorem_2.linear(sizes)) - 1)), sizes)
 
 
 def _first_moment_vanishes() -> bool:
+    """Whether E[X - μ] is 0 for all multisets of four elements."""
     x = sympy.symbols("x1:5")
     mu = sympy.Add(*x) / 4
     return sympy.expand(sum(y - mu for y in x)) == 0

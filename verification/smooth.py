@@ -47,7 +47,7 @@ class NotSmoothError(TypeError):
 
 
 class NotDefinedError(ArithmeticError):
-    """An aggregator's value is not certainly finite over the ball it was given: a pole, a root of a negative number."""
+    """An aggregator's value is not certainly finite over its ball: a pole, say, or a root of a negative number."""
 
 
 def ball(x: Exact) -> arb:
@@ -72,7 +72,7 @@ def power(x: arb, k: int) -> arb:
 
 
 class Ordered:
-    """Comparisons of numbers that know how to be less than another, and how to make one of a constant."""
+    """Comparisons for numbers that define `<`, and `_operand`, which makes a number of a constant."""
 
     __slots__ = ()
     __hash__ = None
@@ -128,6 +128,7 @@ class Real(Ordered):
         return Real(value, gradient)
 
     def _operand(self, other: "Real | Exact") -> "Real":
+        """The other operand as a Real; a constant must be finite, and its derivatives are 0."""
         if isinstance(other, Real):
             return other
         value = ball(other)
@@ -227,6 +228,8 @@ def variables(point: Sequence[arb], differentiate: bool) -> list[Real]:
 
 
 def _elementary(name: str) -> "Callable[[Real | Exact], Real | float]":
+    """The function of that name for elements, which have it as a method, and for numbers, as in `math`."""
+
     def function(x: Real | Exact) -> Real | float:
         return getattr(x, name)() if hasattr(x, name) else getattr(math, name)(x)
 
@@ -253,6 +256,7 @@ def absolute(x: Real) -> Real:
 
 
 def _fold(xs: "Sequence[Real]", decided: Callable, meeting: Callable) -> Real:
+    """The elements folded from the first on: by `decided` or, where a comparison is not decided, by `meeting`."""
     result = xs[0]
     for x in xs[1:]:
         try:

@@ -41,6 +41,7 @@ MALFORMED = [None, True, "٣", "1/0", "1_000", " 1", "0x10", "+1", "nan", {}, []
 
 
 def example(name: str) -> dict:
+    """A copy of a stored certificate, by its name in EXAMPLES."""
     file, place = EXAMPLES[name]
     path = find.CERTIFICATES / f"{file}.json"
     return copy.deepcopy(json.loads(path.read_text(encoding="utf-8"))["certificates"][place])
@@ -63,7 +64,7 @@ def moved(value: object) -> Iterator[object]:
             yield from ({**value, key: other} for other in moved(value[key]))
 
 
-# What may be true and provable after the change too: a wider interval, more bits, a scaler changed at another size, …
+# What may still be true and provable after the change: a wider interval, more bits, a scaler changed at another size, …
 STILL_TRUE = {
     ("sign change", "precision"), ("table", "depth"), ("logarithmic", "depth"), ("table", "precision"),
     ("logarithmic", "precision"), ("box, power_sums", "precision"), ("box, power_means", "precision"),

@@ -1,7 +1,7 @@
-"""Certificates, files and programs made to be believed, to be slow, or to break the checker: 300 and more.
+"""Certificates, files and programs made to be believed, to be slow, or to break the checker: over 300.
 
-Each is refused in words within a second of processor time, or is accepted and true: what is accepted is evaluated once
-more, here, in 60 digits.
+Each one is either rejected, with a reason and within a second of processor time, or accepted and true: what is accepted
+is evaluated once more, here, in 60 digits.
 """
 
 import copy
@@ -27,15 +27,17 @@ draw = random.Random(7)
 
 
 def stored(name: str) -> list[dict]:
+    """The certificates of a stored file."""
     return json.loads((find.CERTIFICATES / f"{name}.json").read_text(encoding="utf-8"))["certificates"]
 
 
 def content(name: str, certificates: list[dict]) -> str:
+    """The text of a file with the statement of that name and these certificates."""
     return json.dumps({"statement": STATEMENTS[name].text, "certificates": certificates})
 
 
 def no_integers() -> Iterator[tuple[str, str, str]]:
-    """Solutions that share their power sums, and are not of integers."""
+    """Yield files of multisets that share their power sums, but are not of integers."""
     for certificate in stored("prouhet_tarry_escott"):
         for factor, shift in (("1/2", "0"), ("1/3", "0"), ("1", "1/2"), ("2/7", "1/5")):
             other = copy.deepcopy(certificate)
@@ -49,7 +51,7 @@ def no_integers() -> Iterator[tuple[str, str, str]]:
 
 
 def repeated() -> Iterator[tuple[str, str, str]]:
-    """A certificate again, as it is or in another order."""
+    """Yield files that hold a certificate twice, the second time as it is or in another order."""
     for path in sorted(find.CERTIFICATES.glob("*.json")):
         certificates = stored(path.stem)
         for again in (copy.deepcopy(certificates[0]), copy.deepcopy(certificates[-1])):
@@ -61,6 +63,7 @@ def repeated() -> Iterator[tuple[str, str, str]]:
 
 
 def many_keys() -> Iterator[tuple[str, str, str]]:
+    """Yield files with up to 60,000 keys, and with the first or the last of them given twice."""
     for count in (1_000, 5_000, 20_000, 60_000):
         keys = [f'"k{i}": 0' for i in range(count)]
         for end in ([], ['"k0": 0'], [f'"k{count - 1}": 0']):
@@ -71,7 +74,7 @@ FILES = [*no_integers(), *repeated(), *many_keys()]
 
 
 def impostors() -> Iterator[tuple[str, dict, dict]]:
-    """The weights of a network that was never trained so, with the hash that the certificate states."""
+    """Yield certificates of the trained network, with weights that are not those of its training."""
     weights = json.loads(trained_network.WEIGHTS.read_text(encoding="utf-8"))
     changes = {
         "U tripled": {"U": scaled(weights["U"], 3)},
@@ -89,6 +92,7 @@ def impostors() -> Iterator[tuple[str, dict, dict]]:
 
 
 def scaled(value: list | str, factor: int | Fraction) -> list | str:
+    """Rationals as text in nested lists, each multiplied by a factor."""
     return [scaled(item, factor) for item in value] if isinstance(value, list) else str(Fraction(value) * factor)
 
 
@@ -96,12 +100,13 @@ IMPOSTORS = list(impostors())
 
 
 def exact(steps: list, outputs: list, first: list, second: list) -> dict:
+    """The certificate of an exact collision of a program."""
     program = {"name": "program", "steps": steps, "outputs": outputs}
     return {"kind": "exact collision", "aggregators": program, "first": first, "second": second}
 
 
 def heavy() -> Iterator[tuple[str, dict]]:
-    """What is small to write and long to compute."""
+    """Yield certificates that are short to write and take long to compute."""
     long = [f"{draw.randint(10**48, 10**49)}/{draw.randint(10**48, 10**49)}" for _ in range(256)]
     for agree in (
         ["std"],
@@ -172,6 +177,7 @@ HEAVY = list(heavy())
 
 
 def swish(x: list) -> object:
+    """An aggregator with a kink and a root: Σ max(0, x - 5/4) √x."""
     return sum(max(0, y - Fraction(5, 4)) * np.sqrt(y) for y in x)
 
 
@@ -189,7 +195,7 @@ HONEST = list(honest())
 
 
 def other(value: object) -> object:
-    """The value, changed a little."""
+    """A value like the given one, slightly changed."""
     if isinstance(value, str):
         return str(Fraction(value) + draw.choice([1, -1, Fraction(1, 1000), Fraction(-1, 7)]))
     return max(0, value + draw.choice([-2, -1, 1, 2]))
@@ -236,11 +242,12 @@ def value(steps: list, output: int, x: list) -> mpmath.mpf:
 
 
 def number(q: str) -> mpmath.mpf:
+    """A rational written as text, as a number of mpmath."""
     return mpmath.mpf(Fraction(q).numerator) / Fraction(q).denominator
 
 
 def require_true(certificate: dict) -> None:
-    """What an accepted certificate says, computed once more."""
+    """Assert what an accepted certificate says, computed once more."""
     program = certificate.get("aggregators") or certificate["aggregator"]
     with mpmath.workdps(60):
         if certificate["kind"] == "exact collision":
@@ -262,6 +269,7 @@ def test_there_are_enough_of_them():
 
 
 def refused(check, *arguments: object) -> None:
+    """Assert that a check rejects its arguments, within SECONDS of processor time."""
     start = time.process_time()
     with pytest.raises(CertificateError):
         check(*arguments)
@@ -358,10 +366,12 @@ def test_what_does_not_follow_is_refused_or_true(kind, place):
 
 
 def pipe(path: Path) -> None:
+    """Make a pipe at the path."""
     os.mkfifo(path)
 
 
 def gigabytes(path: Path) -> None:
+    """Make a file of 6 GiB at the path, which takes no space."""
     with path.open("wb") as file:
         file.truncate(6 * 2**30)
 

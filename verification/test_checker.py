@@ -17,14 +17,17 @@ FILES = sorted(find.CERTIFICATES.glob("*.json"))
 
 
 def check_certificate(certificate: object) -> Proved:
+    """What a certificate proves, with the stored weights."""
     return checker.check_certificate(certificate, find.CERTIFICATES)
 
 
 def stored(name: str) -> list[dict]:
+    """The certificates of a stored file."""
     return json.loads((find.CERTIFICATES / f"{name}.json").read_text(encoding="utf-8"))["certificates"]
 
 
 def first_of(name: str, kind: str) -> dict:
+    """A copy of the first certificate of a kind in a stored file."""
     return copy.deepcopy(next(c for c in stored(name) if c["kind"] == kind))
 
 
@@ -40,15 +43,18 @@ EXAMPLES = {
 
 
 def example(name: str) -> dict:
+    """A copy of a stored certificate, by its name in EXAMPLES."""
     return first_of(*EXAMPLES[name])
 
 
 def assert_rejected(certificate: object, match: str | None = None) -> None:
+    """Assert that a certificate is rejected, with a message that matches."""
     with pytest.raises(CertificateError, match=match):
         check_certificate(certificate)
 
 
 def nudged(text: str) -> str:
+    """The rational larger by 1/1000, as text."""
     return str(Fraction(text) + Fraction(1, 1000))
 
 
@@ -265,7 +271,7 @@ class TestBox:
         description = certificate["aggregators"]
         for names in (["mean", "std"], ["mean", "std", "std"], ["mean", "std", "softmin"], ["mean", "std", "median"]):
             assert_rejected({**certificate, "aggregators": {**description, "aggregators": names}})
-        # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is a proof still, and accepted.
+        # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is still a proof, and accepted.
         check_certificate({**certificate, "aggregators": {**description, "epsilon": "1/1000"}})
 
     @pytest.mark.parametrize(
@@ -292,6 +298,7 @@ def test_altered_sign_changes_are_rejected(change):
 
 
 def sign_change(**changes: object) -> dict:
+    """A valid certificate of the program (x_0 + x_1 - 3)³, with some fields changed."""
     steps = [["x", 0], ["x", 1], ["+", 0, 1], ["constant", "3"], ["-", 2, 3], ["power", 4, 3]]
     program = {"name": "program", "steps": steps, "outputs": [5], "follow": []}
     return {"kind": "sign change", "aggregator": program, "centre": ["1", "2"], "a": "5/4", "b": "7/4", "precision": 64,
@@ -388,6 +395,7 @@ def test_altered_encoding_collisions_are_rejected():
 
 
 def _file(certificates: str) -> str:
+    """The text of a file about Proposition 1, from its list of certificates in JSON."""
     return f'{{"statement": "{STATEMENTS["proposition_1"].text}", "certificates": {certificates}}}'
 
 

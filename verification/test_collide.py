@@ -17,14 +17,17 @@ from verification.smooth import absolute, exp, log, maximum
 
 
 def mean(x):
+    """The mean of the elements."""
     return sum(x) / len(x)
 
 
 def log_sum_exp(x):
+    """The logarithm of the sum of exponentials of the elements."""
     return log(sum(exp(y) for y in x))
 
 
 def std(x):
+    """The standard deviation of the elements, with ε = 1e-5."""
     mu = mean(x)
     return np.sqrt(mean([(y - mu) ** 2 for y in x]) + 1e-5)
 
@@ -89,18 +92,21 @@ MINE = {
 
 @pytest.fixture(autouse=True)
 def mine(monkeypatch):
+    """Make MINE a module that can be imported by its name, in every test."""
     module = types.ModuleType("mine")
     vars(module).update(MINE)
     monkeypatch.setitem(sys.modules, "mine", module)
 
 
 def collide(capsys, name, n, *more):
+    """Run `collide`; return its exit status, its output and its errors."""
     status = main(["collide", "--aggregators", name, "--n", str(n), *more])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
 
 def multisets(text):
+    """The multisets that `collide` printed, as lists of floats."""
     rows = [line for line in text.splitlines() if re.match(r"  [XY] = ", line)]
     return [
         [

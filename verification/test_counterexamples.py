@@ -54,6 +54,7 @@ def test_sum_fails_in_the_package_but_sees_the_cardinality():
 
 
 def aggregate_sum(pair):
+    """The package's sum of each multiset of a pair, in float32."""
     return [float(ce.aggregate("sum", x, torch.float32)) for x in pair]
 
 

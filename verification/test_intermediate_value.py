@@ -66,7 +66,7 @@ def test_a_sign_that_changes_at_a_pole_or_a_jump_is_no_collision(g):
 
 def test_beside_a_pole_a_collision_is_found():
     def g(x):
-        return sum(sin(y) / cos(y) for y in x)  # a pole at π/2, inside of the interval
+        return sum(sin(y) / cos(y) for y in x)  # a pole at π/2, inside the interval
 
     change = bracket(g)
     with ctx.workprec(change.precision):

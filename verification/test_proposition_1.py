@@ -105,6 +105,7 @@ def test_the_packages_moments_are_the_signed_roots():
 
 
 def first_moments(x):
+    """The mean, and the central moments of the orders 2 to 5, exactly."""
     mu = sum(x, Fraction(0)) / len(x)
     return mu, [sum(((y - mu) ** k for y in x), Fraction(0)) / len(x) for k in range(2, 6)]
 

@@ -70,11 +70,15 @@ def test_the_stored_page_is_well_formed():
     opened = []
 
     class Reader(HTMLParser):
+        """A parser that keeps the elements which are open."""
+
         def handle_starttag(self, tag, attrs):
+            """Remember an element that has an end."""
             if tag not in ("meta", "img"):
                 opened.append(tag)
 
         def handle_endtag(self, tag):
+            """Assert that the element which ends is the last one that began."""
             assert opened.pop() == tag
 
     Reader().feed((HERE / "report.html").read_text(encoding="utf-8"))

@@ -25,6 +25,7 @@ SIZES += [(name, 16) for name in ("power_sums", "power_means", "log_sum_exp")]
 
 
 def direction(collision: Collision) -> list[arb]:
+    """The box that holds a collision's direction."""
     return [arb(ball(m), ball(r)) for m, r in zip(collision.midpoints, collision.radii, strict=True)]
 
 
@@ -70,6 +71,7 @@ class TestKrawczyk:
     collision = collide(family.aggregators, family.sphere)
 
     def holds(self, box, sphere=None):
+        """Whether Krawczyk's test accepts a box, by default on the sphere of the collision."""
         with ctx.workprec(320):
             return krawczyk(self.family.aggregators, sphere or self.collision.sphere, box)
 
@@ -148,7 +150,7 @@ def test_the_papers_four_are_filled_up_by_rank(n):
 
 @pytest.mark.parametrize(("n", "bits", "independent"), [(8, 24, False), (8, 40, True)])
 def test_the_precision_is_raised_where_it_is_needed(n, bits, independent):
-    """To tell that the aggregators are independent, and to find and prove a collision."""
+    """More bits may be needed to tell that aggregators are independent, or to find and prove a collision."""
     aggregators = [lambda x, k=k: sum(exp(k * y) for y in x) for k in range(1, n)]
     sphere = Sphere.between(Fraction(1), Fraction(2), n)
     with ctx.workprec(bits):

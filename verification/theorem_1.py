@@ -90,7 +90,7 @@ class Collision:
     midpoints: tuple[Fraction, ...]
     radii: tuple[Fraction, ...]
     precision: int
-    shared: tuple[int, ...] = ()  # places of the order statistics that it was filled up with
+    shared: tuple[int, ...] = ()  # places of the order statistics that were added to the aggregators
 
     def multisets(self) -> tuple[list[arb], list[arb]]:
         """The two multisets, each element as the ball that contains it."""
@@ -195,6 +195,7 @@ def order_statistics(n: int) -> list[Aggregator]:
 
 
 def _collision_near(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    """A certified collision on the sphere, or on a smaller one around its centre; None if none succeeds."""
     for _ in range(RADIUS_HALVINGS):
         collision = _collision_on(aggregators, sphere, precision)
         if collision is not None:
@@ -204,6 +205,7 @@ def _collision_near(aggregators: Sequence[Aggregator], sphere: Sphere, precision
 
 
 def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: int) -> Collision | None:
+    """A certified collision on the sphere; None if Newton's iteration or Krawczyk's test does not succeed there."""
     try:
         direction = _newton(aggregators, sphere, _null_direction(aggregators, sphere))
         if direction is None:
@@ -213,7 +215,7 @@ def _collision_on(aggregators: Sequence[Aggregator], sphere: Sphere, precision: 
             if krawczyk(aggregators, sphere, [arb(x, radius) for x in direction]):
                 midpoints = tuple(_fraction(x) for x in direction)
                 return Collision(sphere, midpoints, (_fraction(radius),) * len(direction), precision)
-    except (ZeroDivisionError, NotDefinedError, NotSmoothError):  # singular, or outside of where they are defined
+    except (ZeroDivisionError, NotDefinedError, NotSmoothError):  # singular, or the aggregators are not defined there
         pass
     return None
 
@@ -284,6 +286,7 @@ def krawczyk(aggregators: Sequence[Aggregator], sphere: Sphere, box: Sequence[ar
 
 
 def _fraction(x: arb) -> Fraction:
+    """The midpoint of a ball as a rational."""
     q = x.mid().fmpq()
     return Fraction(int(q.p), int(q.q))
 

@@ -96,7 +96,7 @@ class Encoding:
 
     @classmethod
     def of(cls, s: Scaler) -> "Encoding":
-        """With the smallest base and an integer offset that satisfy the proof's hypotheses."""
+        """The encoding with the smallest base, and an integer offset, that satisfy the proof's hypotheses."""
         bound = 1 / (gamma(s) - 1)
         K = int(bound.upper().ceil().unique_fmpz()) + 1 if isinstance(bound, arb) else ceil(bound) + 1
         return cls(s, max(s) + 2, Fraction(K))
@@ -125,6 +125,7 @@ class Encoding:
         return self._digits(rest, d)
 
     def _digits(self, rest: Fraction, d: int) -> Multiset:
+        """The multiset of size d whose Σ N^-Z is `rest`: its digits in base N."""
         X: list[int] = []
         z = 0
         while rest > 0 and len(X) <= d:
@@ -178,10 +179,12 @@ def base_too_small(B: int) -> tuple[Multiset, Multiset]:
 
 
 def _times(x: Fraction | arb, q: Fraction) -> Fraction | arb:
+    """The product of x and a rational: exact, or a ball if x is one."""
     return x * _like(x, q)
 
 
 def _like(x: Fraction | arb, q: Fraction) -> Fraction | arb:
+    """The rational q as x is: exact, or a ball if x is one."""
     return ball(q) if isinstance(x, arb) else q
 
 

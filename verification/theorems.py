@@ -22,12 +22,12 @@ class Theorem:
 
     @property
     def id(self) -> str:
-        """Its topic and its name."""
+        """The topic and the name of the theorem."""
         return f"{self.topic}/{self.name}"
 
     @property
     def tool(self) -> str:
-        """What checks the proof."""
+        """The tool that checks the proof."""
         return HOL_LIGHT if self.file.endswith(".ml") else COQ
 
 

@@ -1,4 +1,4 @@
-"""An aggregator written down as a program of elementary steps, which the independent checker can evaluate by itself.
+"""Programs of elementary steps, written down from an aggregator, which the independent checker can evaluate.
 
 The aggregator is called once, with elements that write down what is done with them. Comparisons are decided by the two
 multisets it is to be checked on, and must be decided alike: then the program is what the function computes on both.
@@ -19,13 +19,13 @@ LARGEST_POWER = 256
 
 @dataclass
 class Tape:
-    """The steps written so far, and where each is: the same step again is the same number."""
+    """The steps written so far, each of them once, and the number of each."""
 
     steps: list[list] = field(default_factory=list)
     places: dict[tuple, int] = field(default_factory=dict)
 
     def index(self, *step: str | int) -> int:
-        """Where the step is, written down if it is new."""
+        """The number of a step, which is written down if it is new."""
         if step not in self.places:
             self.places[step] = len(self.steps)
             self.steps.append(list(step))
@@ -41,12 +41,14 @@ class Traced(Ordered):
         self.tape, self.index, self.values = tape, index, values
 
     def _operand(self, other: "Traced | Exact") -> "Traced":
+        """The other operand as a traced number; a constant becomes a step."""
         if isinstance(other, Traced):
             return other
         exact = fraction(other)
         return Traced(self.tape, self.tape.index("constant", str(exact)), tuple(x._operand(exact) for x in self.values))
 
     def _step(self, name: str, function: Callable, *operands: "Traced | Exact") -> "Traced":
+        """The result of an operation on these operands, written down as a step."""
         read = [self._operand(x) for x in operands]
         values = tuple(function(*numbers) for numbers in zip(*(x.values for x in read), strict=True))
         return Traced(self.tape, self.tape.index(name, *(x.index for x in read)), values)
@@ -81,7 +83,7 @@ class Traced(Ordered):
         if not isinstance(exponent, Integral):
             return (self.log() * exponent).exp()
         k = int(exponent)
-        if abs(k) > LARGEST_POWER:  # the longest that a step may be
+        if abs(k) > LARGEST_POWER:  # the largest exponent that a step may have
             return (self ** (k // 2)) * (self ** (k - k // 2))
         return Traced(self.tape, self.tape.index("power", self.index, k), tuple(x**k for x in self.values))
 
@@ -113,6 +115,7 @@ class Traced(Ordered):
         return self._step("cos", lambda x: x.cos(), self)
 
     def _meeting(self, name: str, other: "Traced | Exact") -> "Traced":
+        """The larger or the smaller of two numbers, where a comparison does not tell which one that is."""
         return self._step(name, lambda x, y: x._meeting(name, y), self, other)
 
     def __lt__(self, other: "Traced | Exact") -> bool:

@@ -90,7 +90,10 @@ def family(n: int) -> Family:
 
 
 def _output(weights: dict, k: int) -> Aggregator:
+    """Output k of the layer as an aggregator, over exact weights."""
+
     def g(x: list[Real]) -> Real:
+        """The output for neighbours with the random features x, without its constant part."""
         amplification = ball(len(x) + 1).log() / ball(weights["delta"])
         scales = [ball(1), amplification, 1 / amplification]
         total, columns = 0, iter(weights["mix"][k])
@@ -108,12 +111,13 @@ def _output(weights: dict, k: int) -> Aggregator:
 
 
 def _std(m: list[Real]) -> Real:
+    """The standard deviation √(σ² + ε) of messages."""
     mu = mean(m)
     return sqrt(mean([(y - mu) ** 2 for y in m]) + EPSILON)
 
 
 def layer(weights: dict) -> pna.PNAConv:
-    """The layer as the package has it, in float64; its biases, and what sees the node's own features, are 0."""
+    """The layer as a PNAConv in float64; biases, and the weights for the node's own features, are 0."""
     T, F = len(weights["slopes"]), len(weights["slopes"][0])
     statistics = pna.DegreeStatistics(float(weights["delta"]), 1.0)
     conv = pna.PNAConv(F, len(weights["mix"]), list(AGGREGATORS), list(SCALERS), statistics, towers=T).double()
@@ -127,7 +131,7 @@ def layer(weights: dict) -> pna.PNAConv:
 
 
 def outputs(x: Sequence) -> Tensor:
-    """What the layer says of a node whose own features are 0 and whose neighbours have the random features x, [16]."""
+    """The layer's outputs, [16], at a node with features 0 whose neighbours have the random features x."""
     features = torch.zeros(len(x) + 1, 2, dtype=torch.float64)
     features[1:, RANDOM_FEATURE] = torch.tensor([float(y) for y in x], dtype=torch.float64)
     edges = torch.stack([torch.arange(1, len(x) + 1), torch.zeros(len(x), dtype=torch.long)])
@@ -136,16 +140,20 @@ def outputs(x: Sequence) -> Tensor:
 
 
 def _tensor(values: Sequence) -> Tensor:
+    """Rationals in nested lists as a float64 tensor."""
     return torch.tensor(_floats(values), dtype=torch.float64)
 
 
 def _floats(values: Sequence | Fraction) -> list | float:
+    """Rationals in nested lists as floats in nested lists."""
     return float(values) if isinstance(values, Fraction) else [_floats(v) for v in values]
 
 
 def _exact(weights: Tensor) -> list | str:
+    """The entries of a tensor, exactly, as rationals written as text in nested lists."""
     return str(Fraction(weights.item())) if weights.dim() == 0 else [_exact(row) for row in weights]
 
 
 def _rational(value: list | str) -> list | Fraction:
+    """Text in nested lists as rationals in nested lists."""
     return Fraction(value) if isinstance(value, str) else [_rational(item) for item in value]

@@ -28,7 +28,7 @@ import sys
 REPOSITORY = "{address}"
 if "google.colab" in sys.modules:  # elsewhere the package is installed already
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", f"pna @ git+{{REPOSITORY}}"], check=True)"""
-PLACE = 2  # of the cell that installs: after the title and the parameters
+PLACE = 2  # the index of the cell that installs: after the title and the parameters
 
 
 def main(address: str, root: Path = Path(__file__).parents[1]) -> None:

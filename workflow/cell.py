@@ -11,11 +11,14 @@ from pathlib import Path
 
 from pna.experiments.command import train
 
-STOPPED = 128  # exit codes from here on are of signals
+STOPPED = 128  # exit codes from here on stand for signals
 
 
 def main(profile: str, device: str, build: str, *words: str) -> int:
-    """Trains each cell on from its checkpoint, side by side or one by one; the exit code is the first that is not 0."""
+    """Train each cell, from its checkpoint if there is one; return the first exit code that is not 0.
+
+    Cells are trained side by side if `words` say so, otherwise one by one.
+    """
     cells = [word for word in words if "/" in word]
     options, logs = words[len(cells) :], Path(build) / "logs" / "train"
     settings = ("--profile", profile, "--device", device, *options)
@@ -31,7 +34,7 @@ def main(profile: str, device: str, build: str, *words: str) -> int:
 
 
 def _train(cell: str, settings: tuple[str, ...], log: Path) -> int:
-    """Trains one cell, with a log of its own."""
+    """Train one cell, with a log of its own; return the exit code."""
     place = settings.index("--side-by-side") if "--side-by-side" in settings else len(settings)
     log.parent.mkdir(parents=True, exist_ok=True)
     with (

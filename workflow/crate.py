@@ -83,6 +83,7 @@ def describe(root: Path) -> ROCrate:
 
 
 def _entity(crate: ROCrate, address: str, kind: str, name: str) -> ContextEntity:
+    """An entity that is no file of the crate, such as the licence or the paper."""
     return ContextEntity(crate, address, properties={"@type": kind, "name": name})
 
 
@@ -95,17 +96,20 @@ def _add_folder(crate: ROCrate, root: Path, folder: str, meaning: str) -> None:
 
 
 def _belongs(path: Path, root: Path) -> bool:
+    """Whether a path is a file that the crate describes: neither hidden, nor a by-product, nor superseded."""
     hidden = any(part in BYPRODUCTS or part.startswith(".") for part in path.relative_to(root).parts)
     return path.is_file() and not hidden and not path.relative_to(root).as_posix().startswith(f"{SUPERSEDED}/")
 
 
 def _add_file(crate: ROCrate, root: Path, name: str) -> str:
+    """Add a file to the crate unless it is there already; return its name."""
     if crate.dereference(name) is None:
         crate.add_file(root / name, name, properties=_facts(root / name))
     return name
 
 
 def _facts(path: Path) -> dict[str, str]:
+    """The name, media type, size in bytes and SHA-256 of a file."""
     content = path.read_bytes()
     kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "text/plain"
     facts = {"encodingFormat": kind, "contentSize": str(len(content)), "sha256": hashlib.sha256(content).hexdigest()}

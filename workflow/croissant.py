@@ -68,6 +68,7 @@ def records(data: MultiTask) -> Iterator[dict]:
 
 
 def _record(graphs: GraphSet, place: int) -> dict:
+    """One graph of a set as a JSON object: family, nodes, source, edges, random features and raw labels."""
     nodes = slice(*graphs.first_node[place : place + 2])
     edges = slice(*graphs.first_edge[[nodes.start, nodes.stop]])
     labels = [*graphs.node_labels[nodes].T, *graphs.graph_labels[place]]
@@ -111,6 +112,7 @@ def describe(sets: dict[str, MultiTask], files: dict[str, Path], base: Path) -> 
 
 
 def _bibtex(paper: dict) -> str:
+    """The paper as a BibTeX entry, from the preferred citation of CITATION.cff."""
     authors = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
     return (
         f"@inproceedings{{corso2020principal, title={{{paper['title']}}}, author={{{authors}}}, "
@@ -119,6 +121,7 @@ def _bibtex(paper: dict) -> str:
 
 
 def _file(ctx: mlc.Context, spec: str, path: Path, base: Path) -> mlc.FileObject:
+    """The description of a file of graphs, with its size and SHA-256; its address is relative to `base`."""
     content = path.read_bytes()
     return mlc.FileObject(
         ctx=ctx,
@@ -133,7 +136,7 @@ def _file(ctx: mlc.Context, spec: str, path: Path, base: Path) -> mlc.FileObject
 
 
 def _graphs(ctx: mlc.Context, spec: str) -> mlc.RecordSet:
-    """The records of one specification: a graph each."""
+    """The description of the records of one specification, each of which is a graph."""
     labels = {
         task.name: (mlc.DataType.FLOAT, f"{task.title} of {'each node' if task in NODE_TASKS else 'the graph'}")
         for task in TASKS
@@ -148,6 +151,7 @@ def _graphs(ctx: mlc.Context, spec: str) -> mlc.RecordSet:
 
 
 def _field(ctx: mlc.Context, spec: str, name: str, kind: URIRef, meaning: str) -> mlc.Field:
+    """The description of one attribute of a graph: its type, its meaning, and whether it is a list."""
     return mlc.Field(
         ctx=ctx,
         id=f"{spec}/{name}",

@@ -9,7 +9,7 @@ from pna.training.run import Run
 
 __all__ = ["cells_of", "divide", "missing"]
 
-SMOKE = 8  # cells in a job of the smoke profile, whose trainings are shorter than their start
+SMOKE = 8  # cells in a job of the smoke profile, whose trainings take less time than their start
 JOB = 20.0  # the cost of a Slurm job: about twenty minutes of an H200
 
 
@@ -21,7 +21,7 @@ def cells_of(name: str, profile: str) -> list[Cell]:
 
 
 def missing(names: Iterable[str], profile: str) -> list[Run]:
-    """The cells that are not recorded, or not on the data that are here, though these are here."""
+    """The runs behind these notebooks that are not recorded with the present data; those without data are left out."""
     cells = dict.fromkeys(cell for name in names for cell in cells_of(name, profile))
     runs = (run_of(cell, profile_of(cell, profile)) for cell in cells)
     return [run for run in runs if run.ready and not run.recorded]

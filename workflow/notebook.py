@@ -9,9 +9,10 @@ import page
 
 
 def main(source: str, executed: str, to: str, *options: str) -> int:
-    """What fails in the notebook raises papermill's error, which shows the cell; then no page is made.
+    """Execute a notebook and make its page.
 
-    Of the parameters in `options` (-p NAME VALUE), a notebook gets those that it has.
+    A cell that fails raises papermill's error, which shows the cell; then no page is made. Of the parameters in
+    `options` (-p NAME VALUE), the notebook gets those that it has.
     """
     sys.modules["rfc3987_syntax"] = None  # jsonschema takes seconds to prepare for addresses, and here are none
     from papermill.cli import papermill
@@ -21,6 +22,7 @@ def main(source: str, executed: str, to: str, *options: str) -> int:
 
 
 def _understood(source: str, options: tuple[str, ...]) -> list[str]:
+    """The options without the parameters (-p NAME VALUE) that the notebook does not have."""
     cells = json.loads(Path(source).read_text(encoding="utf-8"))["cells"]
     tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     names = {line.partition(" = ")[0] for text in tagged for line in text.splitlines()}

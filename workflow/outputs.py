@@ -1,4 +1,4 @@
-"""`outputs.py EXECUTED`: keeps what the executed notebooks of a folder show in notebooks/, for code hosts to show.
+"""`outputs.py EXECUTED`: copies the outputs of a folder's executed notebooks to notebooks/, where code hosts show them.
 
 Pictures become small PNG files; controls, which need a kernel, and warnings are left out.
 """
@@ -44,6 +44,7 @@ def with_outputs(source: dict, executed: dict) -> str:
 
 
 def _read(path: Path) -> dict:
+    """A notebook, with the source of each cell as a list of lines."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         cell["source"] = "".join(cell["source"]).splitlines(keepends=True)
@@ -51,7 +52,7 @@ def _read(path: Path) -> dict:
 
 
 def _small(output: dict) -> Iterator[dict]:
-    """An output without what a code host does not show, and with pictures that are small."""
+    """Yield an output without what code hosts do not show, and with pictures made small."""
     if output["output_type"] == "stream":
         if output["name"] == "stdout":
             yield {"name": "stdout", "output_type": "stream", "text": _lines(output["text"])}
@@ -68,10 +69,12 @@ def _small(output: dict) -> Iterator[dict]:
 
 
 def _shown(data: dict) -> dict:
+    """A notebook's output that displays the data."""
     return {"data": data, "metadata": {}, "output_type": "display_data"}
 
 
 def _lines(text: str | list[str]) -> list[str]:
+    """The lines of a text, each with its line break."""
     return "".join(text).splitlines(keepends=True)
 
 

@@ -1,7 +1,7 @@
 """`page.py EXECUTED PAGE`: an executed notebook as an HTML page that needs neither Jupyter nor a network.
 
-Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not held twice: the
-page stands in figures/notebooks/ and links to them. All pages share the style sheet beside them.
+Formulas become MathML, which browsers draw by themselves. Pictures that are drawn to figures/ are not stored twice: the
+page stands in figures/notebooks/ and links to them. All pages share one style sheet in their folder.
 """
 
 import base64
@@ -24,7 +24,7 @@ import pna
 from pna.files import write_whole
 from pna.places import results_folder
 
-PACKAGE = Path(pna.__file__).parent  # of which only files are read: torch and matplotlib take longer than a page
+PACKAGE = Path(pna.__file__).parent  # only its files are read: importing torch would take longer than the page
 MARKDOWN = mistune.create_markdown(escape=False, plugins=["table"])
 CODE = HtmlFormatter(nowrap=True)
 CODE_FILES = (".py", ".cu", ".cuh", ".json")
@@ -42,10 +42,10 @@ math[display=block] { overflow-x: auto; overflow-y: hidden; padding: 0.3rem 0; }
 
 
 def main(executed: str, page: str) -> int:
-    """Writes the page; one that was made from the same sources and results stays as it is.
+    """Write the page, unless the one that is there was made from the same sources and results.
 
-    What a cell prints and draws differs in its last bits from machine to machine, and says no more than it did. A page
-    also stays if only the code has changed since, and it says the same.
+    A page also stays if only the code has changed since and the new one would say the same: what a cell prints and
+    draws differs in its last bits from machine to machine.
     """
     cells = json.loads(Path(executed).read_text(encoding="utf-8"))["cells"]
     style, shared = STYLE_SHEET.read_bytes() + STYLE.encode(), Path(page).with_name(SHARED)
@@ -101,6 +101,7 @@ def _source_hash(cells: list[dict]) -> str:
 
 
 def _hash_of(paths: list[Path], text: str = "") -> str:
+    """The first 16 digits of SHA-256 over a text and the contents of files."""
     digest = hashlib.sha256(text.encode())
     for path in paths:
         digest.update(path.read_bytes())
@@ -108,7 +109,7 @@ def _hash_of(paths: list[Path], text: str = "") -> str:
 
 
 def render(cells: list[dict]) -> str:
-    """The whole page."""
+    """The whole page of a notebook's cells, as HTML."""
     title = "".join(cells[0]["source"]).splitlines()[0]
     body = "\n".join(part for cell in cells for part in _cell(cell))
     return (
@@ -121,6 +122,7 @@ def render(cells: list[dict]) -> str:
 
 
 def _cell(cell: dict) -> Iterator[str]:
+    """Yield the HTML of a cell: Markdown, or code and its outputs; nothing for parameters that papermill injected."""
     text = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         yield marked(text)
@@ -139,11 +141,12 @@ def marked(text: str) -> str:
 
 
 def formula(latex: str, display: str) -> str:
-    """As MathML, on one line."""
+    """A formula as MathML, on one line."""
     return convert(" ".join(latex.split()), display=display).replace("\n", " ")
 
 
 def _output(output: dict) -> str:
+    """The HTML of an output: printed text, a picture, a table or Markdown; empty for any other kind."""
     if output["output_type"] == "stream":
         return _said("".join(output["text"])) if output["name"] == "stdout" else ""
     data = {kind: "".join(text) for kind, text in output.get("data", {}).items()}
@@ -158,11 +161,12 @@ def _output(output: dict) -> str:
 
 
 def _said(text: str) -> str:
+    """The HTML of printed text."""
     return f'<pre class="said" tabindex="0">{html.escape(text.rstrip())}</pre>'
 
 
 def _linked(text: str) -> str:
-    """What `draw` shows, with links to the files in place of their contents."""
+    """The HTML that `draw` shows, with links to the files in place of their contents."""
     return re.sub(r'<img alt="([^"]*)" data-file="([^"]*)"[^>]*>', r'<img alt="\1" src="../\2.png">', text)
 
 

@@ -35,7 +35,8 @@ PATIENCE = 20  # seconds for Snakemake and its jobs to end after Ctrl-C
 class Plan:
     """What to train, what to draw, and where it goes.
 
-    figures/ holds the paper's budget, or the fullest recorded; a smaller profile that is asked for goes to build/.
+    figures/ shows the paper's budget, or the fullest recorded one; a smaller profile goes to build/ if it is asked for
+    by name.
     """
 
     profile: str
@@ -43,12 +44,15 @@ class Plan:
     build: Path
     figures: Path
     results: Path
-    device: str  # of the notebooks, which run here
+    device: str  # the device of the notebooks, which run here
     trained_on: str  # the device of the trainings, here or in a Slurm job
 
     @classmethod
     def of(cls, asked: str | None, gpus: int, slurm: bool, cpu: bool) -> "Plan":
-        """The asked profile; without one, paper on a GPU, else quick. A Slurm job has a GPU, unless `cpu`."""
+        """The plan for a profile; if none is asked for, paper with a GPU and quick without one.
+
+        A Slurm job has a GPU, unless `cpu` is set.
+        """
         device, trained_on = ("cuda" if there and not cpu else "cpu" for there in (gpus, gpus or slurm))
         profile = asked or ("paper" if trained_on == "cuda" else "quick")
         build = Path(os.environ.get("PNA_BUILD") or ROOT / "build") / (asked or "default")
@@ -60,7 +64,7 @@ class Plan:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the workflow; 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
+    """Run the workflow; return 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
     own, extra = _split(arguments)
     parser = _parser()
     options = parser.parse_args(own)
@@ -86,6 +90,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
+    """Train and draw what the options ask for; if a step fails, draw what is there. Return the exit code."""
     where = f"Slurm ({plan.trained_on})" if options.slurm else plan.trained_on
     print(f"profile {plan.profile} on {where}; figures: {plan.figures}; results: {plan.results}", flush=True)
     if options.from_results:
@@ -105,7 +110,10 @@ def _run(plan: Plan, options: argparse.Namespace, extra: list[str]) -> int:
 
 
 def _side_by_side(plan: Plan, options: argparse.Namespace) -> int:
-    """On GPUs, the trainings that are missing, side by side; one that fails is tried once more alone, by Snakemake."""
+    """Train what is missing side by side, where there are GPUs; return the exit code.
+
+    Snakemake tries a training that failed once more, alone.
+    """
     wanted = [word for name in _wanted(options) if name in EXPERIMENTS for word in ("--experiment", name)]
     if plan.trained_on != "cuda" or options.slurm or options.dry_run or not wanted:
         return 0
@@ -116,7 +124,10 @@ def _side_by_side(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, partial: bool) -> int:
-    """One pass over the DAG; partial draws from what is recorded and trains nothing."""
+    """Make one pass over the DAG; return the exit code.
+
+    A partial pass draws from what is recorded and trains nothing.
+    """
     config = {
         "profile": plan.profile,
         "drawn": plan.drawn,
@@ -151,7 +162,7 @@ def _snakemake(plan: Plan, options: argparse.Namespace, extra: list[str], *, par
 
 
 class Snakemake:
-    """Snakemake in a copy of this process, which has imported already what the Snakefile needs."""
+    """Snakemake in a fork of this process, which has already imported what the Snakefile needs."""
 
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         sys.stdout.flush()
@@ -161,6 +172,7 @@ class Snakemake:
 
     @staticmethod
     def _run(words: list[str], environment: dict[str, str]) -> int:
+        """Run Snakemake in the forked process; return its exit code."""
         code = 1
         try:
             os.chdir(ROOT)
@@ -181,7 +193,7 @@ class Snakemake:
         return code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, as of a Popen."""
+        """Wait for the exit code, as Popen.wait does."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             pid, status = os.waitpid(self.pid, 0 if end is None else os.WNOHANG)
@@ -192,12 +204,12 @@ class Snakemake:
             time.sleep(0.05)
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         os.kill(self.pid, number)
 
 
 def _environment(plan: Plan) -> dict[str, str]:
-    """For Snakemake and all it starts: the package, the plugin, one thread for each process."""
+    """The environment of Snakemake and its jobs: the package, the plugin, one thread for each process."""
     paths = [str(ROOT), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"PNA_RESULTS": plan.results, "PNA_FIGURES": plan.figures, "PYTHONPATH": os.pathsep.join(paths)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -205,10 +217,11 @@ def _environment(plan: Plan) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen) -> int:
-    """Its exit code: 0, 1, or 130 if it was interrupted.
+    """Wait for a process; return 0, 1, or 130 if it was interrupted.
 
-    Ctrl-C on a terminal reaches Snakemake and its jobs by itself, and a second interrupt, sent while it ends them,
-    would make it fall with tracebacks. So it is sent on at once only where there is no terminal, else after a while.
+    Ctrl-C on a terminal reaches Snakemake and its jobs directly, and a second interrupt, sent while Snakemake ends
+    them, would make it end in tracebacks. So the signal is passed on at once only where there is no terminal, otherwise
+    after a while.
     """
     interrupted, patience = False, None
     while True:
@@ -233,7 +246,7 @@ def _in_front() -> bool:
 
 
 def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
-    """Says plainly what is missing and what failed."""
+    """Print what is missing and what failed; return the exit code."""
     missing = _missing(plan, options)
     print()
     for run in missing:
@@ -249,23 +262,28 @@ def _last_words(plan: Plan, options: argparse.Namespace, code: int) -> int:
 
 
 def _succeeded(plan: Plan, options: argparse.Namespace) -> str:
+    """The last words of a run that succeeded, with the path of the page if there is one."""
     page = plan.figures / "report.html"
     return (f"Figures and report: {page}\n" if not options.only and page.exists() else "") + "All steps succeeded."
 
 
 def _executed(plan: Plan, name: str) -> Path:
+    """The path of a notebook's executed copy."""
     return plan.build / "notebooks" / f"{name.replace('-', '_')}.ipynb"
 
 
 def _wanted(options: argparse.Namespace) -> list[str]:
+    """The names of the notebooks that are asked for; all of them by default."""
     return options.only or list(NOTEBOOKS)
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
+    """The unrecorded trainings behind the notebooks that are asked for."""
     return jobs.missing(_wanted(options), plan.profile)
 
 
 def _last_line(log: Path) -> str:
+    """The path of a log and its last line, in brackets; empty if there is no log."""
     try:
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     except OSError:
@@ -274,18 +292,20 @@ def _last_line(log: Path) -> str:
 
 
 def _gpus() -> int:
+    """The number of GPUs that torch can use."""
     import torch
 
     return torch.cuda.device_count()
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """Ours, and after -- what goes to Snakemake as it is."""
+    """The words before `--`, which are options of run_all.sh, and those after it, which go to Snakemake as they are."""
     place = words.index("--") if "--" in words else len(words)
     return words[:place], words[place + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:
+    """The parser of run_all.sh."""
     parser = argparse.ArgumentParser(prog="./run_all.sh", description=__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="default: paper on a machine with a GPU, else quick")
     parser.add_argument(
@@ -312,12 +332,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _gres(text: str) -> str:
+    """A generic resource of Slurm, such as gpu:h100:1; a usage error if it has another form."""
     if not re.fullmatch(r"\w+(:[\w.]+)?(:\d+[TGM]?)?", text, re.ASCII):
         raise argparse.ArgumentTypeError(f"must be NAME, NAME:NUMBER or NAME:TYPE:NUMBER, as gpu:h100:1; got {text!r}")
     return text
 
 
 def _only(text: str) -> list[str]:
+    """The names in a comma-separated list of notebooks; a usage error if one is unknown."""
     if unknown := [name for name in text.split(",") if name not in NOTEBOOKS]:
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(NOTEBOOKS)}; got {', '.join(map(repr, unknown))}")
     return text.split(",")

@@ -20,7 +20,7 @@ END = "<!-- the end of the first screen -->"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds the notebooks, and the models' cards if there are any, to what the menu lists."""
+    """Add the notebooks and, if there are any, the model cards to the menu."""
     pages = {name: f"figures/notebooks/{name.replace('-', '_')}.md" for name in NOTEBOOKS}
     teach, draw = (
         [{_title(name): pages[name]} for name in names if _page(name).exists()] for names in (TEACHING, FIGURES)
@@ -33,7 +33,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what lies outside docs/."""
+    """Add the pages and pictures that lie outside docs/."""
     for name in NOTEBOOKS:
         if _page(name).exists():
             files.append(File.generated(config, f"figures/notebooks/{_page(name).stem}.md", content=_body(_page(name))))
@@ -65,6 +65,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def _page(name: str) -> Path:
+    """The path of an executed notebook's page."""
     return FIGURES_FOLDER / "notebooks" / f"{name.replace('-', '_')}.html"
 
 
@@ -75,6 +76,7 @@ def _title(name: str) -> str:
 
 
 def _heading(markdown: str) -> str:
+    """The first line of a Markdown text, without the mark of a heading."""
     return markdown.lstrip().splitlines()[0].removeprefix("# ")
 
 

@@ -35,9 +35,9 @@ def up_to_date(arguments: Sequence[str]) -> str | None:
 
 
 def remember(arguments: Sequence[str], folders: Sequence[Path], words: str | None, began: dict[str, str]) -> None:
-    """Write down what a run that succeeded left in its folders, and its last words; None after one that failed.
+    """Record what a successful run left in its folders, and its last words; with None, only remove the older record.
 
-    `began` is the `environment` that the run began with, to which it may have added.
+    `began` is the `environment` with which the run began, and to which it may have added.
     """
     place = _place(arguments)
     with contextlib.suppress(OSError):
@@ -48,11 +48,13 @@ def remember(arguments: Sequence[str], folders: Sequence[Path], words: str | Non
 
 
 def _place(arguments: Sequence[str]) -> Path:
+    """The path of the stamp for these arguments."""
     build = Path(os.environ.get("PNA_BUILD") or ROOT / "build")
     return build / f"done-{hashlib.sha256(repr(_asked(arguments)).encode()).hexdigest()[:12]}.json"
 
 
 def _asked(arguments: Sequence[str]) -> list[str]:
+    """The arguments that decide what a run does: all but --dry-run."""
     return [word for word in arguments if word != "--dry-run"]
 
 
@@ -68,7 +70,7 @@ def _state(arguments: Sequence[str], folders: Sequence[Path], variables: dict[st
 
 
 def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Every file in a folder and its subfolders, sorted."""
+    """Yield the path and the status of every file in a folder and its subfolders, in order."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(set(folders) - SKIPPED)
         for name in sorted(files):

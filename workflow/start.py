@@ -1,4 +1,4 @@
-"""What ./run_all.sh starts: it looks for something to do before it imports what doing it needs, which takes seconds."""
+"""The start of ./run_all.sh: it looks for something to do before the imports, which take seconds."""
 
 import sys
 
@@ -6,7 +6,7 @@ import stamp
 
 
 def main(arguments: list[str]) -> int:
-    """Ends at once if the last run left nothing to do, and otherwise runs the workflow; returns the exit code."""
+    """Run the workflow, unless nothing has changed since the last run; return the exit code."""
     words = None if "--" in arguments else stamp.up_to_date(arguments)
     if words is not None:
         print(f"Nothing has changed since the last run: nothing to do.\n{words}")

@@ -50,12 +50,14 @@ def pages(content: bytes) -> int:
 
 
 def _page(text: str) -> str:
+    """The HTML of a Markdown text, with the style of the printed page."""
     title = html.escape(text.splitlines()[0].removeprefix("# "))
     head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{mistune.html(text)}</body></html>'
 
 
 def _printed(browser: str, page: str) -> bytes:
+    """The PDF of an HTML page, printed by a headless browser."""
     with tempfile.TemporaryDirectory() as scratch:
         source, target = Path(scratch, "summary.html"), Path(scratch, "summary.pdf")
         source.write_text(page, encoding="utf-8")

@@ -108,12 +108,12 @@ def _budget(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> Run:
-    """The run of the cell that the command names."""
+    """Create the run of the cell that the command names."""
     return _run_of(Cell.parse(options.cell).trained, options)
 
 
 def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
-    """Run of a cell at the budget and on the device that the options name."""
+    """Create the run of a cell at the budget and on the device that the options name."""
     run = run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
     if not run.seeds:
         raise ValueError(f"{cell} is not in the plan ({results_folder() / 'plan.json'}); other profiles train any cell")
@@ -147,7 +147,7 @@ def _gpus(device: str) -> tuple[str, ...]:
 
 
 def _missing(options: argparse.Namespace) -> list[Cell]:
-    """The cells that are not recorded and whose data are here; prints how many are left out for want of data."""
+    """List the cells that are not recorded and whose data are here; print how many are left out for lack of data."""
     chosen = dict.fromkeys(
         cell
         for experiment in (EXPERIMENTS[name] for name in options.experiment or EXPERIMENTS)
@@ -179,6 +179,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
         return options.parent is not None and os.getppid() != options.parent
 
     def wait() -> None:
+        """Raise if waiting for the lock must end: the parent process is gone, or the time budget is spent."""
         if orphaned():
             raise KeyboardInterrupt(signal.SIGTERM)
         if deadline is not None and time.monotonic() >= deadline:
@@ -369,9 +370,10 @@ def _print_distances(distances: dict[str, float]) -> None:
 
 
 def _print_seeds(run: Figure6Run, metrics: dict[str, list[float]]) -> None:
-    """Print the test metric of each seed whose weights are here beside the recorded one; the reported kind comes last.
+    """Print the test metric of each seed whose weights are here, next to the recorded one.
 
-    `metrics` has a number for each of these seeds, by kind of weights ("best" or "last").
+    `metrics` has a number for each of these seeds, by kind of weights ("best" or "last"). The kind that the released
+    protocol reports comes last.
     """
     result = load(run.result) if run.result.exists() else None
     recorded = {replica.seed: replica.test for replica in result.replicas} if result else {}

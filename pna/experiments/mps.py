@@ -42,16 +42,17 @@ def mps(gpu: str, say: Callable[[str], object]) -> Iterator[dict[str, str]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
+    """Environment variables that tell the daemon and its clients where their pipes and logs are."""
     return {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
 
 
 def _seen_by_clients(gpu: str) -> str:
-    """The name of the daemon's only GPU for its clients, who count on from 0 but know the same UUIDs."""
+    """Name of the daemon's only GPU for its clients: number 0 or, if it was named by a UUID, the same UUID."""
     return "0" if gpu.isdecimal() else gpu
 
 
 def _start(folder: Path, gpu: str) -> str:
-    """Start the daemon; return why it could not be started, or an empty text."""
+    """Start the daemon; return the reason if it could not be started, and "" otherwise."""
     if shutil.which(_CONTROL) is None:
         return f"{_CONTROL} is not on the PATH"
     if os.geteuid() != 0:
@@ -64,6 +65,7 @@ def _start(folder: Path, gpu: str) -> str:
 
 
 def _quit(folder: Path) -> None:
+    """Ask the daemon with its pipes in `folder` to quit, if the control program is installed."""
     if shutil.which(_CONTROL) is not None:
         _control(folder, text="quit\n")  # no effect without a daemon
 

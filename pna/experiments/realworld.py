@@ -48,7 +48,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def epoch_batches(graphs: int, size: int, *drawn_by: int) -> NDArray[np.int64]:
-    """The graphs of an epoch in batches, [batches, size], with NO_GRAPH in the places left over.
+    """Divide the graphs of an epoch into batches, [batches, size], filled up with NO_GRAPH.
 
     The order is that of the data set or, given seed and epoch in `drawn_by`, a random permutation.
     """
@@ -89,7 +89,7 @@ class Figure6Trainer(Trainer):
         return len(graphs) // size * size if self.model.whole_batches else len(graphs)
 
     def evaluated(self, graphs: DeviceSplit) -> NDArray[np.int64]:
-        """The batches for testing a split; of the training's size where predictions depend on the batch (DiffPool)."""
+        """Batches for testing a split; as large as in training where predictions depend on the batch (DiffPool)."""
         count = self.taken(graphs)
         return epoch_batches(count, min(self.model.batch, count)) if self.model.whole_batches else _evaluated(count)
 
@@ -117,6 +117,7 @@ class Figure6Trainer(Trainer):
         inputs = (index,) if noise is None else (index, noise)
 
         def mean_loss(network: Callable[..., Tensor], index: Tensor, *noise: Tensor) -> Tensor:
+            """Mean loss of one replica over the graphs `index` [B] of its batch, a scalar."""
             batch = self.train.batch(index, shape, edges=self.model.edge_dim > 0)
             each = losses(self.train.data, network(batch, *noise), batch.y) * batch.valid
             return each.sum() / batch.valid.sum()
@@ -260,7 +261,7 @@ class Figure6Run(Run):
         }
 
     def identity(self) -> dict[str, str]:
-        """The facts that a checkpoint must share with this run, the data's checksum among them."""
+        """Facts that a checkpoint must share with this run, including the data's checksum."""
         return super().identity() | {"data": self.data.facts["sha256"]}
 
     def matches(self, result: Result) -> bool:
@@ -286,7 +287,7 @@ class Figure6Run(Run):
 
     @property
     def aside(self) -> "Figure6Run":
-        """The run under whose name a recorded result of other data is put aside; no result has that name yet."""
+        """Run with a new name, under which a result that was recorded on other data is kept."""
         data = load(self.result).facts["data"]
         spec = f"{self.cell.spec}-{re.split('[^a-z]', data['train'])[0]}-{data['sha256'][:8]}"
         specs = itertools.chain([spec], (f"{spec}-{again}" for again in itertools.count(2)))
@@ -294,7 +295,7 @@ class Figure6Run(Run):
         return next(run for run in runs if not run.result.exists())
 
     def record(self) -> Path:
-        """Record as Run.record does; a result of another data set is first renamed (`aside`), its JSON last."""
+        """Record the run; a result of another data set is first renamed to that of `aside`, its JSON last."""
         if self.other_data is not None:
             for old, new in zip(self._files, self.aside._files, strict=True):
                 if old.exists():

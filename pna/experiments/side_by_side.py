@@ -61,6 +61,7 @@ def batches(cells: Iterable[Cell], most: int, cost: float) -> list[list[Cell]]:
 
 
 def _cost(cell: Cell) -> float:
+    """Estimate the cost of training a cell; that of PNA on the multi-task benchmark is 1."""
     width = cell.hidden / 16 if cell.variant.isdecimal() else 1.0
     patient = _PATIENT if (cell.training, cell.variant) == ("zinc", "edges") else 1.0
     return _TRAININGS.get(cell.training, 1.0) * _MODELS.get(cell.model, 1.0) * width * patient
@@ -117,7 +118,7 @@ class _Place:
 
 @contextlib.contextmanager
 def _places(gpus: Sequence[str], at_once: int, say: Callable[[str], None]) -> Iterator[list[_Place]]:
-    """The places for trainings; several on one GPU share it by an MPS daemon of its own."""
+    """Yield the places for trainings; several on one GPU share it through an MPS daemon."""
     reasons: dict[str, None] = {}
     with contextlib.ExitStack() as daemons:
         places = [_Place("", {})] if not gpus else []
@@ -160,6 +161,7 @@ class _Training:
         self.progress = next((line for line in reversed(self.said) if line.startswith("epoch ")), self.progress)
 
     def _keep(self, data: bytes) -> None:
+        """Append output of the process to its log, if it has one; an error names the log's file."""
         try:
             if self.log is not None:
                 self.log.write(data)
@@ -244,6 +246,10 @@ class _Sweep:
                 self._over(training, code)
 
     def _over(self, training: _Training, code: int) -> None:
+        """Record how a training ended by its exit code: recorded, unfinished or failed.
+
+        If the memory of its GPU was full, the cell is queued again, and fewer trainings run on that GPU from then on.
+        """
         took = f"after {time.monotonic() - training.begun:.0f} s"
         if code == 0:
             self.recorded.append(training.cell)
@@ -315,4 +321,5 @@ class _Board:
 
 
 def _listed(cells: Iterable[Cell]) -> str:
+    """Names of cells, separated by spaces."""
     return " ".join(map(str, cells))

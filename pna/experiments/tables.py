@@ -84,9 +84,9 @@ def most_recorded(profiles: Iterable[Profile], count: Callable[[Profile], int]) 
 
 
 def fullest(cell: Cell) -> tuple[Run, bool] | None:
-    """The run of the fullest budget under which a cell is recorded, and whether as it is configured now.
+    """The run of the fullest budget under which a cell is recorded, and whether its configuration is the present one.
 
-    A run as it is configured now is preferred to a fuller one of another configuration.
+    A run of the present configuration is preferred to a fuller one of another configuration.
     """
     runs = {profile: run_of(cell, profile) for profile in budgets(results_folder(), cell)}
     current = {p: load(run.result).hash == run.hash for p, run in runs.items() if run.result.exists()}

@@ -74,7 +74,7 @@ class TuningTrainer(MultiTaskTrainer):
     def running(self, replicas: Replicas) -> Tensor:
         """Indices of the replicas that are not finished, and have not been left behind at a rung.
 
-        Whoever goes on can only lower its best loss, so that ranking all replicas by it now gives, at every rung
+        A replica that goes on can only lower its best loss, so that ranking all replicas by it now gives, at every rung
         passed so far, the same ones as ranking them then. If one of them diverges, its place passes to the best of
         those left behind, which goes on from where it stopped and may in turn take the place of a worse one.
         """
@@ -153,7 +153,7 @@ class TunedRun(MultiTaskRun):
 
     @staticmethod
     def _searched(profile: Profile) -> Profile:
-        """The profile of the search: that of the runs, but for planned ones, whose search has the paper's."""
+        """Profile of the search: that of the runs or, if they are planned, the paper's."""
         return PROFILES["paper"] if profile.planned else profile
 
     @property

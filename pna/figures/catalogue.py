@@ -17,6 +17,7 @@ from pna.figures.plots import (
     depth,
     differences,
     extrapolation,
+    hubs,
     multitask,
     overview,
     real,
@@ -59,6 +60,8 @@ class Entry:
 
 
 def _one(name: str, function: Callable[[], Drawn]) -> Callable[[str], Iterator[Picture]]:
+    """Turn a function that draws one figure into an Entry's `pictures`: a generator of that figure, as file `name`."""
+
     def pictures(profile: str) -> Iterator[Picture]:
         figure, numbers = function()
         yield name, figure, {"cells": [], "numbers": numbers}
@@ -67,6 +70,7 @@ def _one(name: str, function: Callable[[], Drawn]) -> Callable[[str], Iterator[P
 
 
 def _benchmark(profile: str) -> Iterator[Picture]:
+    """Yield the pictures of the benchmark's data: labels, departures, and the families of each specification."""
     sets = benchmark.training_sets()
     for file, function in (("benchmark_labels", benchmark.labels), ("benchmark_departures", benchmark.departures)):
         figure, numbers = function(sets)
@@ -78,6 +82,8 @@ def _benchmark(profile: str) -> Iterator[Picture]:
 
 
 def _theory(function: Callable[[], dict[str, dict]]) -> Callable[[str], Iterator[Picture]]:
+    """Turn a function that returns numbers by file name into an Entry's `pictures`, which verification draws."""
+
     def pictures(profile: str) -> Iterator[Picture]:
         for file, numbers in function().items():
             yield file, lambda file=file: theory.pictures(file), {"cells": [], "numbers": numbers}
@@ -86,6 +92,7 @@ def _theory(function: Callable[[], dict[str, dict]]) -> Callable[[str], Iterator
 
 
 def _realworld(profile: str) -> Iterator[Picture]:
+    """Yield figure 6 as a table and as differences from the published scores, with the runs behind both."""
     runs = figure6_runs(profile)
     made_from = {
         "budget": budget_lines(runs),
@@ -98,12 +105,14 @@ def _realworld(profile: str) -> Iterator[Picture]:
 
 
 def _tuning(profile: str) -> Iterator[Picture]:
+    """Yield a picture of the hyper-parameter search for each specification."""
     for spec in SPECS:
         figure, numbers = tuning.search(spec)
         yield f"tuning_{spec}", figure, {"cells": list(map(_cell, tuning.searches(spec).values())), "numbers": numbers}
 
 
 def _depth(profile: str) -> Iterator[Picture]:
+    """Yield the pictures about depth: tests and trainings by rule of depth, and the growth of features."""
     yield from _panels("figure5", {"depth": depth.by_rule}, profile, SPECS)
     yield from _panels("depth", {"depth_trained": depth.trained}, profile, ("described",))
     figure, numbers = depth.growth()
@@ -111,10 +120,13 @@ def _depth(profile: str) -> Iterator[Picture]:
 
 
 def _real(profile: str) -> Iterator[Picture]:
+    """Yield the pictures of real graphs: the networks, each model's error on them, and what it depends on."""
     figure, numbers = real.networks()
     yield "real_networks", figure, {"cells": [], "numbers": numbers}
     panels = {"real_graphs": real.by_network, "real_slopes": real.slopes}
     yield from _panels("figure4", panels, "planned" if profile == RECORDED else profile, SPECS)
+    figure, numbers = hubs.errors()
+    yield "real_hubs", figure, {"cells": [], "numbers": numbers}
 
 
 FIGURES: dict[str, Entry] = {
@@ -191,6 +203,7 @@ FIGURES: dict[str, Entry] = {
             "real_networks": "A small graph of each of the twelve real networks",
             **{f"real_graphs_{one}": f"The error of each model on each real network, as {one}" for one in SPECS},
             **{f"real_slopes_{one}": f"How the error grows with size, degrees and diameter, as {one}" for one in SPECS},
+            "real_hubs": "The error of four kinds of scalers by degree, far beyond the degrees of training",
         },
     ),
     "theory": Entry(
@@ -227,13 +240,14 @@ NOTEBOOKS = (*FIGURES, *TEACHING)
 
 
 class Drawing(dict):
-    """The PNG files of a figure by name. A notebook shows them, with words for what they show."""
+    """The PNG files of a figure by name, which a notebook displays as pictures."""
 
     def __init__(self, entry: Entry, files: dict[str, Path]) -> None:
         super().__init__(files)
         self.entry = entry
 
     def _repr_html_(self) -> str:
+        """HTML that shows the pictures in a notebook, with what each shows as its alternative text."""
         images = (
             f'<img alt="{html.escape(self.entry.shows(name))}" data-file="{name}" style="max-width: 100%" '
             f'src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">'
@@ -243,7 +257,7 @@ class Drawing(dict):
 
 
 def files_of(name: str, spec: str = "both") -> list[str]:
-    """The names of a figure's files, without their endings."""
+    """List the names of a figure's files, without their endings."""
     entry = _entry(name)
     return [*entry.files, *(f"{panel}_{one}" for one in specs_of(spec) for panel in entry.panels)]
 
@@ -258,8 +272,9 @@ def draw(
 ) -> Drawing:
     """Draw a figure from the recorded runs, as PDF, PNG and SVG with a sidecar JSON each; return the PNG files.
 
-    profile is a budget, or "recorded" for the fullest that has all cells of the figure. With train, cells that are
-    missing are first trained on the device, under a profile; those of figure6 and depth by `python -m pna train`.
+    `profile` is a budget, or "recorded" for the fullest that has all cells of the figure. With `train`, missing cells
+    are first trained on the device, under a profile that is a budget. Those of figure6 and depth have to be trained by
+    `python -m pna train`.
     """
     entry, specs = _entry(name), specs_of(spec)
     if train and name in EXPERIMENTS and not entry.panels:
@@ -276,12 +291,14 @@ def draw(
 
 
 def _entry(name: str) -> Entry:
+    """Look up a figure by name; raise a ValueError that lists all names if there is none."""
     if name not in FIGURES:
         raise ValueError(f"figure must be one of {', '.join(FIGURES)}; got {name!r}")
     return FIGURES[name]
 
 
 def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device: str) -> None:
+    """Train the cells that an experiment lacks under a profile; raise if one of them does not finish."""
     from pna.experiments.command import train as train_cell
 
     if profile == RECORDED:
@@ -296,7 +313,7 @@ def _train_missing(experiment: str, profile: str, specs: tuple[str, ...], device
 def _panels(
     name: str, panels: dict[str, Callable[[Runs], Drawn]], profile: str, specs: tuple[str, ...]
 ) -> Iterator[Picture]:
-    """The panels of an experiment, under each specification."""
+    """Yield the panels of an experiment, drawn under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
         for panel, function in panels.items():
             figure, numbers = function(runs) if runs.found else _nothing()
@@ -305,14 +322,14 @@ def _panels(
 
 
 def _nothing() -> Drawn:
-    """A figure that says that no run is recorded."""
+    """Create a figure that says that no run is recorded."""
     figure = Figure(figsize=(WIDTH, 1.2), layout="constrained")
     figure.text(0.5, 0.6, "nothing is recorded", ha="center", va="center", color=WARN)
     return figure, {}
 
 
 def _provenance(runs: Runs) -> dict:
-    """The provenance of an experiment's figure."""
+    """Provenance of a figure: its specification, budget and units, the cells behind it and those that are missing."""
     return {
         "spec": runs.spec,
         "budget": budget_text(runs),
@@ -325,6 +342,7 @@ def _provenance(runs: Runs) -> dict:
 
 
 def _cell(result: Result) -> dict:
+    """Provenance of one result: its cell, hash, budget, seeds, epochs, device and date."""
     return {
         "cell": result.cell,
         "hash": result.hash,

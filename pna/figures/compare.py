@@ -27,10 +27,11 @@ def compare(
     spec: str = "both",
     profile: str = RECORDED,
 ) -> Figure:
-    """log10 MSE of these models on one task and test set with its 95 % interval, best first; no file is written.
+    """Draw the log10 MSE of some models on one task and test set, with 95 % intervals, the best first.
 
-    models: names of `python -m pna models`, by default all of the experiment; task: average or one of the six;
-    tested_on: a test set of the recorded runs, as multitask/test, families/line or extrapolation/test_95_100.
+    `models` are names of `python -m pna models`, by default all of the experiment; `task` is average or one of the six;
+    `tested_on` is a test set of the recorded runs, as multitask/test, families/line or extrapolation/test_95_100. No
+    file is written.
     """
     import matplotlib.pyplot as plt  # which tells a notebook how to show figures
 
@@ -48,6 +49,7 @@ def compare(
 
 
 def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, RecordedRun]:
+    """Recorded runs of these models, or of all if `models` is None; raise a ValueError for an unknown model."""
     known = {cell.model for cell in [*runs.found, *runs.missing]}
     if unknown := set(models or ()) - known:
         raise ValueError(
@@ -57,7 +59,7 @@ def _chosen(runs: Runs, models: Sequence[str] | None) -> dict[Cell, RecordedRun]
 
 
 def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, tested_on: str) -> None:
-    """The rows of one specification, with their distance from the best."""
+    """Draw the rows of one specification, with each model's distance from the best."""
     scores = {cell: score(run, _split(run, tested_on), _TASKS[task]) for cell, run in chosen.items()}
     order = sorted(scores, key=lambda cell: scores[cell].value)
     for y, cell in enumerate(order):
@@ -75,13 +77,14 @@ def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, te
 
 
 def _split(run: RecordedRun, tested_on: str) -> str:
+    """Return the test set's name, or raise a ValueError that lists those of the run if it is not among them."""
     if tested_on not in run.splits:
         raise ValueError(f"tested_on must be one of {', '.join(run.splits)}; got {tested_on!r}")
     return tested_on
 
 
 def _title(cell: Cell) -> str:
-    """The model, and what sets this cell apart from the other cells of its model."""
+    """Title of the model, and what distinguishes this cell from others of the same model."""
     more = [cell.training] if cell.training != "multitask" else []
     more += [f"{cell.hidden} features"] if cell.hidden != 16 else []
     return MODELS[cell.model].title + (f", {', '.join(more)}" if more else "")
@@ -93,9 +96,10 @@ _COLUMNS = {realworld.column_title(column): column for column in realworld.COLUM
 
 
 def compare_realworld(data: str, models: Sequence[str] | None = None, profile: str = RECORDED) -> Figure:
-    """Published and ours on one column of figure 6, mean and deviation over seeds, the best first; no file is written.
+    """Draw published scores and ours in one column of figure 6, mean and deviation over seeds, the best first.
 
-    data: the column, as "ZINC, edge features"; models: titles of its rows, by default all that have a number.
+    `data` is the column, as "ZINC, edge features"; `models` are titles of its rows, by default all that have a number.
+    No file is written.
     """
     import matplotlib.pyplot as plt
 
@@ -118,7 +122,7 @@ def compare_realworld(data: str, models: Sequence[str] | None = None, profile: s
 
 
 def _rows(column: str, models: Sequence[str] | None, profile: str) -> dict[str, tuple[Estimate | None, ...]]:
-    """Published and ours, by the model's title, in the order of the published scores."""
+    """Published score and ours by the model's title, the best first, by the published score where there is one."""
     runs, sign = realworld.figure6_runs(profile), 1 if realworld.lower_is_better(column) else -1
     ours = {title: realworld.score(run) for (title, name), run in runs.items() if name == column}
     pairs = {title: (realworld.published_score(title, column), ours.get(title)) for title in published.realworld()}
@@ -130,6 +134,7 @@ def _rows(column: str, models: Sequence[str] | None, profile: str) -> dict[str, 
 
 
 def _points(axis: Axes, scores: Sequence[Estimate | None], shift: float, **style: str) -> None:
+    """Draw the mean and deviation of each score in its own row, moved down by `shift`; None draws nothing."""
     points = [(y + shift, one.value, realworld.deviation(one)) for y, one in enumerate(scores) if one]
     if points:
         places, means, deviations = zip(*points, strict=True)

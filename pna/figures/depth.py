@@ -37,21 +37,22 @@ FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 
 
 def has_rule(run: RecordedRun, name: str) -> bool:
-    """Whether a network was tested with a rule."""
+    """Whether a network was tested with this rule of depth."""
     return any(split.startswith(f"{_collection(name)}/") for split in run.splits)
 
 
 def _collection(name: str) -> str:
+    """Collection of test sets for a rule of depth; the paper's rule has an empty name."""
     return f"extrapolation@{name}" if name else "extrapolation"
 
 
 def _split(name: str, split: str) -> str:
-    """The name of a test set under a rule, from its name under the network's own."""
+    """Name of a test set under a rule, from its name under the network's own rule."""
     return split.replace("extrapolation/", f"{_collection(name)}/")
 
 
 def scores_by_rule(run: RecordedRun) -> dict[str, dict[str, Estimate]]:
-    """Mean log10 MSE over the six tasks, five best seeds, for each rule by the graphs' sizes."""
+    """Mean log10 MSE over the six tasks and the five best seeds, by rule and size of the graphs."""
     splits = sizes_of(run)
     return {
         name: {size: score(run, _split(name, split)) for size, split in splits.items()}
@@ -61,19 +62,19 @@ def scores_by_rule(run: RecordedRun) -> dict[str, dict[str, Estimate]]:
 
 
 def baseline(run: RecordedRun) -> list[float]:
-    """Mean log10 MSE over the tasks of predicting the training mean, size by size."""
+    """Mean log10 MSE over the tasks if the training mean is predicted, size by size."""
     return [float(np.log10(run.baseline(split)).mean()) for split in sizes_of(run).values()]
 
 
 def gain(run: RecordedRun) -> Estimate:
-    """The cap minus ⌊N/2⌋, seed by seed, averaged over all sizes beyond 30 nodes: below zero the cap is better."""
+    """Score with the cap minus that with ⌊N/2⌋, averaged over sizes beyond 30 nodes; below zero the cap is better."""
     splits = list(sizes_of(run).values())[2:]
     differences = [by_seed(run, _split("cap", split)) - by_seed(run, split) for split in splits]
     return mean_score(run, np.mean(differences, axis=0))
 
 
 def trained_gain(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> list[Estimate]:
-    """A network minus the one that was trained with ⌊N/2⌋, both at most as deep as in training: size by size."""
+    """Score of a network minus that of the one trained with ⌊N/2⌋, size by size; neither is deeper than in training."""
     return [
         mean_score(run, by_seed(run, split)[:, tasks]) - mean_score(half, by_seed(half, split)[:, tasks])
         for split in (_split("cap", split) for split in sizes_of(run).values())
@@ -81,7 +82,7 @@ def trained_gain(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> l
 
 
 def leads(runs: dict[str, RecordedRun], name: str) -> list[tuple[str, str, Estimate]]:
-    """PNA minus the best other model under a rule: size, that model, difference."""
+    """Size, best other model, and PNA's score minus that model's, for each size under a rule."""
     rows = []
     for size, split in sizes_of(runs["pna"]).items():
         scores = {model: score(run, _split(name, split)) for model, run in runs.items() if has_rule(run, name)}

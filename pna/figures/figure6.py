@@ -68,22 +68,22 @@ class Row:
 
     @property
     def cell(self) -> Cell:
-        """The training behind it."""
+        """The cell that is trained for this row."""
         return realworld.CELLS[self.title, self.column]
 
     @property
     def where(self) -> str:
-        """The column in words."""
+        """Data set and edge features of the column, in words."""
         return realworld.column_title(self.column)
 
     @property
     def score(self) -> Estimate | None:
-        """Our score."""
+        """Our score; None if the cell is not recorded."""
         return realworld.score(self.ours) if self.ours else None
 
     @property
     def difference(self) -> Estimate | None:
-        """Ours minus published."""
+        """Our score minus the published one; None if one of them is missing."""
         return self.score - self.published if self.ours and self.published else None
 
     @property
@@ -114,7 +114,7 @@ def rows_of(ours: Mapping[realworld.Place, RecordedRun]) -> list[Row]:
 
 
 def compared(rows: Iterable[Row]) -> int:
-    """The number of rows that have a p."""
+    """Number of rows that have a p-value."""
     return sum(not math.isnan(row.p) for row in rows)
 
 
@@ -124,12 +124,12 @@ COSTS = ("s/epoch", "hours to the end")  # the last columns, unless every cell i
 
 
 def complete(rows: Iterable[Row]) -> bool:
-    """Whether every cell is trained at the paper's budget, so that no cost is left to tell."""
+    """Whether every cell is trained at the paper's budget, so that there is no cost left to estimate."""
     return all(row.ours and row.ours.full for row in rows)
 
 
 def _measured() -> dict[str, tuple[dict, str]]:
-    """The latest measurement of each cell, and its machine."""
+    """Latest measurement of each cell's time per epoch, and the machine that it was made on."""
     path = repository() / "benchmarks" / "results.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     facts = [one for one in map(json.loads, lines) if one["benchmark"] == "realworld_cells"]
@@ -137,6 +137,7 @@ def _measured() -> dict[str, tuple[dict, str]]:
 
 
 def _cost(row: Row, ours: Mapping[realworld.Place, RecordedRun], measured: dict[str, tuple[dict, str]]) -> Cost | None:
+    """Estimate the cost of training a cell to its end; None if it has been, or if no epoch was measured."""
     if str(row.cell) not in measured or (row.ours and row.ours.full):
         return None
     facts, machine = measured[str(row.cell)]
@@ -148,10 +149,12 @@ def _cost(row: Row, ours: Mapping[realworld.Place, RecordedRun], measured: dict[
 
 
 def _hyperparameters(cell: Cell) -> Hyperparameters:
+    """Hyper-parameters of the network that a real-world cell trains."""
     return HYPERPARAMETERS[cell.training, cell.model, cell.variant]
 
 
 def _schedule(model: Hyperparameters) -> tuple:
+    """Settings that decide how many epochs a training takes: patience, learning rates and maximum."""
     return model.patience, model.learning_rate, model.min_learning_rate, model.epochs
 
 
@@ -172,7 +175,7 @@ _HEADER += ("seeds", "epochs", "budget", *COSTS)
 
 
 def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
-    """The table, a line for each cell, and what our scores were made from."""
+    """The table as text, a line for each cell, with notes on how our scores were made."""
     rows = rows_of(ours)
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
     notes = [f"{CAPTION.format(compared(rows))}.", f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
@@ -184,6 +187,7 @@ def _text(ours: Mapping[realworld.Place, RecordedRun]) -> str:
 
 
 def _line(row: Row) -> tuple[str, ...]:
+    """One row as the texts of its columns: place, scores, comparison, budget and cost."""
     place = (row.where, row.title, realworld.published_text(row.title, row.column, "±"))
     cost = (f"{row.cost.seconds:.3f}", f"{row.cost.hours:.2f}") if row.cost else ("", "")
     if row.ours is None:

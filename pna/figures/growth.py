@@ -100,7 +100,7 @@ def growth_of(network: nn.Module, spec: Spec, size: int, with_change: bool = Fal
     """The growth of a network's features on graphs of one size, layer by layer.
 
     A change is made small again after every layer (Benettin et al., 1980), and so turns into the direction that grows
-    most: above 1, two states that differ a little part further and further.
+    most: with a factor above 1, two states that differ slightly drift further and further apart.
     """
     network = network.eval()
     batch = graphs(spec, size, next(network.parameters()).dtype)

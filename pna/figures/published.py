@@ -34,11 +34,12 @@ _BOX_TITLES = {"MPNN (one label)": "mpnn-max", "MPNN (other label)": "mpnn-sum"}
 
 @cache
 def _file() -> dict:
+    """Read published.json, once."""
     return json.loads(resources.files("pna.figures").joinpath("published.json").read_text(encoding="utf-8"))
 
 
 def table(name: str) -> dict:
-    """A table as it stands in the file."""
+    """Look up a table of published.json by name."""
     tables = {key: value for key, value in _file().items() if isinstance(value, dict)}
     if name not in tables:
         raise ValueError(f"table must be one of {', '.join(tables)}; got {name!r}")
@@ -100,6 +101,7 @@ def patient(title: str, column: str) -> bool:
 
 
 def _measured(text: str | None) -> tuple[float, float] | None:
+    """Parse a published score such as "0.188±0.004*" into mean and deviation; None stays None."""
     if text is None:
         return None
     mean, deviation = text.rstrip("*").split("±")

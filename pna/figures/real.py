@@ -74,7 +74,7 @@ class Group:
 
     @property
     def size(self) -> str:
-        """Small, the sizes of the training, or large."""
+        """Size of the graphs in one word: small, as in training, or large."""
         return "small" if self.high == SIZES["small"][1] else "large"
 
 
@@ -107,7 +107,7 @@ def has_real(run: RecordedRun, rule: str = HALF) -> bool:
 
 
 def five_tasks(run: RecordedRun, splits: Sequence[str]) -> Array:
-    """Mean log10 MSE over five tasks and some test sets, one weight each, as it is compared, [S]."""
+    """Mean log10 MSE over five tasks and some test sets, all of equal weight, as it is compared, [S]."""
     return np.mean([by_seed(run, split)[:, FIVE] for split in splits], axis=(0, 2))
 
 
@@ -123,13 +123,13 @@ def relative(run: RecordedRun, splits: Sequence[str]) -> Estimate:
 
 
 def cap_gain(run: RecordedRun) -> Estimate:
-    """At most 12 layers minus ⌊N/2⌋ on real graphs of 25 to 100 nodes, seed by seed: below zero the cap is better."""
+    """Score with at most 12 layers minus that with ⌊N/2⌋ on real graphs of 25 to 100 nodes; below 0 the cap helps."""
     capped, half = (five_tasks(run, splits("large", rule)) for rule in (CAP, HALF))
     return five_best(run.validation[:, 0], capped - half)
 
 
 def fails_on(run: RecordedRun, size: str, rule: str) -> list[str]:
-    """The networks on which a model is significantly worse than predicting the mean, their p-values after Holm."""
+    """Networks on which a model is significantly worse than predicting the mean, after Holm's correction."""
     chances = {name: 1 - relative(run, splits(size, rule, [name])).below() for name in NETWORKS}
     return [name for name, p in zip(chances, holm(list(chances.values())), strict=True) if p < 1 - LEVEL]
 

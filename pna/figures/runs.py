@@ -39,7 +39,7 @@ class Curve:
 
     @classmethod
     def of(cls, replica: ReplicaResult) -> "Curve":
-        """The curve of a replica of a result."""
+        """Create the curve of one replica of a result."""
         watched = 2 if all(point[2] is None or point[2] > 0 for point in replica.curve) else 1
         points = tuple((point[0], point[watched]) for point in replica.curve)
         near = min(points, key=lambda point: abs(point[0] - replica.best_epoch), default=(0, None))[1]
@@ -57,8 +57,9 @@ def made_with(result: Result) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRun:
-    """A recorded cell of either benchmark. Arrays, of the multi-task benchmark, have a row per seed and a column per
-    task.
+    """A recorded cell of either benchmark.
+
+    Arrays, which only the multi-task benchmark has, have a row per seed and a column per task.
     """
 
     cell: Cell
@@ -72,18 +73,18 @@ class RecordedRun:
 
     @property
     def file(self) -> str:
-        """The path of its result under results/."""
+        """Path of the run's result under results/."""
         return f"{self.profile.name}/{self.cell.place}"
 
     @cached_property
     def outdated(self) -> bool:
-        """Whether it was recorded with another configuration than the present one, apart from the seeds."""
+        """Whether the recorded configuration differs from the present one, apart from the seeds."""
         now = run_of(self.cell, self.profile).configuration
         return hash_of(now | {"seeds": 0}) != hash_of(self.result.configuration | {"seeds": 0})
 
     @property
     def full(self) -> bool:
-        """Whether it has at least the paper's budget and the present configuration."""
+        """Whether the run has at least the paper's budget and the present configuration."""
         return self.profile.full and not self.outdated
 
     @property
@@ -133,9 +134,11 @@ class RecordedRun:
 
     @property
     def _units(self) -> NDArray[np.float64]:
+        """Maxima of this run's training labels relative to those of the released training set, [6]."""
         return np.array(self.result.facts["maxima"]) / RELEASED_MAXIMA
 
     def _by_seed(self, value: Callable[[ReplicaResult, int], float | None]) -> NDArray[np.float64]:
+        """Array [S, 6] of a value of every seed and task; infinite where it is missing or None."""
         seeds = self.result.configuration["seeds"]
         array = np.full((len(seeds), len(TASKS)), np.inf)
         for replica in self.result.replicas:
@@ -192,9 +195,9 @@ def recorded_path(cell: Cell, profile: Profile) -> Path:
 
 
 def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
-    """The recorded runs of an experiment under a profile or, by default, under the fullest that has all its cells.
+    """Read the recorded runs of an experiment under a profile; by default, under the fullest that has all its cells.
 
-    If none has all of them, it is the one that has most, and the fuller of two that have as many.
+    If no profile has all of them, the one with the most cells is used, and the fuller of two with equally many.
     """
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}; got {experiment!r}")
@@ -205,13 +208,14 @@ def runs_of(experiment: str, spec: str, profile: str = RECORDED) -> Runs:
 
 
 def _runs(experiment: str, spec: str, cells: Iterable[Cell], profile: Profile) -> Runs:
+    """Read the cells of an experiment under a profile, and list those that are missing."""
     runs = {cell: recorded_run(cell, profile) for cell in cells}
     found = {cell: run for cell, run in runs.items() if run}
     return Runs(experiment, spec, profile, found, tuple(cell for cell in runs if cell not in found))
 
 
 def recorded_run(cell: Cell, profile: Profile, of_any_configuration: bool = False) -> RecordedRun | None:
-    """A recorded cell; None if there is none or, by default, none of the present configuration and seeds."""
+    """Read a recorded cell; None if it is missing or, by default, was recorded with another configuration or seeds."""
     path = recorded_path(cell, profile)
     if not path.exists():
         return None
@@ -221,9 +225,9 @@ def recorded_run(cell: Cell, profile: Profile, of_any_configuration: bool = Fals
 
 @lru_cache(maxsize=512)
 def _read(cell: Cell, profile: Profile, path: Path, changed: int) -> tuple[RecordedRun, bool]:
-    """A file as it was when it last changed, and whether its configuration is the present one.
+    """Read a result, and tell whether its configuration is the present one.
 
-    It is read once, however many figures and claims need it.
+    The result is cached: a file is read again only if `changed`, the time of its last change, is another.
     """
     result = load(path)
     return RecordedRun(cell, profile, result), result.hash == run_of(cell, profile).hash

@@ -68,6 +68,7 @@ def widened(runs: Runs) -> Runs:
 
 
 def _widened(run: RecordedRun) -> RecordedRun:
+    """Copy of a run whose errors and baseline on the benchmark's test set are those on 15 to 24 nodes."""
     result = run.result
     replicas = tuple(replace(one, test=one.test | {SPLIT: one.test[WIDER]}) for one in result.replicas)
     baseline = result.facts["baseline"] | {SPLIT: result.facts["baseline"][WIDER]}
@@ -75,7 +76,7 @@ def _widened(run: RecordedRun) -> RecordedRun:
 
 
 def sizes_of(run: RecordedRun) -> dict[str, str]:
-    """The test sets of an extrapolation by their sizes, as 20-25, the smallest first."""
+    """Test sets of the extrapolation by the sizes of their graphs, as 20-25, the smallest first."""
     splits = [split for split in run.splits if split.startswith("extrapolation/test_")]
     return {split.split("test_")[1].replace("_", "-"): split for split in splits}
 
@@ -99,7 +100,7 @@ def best(run: RecordedRun, split: str) -> Array:
 
 
 def task_means(run: RecordedRun, split: str) -> Array:
-    """Figure 4b's mean log10 MSE of each task, errors as they are, [6]; of all seeds, where there are more than ten."""
+    """Figure 4b's mean log10 MSE of each task, [6], without a limit on errors; from all seeds if there are over ten."""
     if len(run.validation) <= TRAINED:
         return log_tasks(best(run, split))
     scores = np.log10(run.errors(split))
@@ -135,7 +136,7 @@ def score(run: RecordedRun, split: str = SPLIT, task: int | None = None) -> Esti
 
 
 def change(run: RecordedRun, split: str, other: str) -> Estimate:
-    """A network's average on one test set minus that on another, seed by seed."""
+    """A network's average score on one test set minus that on another, compared seed by seed."""
     return mean_score(run, by_seed(run, split) - by_seed(run, other))
 
 
@@ -174,6 +175,6 @@ def mean_score(run: RecordedRun, scores: Array, task: int | None = None) -> Esti
 
 
 def _tamed(run: RecordedRun, split: str) -> Array:
-    """Errors, cut off at ten times the baseline's; a baseline that is exact, on a few graphs, cuts off nothing."""
+    """Errors [S, 6], at most ten times the baseline's; no limit where the baseline is exact, as on a few graphs."""
     baseline = run.baseline(split)
     return np.minimum(run.errors(split), np.where(baseline > 0, EXPLODED * baseline, np.inf))

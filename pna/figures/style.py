@@ -67,19 +67,19 @@ MARKERS: dict[str, str] = dict(zip(MODELS, "osD^vPXp8<>hd*", strict=False))
 
 
 def _luminance(colour: tuple[float, float, float]) -> float:
-    """Relative luminance of a colour after WCAG."""
+    """Relative luminance of a colour, as WCAG defines it."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
-    """The contrast ratio after WCAG, from 1 to 21."""
+    """Contrast ratio of two colours, as WCAG defines it, from 1 to 21."""
     low, high = sorted((_luminance(one), _luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
 def ink_on(colour: tuple[float, float, float]) -> str:
-    """Black or white, whichever has more contrast: the better of the two has at least 4.5 to 1."""
+    """Black or white, whichever contrasts more with the colour; the ratio is then at least 4.5 to 1."""
     return DARK if contrast(colour, (0, 0, 0)) >= contrast(colour, (1, 1, 1)) else LIGHT
 
 
@@ -114,9 +114,9 @@ def stamp(figure: Figure, runs: Runs) -> None:
 def save(drawn: Figure | Callable[[], dict[str, bytes]], name: str, facts: dict, folder: Path) -> list[Path]:
     """Write NAME.pdf, NAME.png, NAME.svg and, last, the sidecar NAME.json, each atomically.
 
-    drawn is a figure, or a function that gives the files' contents by their endings. If the sidecar says that the same
-    numbers were drawn by the same code, the pictures stay as they are: their bits depend on the machine that drew them,
-    their numbers do not.
+    `drawn` is a figure, or a function that returns the files' contents by their endings. If the sidecar says that the
+    same numbers were drawn by the same code, the pictures stay as they are: their bits depend on the machine that drew
+    them, their numbers do not.
     """
     sidecar, paths = folder / f"{name}.json", [folder / f"{name}.{suffix}" for suffix in _SUFFIXES]
     text = json.dumps(tame(facts | {"drawn by": _drawing_code()}), indent=1, ensure_ascii=False) + "\n"
@@ -132,6 +132,7 @@ def save(drawn: Figure | Callable[[], dict[str, bytes]], name: str, facts: dict,
 
 
 def _picture(figure: Figure, name: str, suffix: str) -> bytes:
+    """Render a figure as the bytes of a PDF, PNG or SVG file, without the date and the program's version."""
     import matplotlib
 
     metadata = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
@@ -143,7 +144,7 @@ def _picture(figure: Figure, name: str, suffix: str) -> bytes:
 
 @cache
 def _drawing_code() -> str:
-    """A hash of all that decides how a figure looks."""
+    """Hash of everything that decides how a figure looks: matplotlib's version and the drawing code."""
     here = Path(__file__).parent
     digest = hashlib.sha256(version("matplotlib").encode())
     for path in [Path(__file__), *sorted((here / "plots").glob("*.py"))]:

@@ -27,7 +27,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class SlipFound:
-    """A slip or loose end of the published proofs: what is printed, where it fails, its repair; `checked`: as said."""
+    """A slip or loose end of the published proofs: what is printed, where it fails, and its repair.
+
+    `checked` says whether verification confirms both.
+    """
 
     where: str
     kind: str
@@ -39,7 +42,7 @@ class SlipFound:
 
 @cache
 def outcomes() -> tuple[Outcome, ...]:
-    """All rows; a check that raises fails, and the others go on. None at all if verification cannot be imported."""
+    """Run all checks; one that raises an error counts as failed. There are none if verification cannot be imported."""
     try:
         from verification import evidence
     except ImportError as error:

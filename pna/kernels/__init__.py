@@ -1,1 +1,1 @@
-"""The operator's GPU kernels, in Triton; each has a plain-torch twin, its oracle, that serves without a GPU."""
+"""The operator's GPU kernels, in Triton; each has a plain-torch twin, its oracle, which is used without a GPU."""

@@ -76,6 +76,7 @@ def graph_of(
     check = Check(bad)
 
     def failed() -> bool:
+        """Whether some number is not a node; if all are nodes, remember the graph for the next layer."""
         if check.failed():
             return True
         if not (compiled and _stream(edges)):
@@ -108,7 +109,7 @@ def remember(edges: Tensor, num_nodes: int, reverse: bool, graph: Neighbourhoods
 
 
 def remembered(edges: Tensor, num_nodes: int, reverse: bool, transpose: bool) -> Neighbourhoods | None:
-    """Graph of an edge_index that was sorted before, on this stream, and not written to since; None otherwise."""
+    """Graph of an edge_index that was sorted before, on this stream, and has not been written to since; else None."""
     if _unknowable(edges):
         return None
     state, graph = _graphs.get(edges, (None, None))

@@ -144,6 +144,7 @@ def _with_contiguous_inputs(forward: Callable, ways: tuple[tuple[str, _Way], ...
 
     @functools.wraps(forward)
     def wrapped(*inputs: Any) -> Any:
+        """Call `forward` with contiguous copies of tensors that are not contiguous, except strided ones."""
         fixed = _Way.STRIDED
         each = _each(inputs, ways)
         return forward(*(t.contiguous() if isinstance(t, Tensor) and way is not fixed else t for t, _, way in each))

@@ -17,18 +17,26 @@ __all__ = ["launch_edge_gradient", "launch_hub_gradients", "launch_source_gradie
 def _extremes(
     at, marks, e, live, mask, c,
     SLOTS: tl.constexpr, TERMS: tl.constexpr, UNITS: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr,
+    ONCE: tl.constexpr,
 ):  # fmt: skip
-    """The extremes' share in the gradients of the messages at e [B, K], [B, K, BC]; at: their coefficients."""
+    """The extremes' share in the gradients of the messages at e [B, K], [B, K, BC]; at: their coefficients.
+
+    The bits of four channels are one byte. With ONCE it is loaded once and spread, else once for each channel: that is
+    quicker in small tiles whose rows of bytes are aligned.
+    """
     out = tl.zeros(mask.shape, ACC)
     at_top: tl.constexpr = UNITS + TERMS
     if SLOTS[MAX] >= 0 or SLOTS[MIN] >= 0:
         width: tl.constexpr = (C + 3) // 4
-        Q: tl.constexpr = mask.shape[2] // 4
-        q = tl.program_id(1) * Q + tl.arange(0, Q)[None, None, :]
-        within = live[:, :, None] & (q < width)
-        byte = tl.load(marks + (e * width)[:, :, None] + q, mask=within, other=0).to(tl.int32)  # [B, K, Q]
-        four = tl.broadcast_to(byte[:, :, :, None], [mask.shape[0], mask.shape[1], Q, 4])
-        byte = tl.max_constancy(tl.reshape(four, mask.shape), [1, 1, 4])
+        if ONCE:
+            Q: tl.constexpr = mask.shape[2] // 4
+            q = tl.program_id(1) * Q + tl.arange(0, Q)[None, None, :]
+            within = live[:, :, None] & (q < width)
+            byte = tl.load(marks + (e * width)[:, :, None] + q, mask=within, other=0).to(tl.int32)  # [B, K, Q]
+            four = tl.broadcast_to(byte[:, :, :, None], [mask.shape[0], mask.shape[1], Q, 4])
+            byte = tl.max_constancy(tl.reshape(four, mask.shape), [1, 1, 4])
+        else:
+            byte = tl.load(marks + (e * width)[:, :, None] + (c // 4)[None, None, :], mask=mask, other=0).to(tl.int32)
         bits = byte >> (c % 4)[None, None, :]
         if SLOTS[MAX] >= 0:  # few messages are an extreme of any of four channels: the others need not be read
             value = tl.load(at + at_top * C, mask=mask & ((byte & 15) != 0), other=0.0)
@@ -93,7 +101,8 @@ def _edge_gradient(
         m -= load_shift(shift, c, C, CENTRED, ACC)[None, None, :]
         here = at + tl.zeros(live.shape, tl.int64)
         value = _polynomial(here, m, live, ORDER, TERMS, CENTRED, UNITS, False, C, ACC)
-        value += _extremes(here, marks, e, e < end[:, None], live, c, SLOTS, TERMS, UNITS, C, ACC)
+        value += _extremes(
+            here, marks, e, e < end[:, None], live, c, SLOTS, TERMS, UNITS, C, ACC, HUBS or C % 4 != 0)  # fmt: skip
         tl.store(grad + (e * C)[:, :, None] + c[None, None, :], value, mask=live)
 
 
@@ -105,7 +114,7 @@ def _gather(
     messages, marks, receiver, order, start, end, m, edge, weight, c,
     SLOTS: tl.constexpr, ORDER: tl.constexpr, TERMS: tl.constexpr, CENTRED: tl.constexpr, UNITS: tl.constexpr,
     PLANES: tl.constexpr, LAYOUT: tl.constexpr, C: tl.constexpr, ACC: tl.constexpr, HAS_EDGE: tl.constexpr,
-    K: tl.constexpr,
+    K: tl.constexpr, ONCE: tl.constexpr,
 ):  # fmt: skip
     """Sums over each sender's messages start : end [B] of their gradients, of q1, and of gradients times e_ij.
 
@@ -134,7 +143,7 @@ def _gather(
                 number = tl.load(edge + e, mask=within, other=0.0).to(ACC)[:, :, None]
                 sent = tl.fma(number, weight[None, None, :], sent)
             value = _polynomial(row, sent, live, ORDER, TERMS, CENTRED, UNITS, LAYOUT[5], C, ACC)
-            value += _extremes(row, marks, e, within, live, c, SLOTS, TERMS, UNITS, C, ACC)
+            value += _extremes(row, marks, e, within, live, c, SLOTS, TERMS, UNITS, C, ACC, ONCE)
             total += tl.sum(value, 1)
             if LAYOUT[5]:
                 weighted += tl.sum(number * value, 1)
@@ -184,7 +193,7 @@ def _source_gradient(
     w = load_weight(weight, tl.program_id(0) * B, V, c, LAYOUT, C, ACC)
     total, slope, weighted = _gather(
         messages, marks, receiver, order, start, end, m, edge, w, c,
-        SLOTS, ORDER, TERMS, CENTRED, UNITS, PLANES, LAYOUT, C, ACC, HAS_EDGE, K)  # fmt: skip
+        SLOTS, ORDER, TERMS, CENTRED, UNITS, PLANES, LAYOUT, C, ACC, HAS_EDGE, K, HUBS or C % 4 != 0)  # fmt: skip
     if HUBS:
         at = partial + p * (2 * C) + c[None, :]
         tl.store(at, total, mask=mask)

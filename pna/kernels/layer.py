@@ -142,7 +142,7 @@ def allocate(like: Tensor, conv: nn.Module, N: int, E: int) -> tuple[Tensor, ...
 
 
 def _contiguous(t: Tensor) -> Tensor:
-    """Contiguous t; asking first is quicker than a call that does nothing."""
+    """Make t contiguous; checking first is quicker than a call that does nothing."""
     return t if t.is_contiguous() else t.contiguous()
 
 

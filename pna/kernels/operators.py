@@ -70,7 +70,10 @@ def _aggregate_backward(
     target: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of source, edge and target, empty if there is none, from g [N, G, A, F]; sorts if not transposed."""
+    """Compute the gradients of source, edge and target from g [N, G, A, F]; empty for a missing one.
+
+    The messages are sorted by sender unless the transpose's three tensors are given.
+    """
     from pna.kernels.aggregation import Saved
     from pna.kernels.aggregation_backward import backward
 
@@ -97,6 +100,7 @@ def _(
     save: bool,
     hubs: bool = True,
 ) -> tuple[Tensor, ...]:
+    """Allocate the aggregates [N, G, A, F] and what the backward pass needs, which tells a compiler their shapes."""
     from pna.kernels.aggregation import allocate
 
     messages = source if source is not None else edge
@@ -107,6 +111,7 @@ def _(
 def _(
     g: Tensor, source: Tensor | None, edge: Tensor | None, ptr: Tensor, column: Tensor, *rest: object
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Allocate the gradients of source, edge and target (empty if missing), which tells a compiler their shapes."""
     messages, target = source if source is not None else edge, rest[9]  # hubs may come after it
     grads = (messages.new_empty(0) if t is None else t.new_empty(t.shape) for t in (source, edge))
     return *grads, messages.new_empty(ptr.shape[0] - 1 if target else 0, *messages.shape[1:])

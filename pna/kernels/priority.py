@@ -44,7 +44,7 @@ def behind(blocks: int) -> Iterator[None]:
 
 
 class Beside:
-    """Work on another stream, beside what is launched next, until its `result` is asked for; on a CPU it runs at once.
+    """Work on another stream, concurrent with later launches until its `result` is asked for; on a CPU it runs at once.
 
     The tensors that it reads must be held until then, and not be written to.
     """

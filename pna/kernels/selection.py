@@ -49,6 +49,7 @@ def on_its_device(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **options: Any) -> Any:
+        """Call the function, with the device of its first tensor as the current one."""
         for a in arguments:
             if isinstance(a, Tensor):
                 break
@@ -77,6 +78,7 @@ def first_derivative(backward: Callable) -> Callable:
 
     @functools.wraps(backward)
     def guarded(ctx: Any, *grads: Tensor | None) -> Any:
+        """Call the backward pass, or raise a NotImplementedError if it would be differentiated itself."""
         if torch.is_grad_enabled():  # a second derivative is wanted, or torch.func asks for the first one
             raise NotImplementedError(
                 f"{name} has the first derivative alone by its kernels, and none for torch.func: "

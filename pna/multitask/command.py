@@ -7,17 +7,19 @@ from pathlib import Path
 
 from pna.command_line import run_command
 from pna.departures import DEPARTURES
+from pna.multitask import hubs, real
 from pna.multitask.card import card
 from pna.multitask.dataset import RELEASED_MAXIMA, SEED, make_split
 from pna.multitask.gallery import draw_gallery
 from pna.multitask.labels import TASKS
-from pna.multitask.real import FILE, make_file
 from pna.multitask.specification import RELEASED, Spec
 from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached, path_of
 from pna.text import table
 
 __all__ = ["main"]
+
+SAMPLED = {"real": real, "hubs": hubs}  # what can be made from packages alone
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,9 +36,11 @@ def _run(options: argparse.Namespace) -> None:
 
 def _make(options: argparse.Namespace) -> None:
     """Make a data set, or sample the real networks, and print the path of the file."""
-    if options.what == "real":
-        about = make_file(options.packages, options.out)
-        print(f"{options.out}: graphs of {', '.join(source['name'] for source in about['sources'])}")
+    if options.what is not None:
+        module = SAMPLED[options.what]
+        path = options.out or module.FILE
+        content = module.make_file(options.packages, path)
+        print(f"{path}: graphs of {', '.join(source['name'] for source in content['sources'])}")
         return
     data = cached(options.collection, options.spec, options.seed, options.data, progress=True)
     path = path_of(options.collection, options.spec, options.seed, options.data)
@@ -78,11 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     make.add_argument(
         "what",
         nargs="?",
-        choices=("real",),
-        help="real: sample the real networks anew from their packages",
+        choices=SAMPLED,
+        help="sample anew from the packages of real networks: subgraphs (real) or the neighbourhoods of hubs (hubs)",
     )
-    make.add_argument("--packages", type=Path, help="with real: a folder of downloaded packages (.whl, .deb)")
-    make.add_argument("--out", type=Path, default=FILE, help="with real: the file to write (default: that of pna)")
+    make.add_argument("--packages", type=Path, help="with real or hubs: a folder of downloaded packages (.whl, .deb)")
+    make.add_argument("--out", type=Path, help="with real or hubs: the file to write (default: that of pna)")
     for command in (make, show):
         command.add_argument(
             "--collection", choices=COLLECTIONS, default="multitask", help="which data set (default: multitask)"

@@ -51,7 +51,7 @@ def diameter(graphs: Adjacencies) -> NDArray:
 
 
 def spectral_radius(graphs: Adjacencies) -> NDArray:
-    """Largest absolute eigenvalue of A, which is its largest eigenvalue, for A has no negative entry: [B]."""
+    """Largest absolute eigenvalue of A, [B]: its largest eigenvalue, since A has no negative entry."""
     return np.linalg.eigvalsh(graphs.adjacency.astype(np.float64))[:, -1]
 
 
@@ -83,6 +83,7 @@ def label(graphs: Adjacencies, spec: Spec) -> tuple[NDArray[np.float32], NDArray
     """Compute the labels before normalisation: those of the nodes [B, N, 3] and of the graphs [B, 3]."""
 
     def of(tasks: tuple[Task, ...]) -> NDArray[np.float32]:
+        """Labels of some tasks, stacked along a new last axis; under D1, by the released code's functions."""
         released = spec.connected == "released"
         functions = [task.released if released and task.released else task.label for task in tasks]
         return np.stack([function(graphs) for function in functions], axis=-1).astype(np.float32)

@@ -24,7 +24,7 @@ from pna.multitask.sampling import SAMPLERS, sample
 from pna.multitask.sources import SOURCES, TOPOHUB, Network, Source, network_of, topologies
 from pna.multitask.specification import Spec
 
-__all__ = ["FILE", "GROUPS", "RealSplit", "facts", "graph_set", "make_file"]
+__all__ = ["FILE", "GROUPS", "RealSplit", "about", "adjacency_of", "facts", "graph_set", "make_file"]
 
 FILE = Path(__file__).with_suffix(".npz")
 FORMAT = 1
@@ -97,7 +97,7 @@ def graph_set(spec: Spec, split: RealSplit, seed: int) -> GraphSet:
     parts = []
     for N in np.unique(sizes):
         graph = numbers[sizes == N]
-        adjacency = np.stack([_adjacency(arrays, g) for g in graph])
+        adjacency = np.stack([adjacency_of(arrays, g) for g in graph])
         features = Draws(seed, _STREAM + int(N), graph, FEATURES)
         source = features.integers(0, N)[:, 0]
         x = np.floor(features.uniform(int(N)) * 2**24) / 2**24  # 24 bits, as in generate.py
@@ -109,7 +109,7 @@ def graph_set(spec: Spec, split: RealSplit, seed: int) -> GraphSet:
 _STREAM = 200 << 16  # random numbers that no family's graphs use
 
 
-def _adjacency(arrays: dict[str, NDArray], graph: int) -> NDArray[np.bool_]:
+def adjacency_of(arrays: dict[str, NDArray], graph: int) -> NDArray[np.bool_]:
     """The symmetric matrix of one graph, from the pairs of its edges."""
     N, begin, end = int(arrays["size"][graph]), *arrays["first_edge"][graph : graph + 2]
     adjacency = np.zeros((N, N), dtype=bool)
@@ -139,9 +139,9 @@ def make_file(packages: Path | None, path: Path = FILE) -> dict:
         "first_edge": np.concatenate([[0], np.cumsum([len(pairs) for pairs in edges])]).astype(np.int32),
         "edge": np.concatenate(edges).astype(np.uint8),
     }
-    about = {"sources": [_about(source, networks.get(source.name)) for source in (*SOURCES, TOPOHUB)]}
-    write_arrays(path, arrays, about, FORMAT, zipfile.ZIP_LZMA)
-    return about
+    content = {"sources": [about(source, networks.get(source.name)) for source in (*SOURCES, TOPOHUB)]}
+    write_arrays(path, arrays, content, FORMAT, zipfile.ZIP_LZMA)
+    return content
 
 
 def _drawn(networks: dict[str, Network], packages: Path | None) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -165,7 +165,7 @@ def _drawn(networks: dict[str, Network], packages: Path | None) -> Iterator[tupl
                 yield role, sample(networks[source], sampler, N, f"{role}/{N}/{k}")
 
 
-def _about(source: Source, network: Network | None) -> dict:
+def about(source: Source, network: Network | None) -> dict:
     """A source as JSON, with the statistics of its network if it is one."""
     row = {name: getattr(source, name) for name in ("name", "title", "package", "version", "registry", "licence")}
     row |= {"path": source.path, "sha256": source.sha256}

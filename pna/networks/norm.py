@@ -52,7 +52,8 @@ class BatchNorm(nn.Module):
         """Return x - mean, mean and variance of x [V, F] or [B, F, ...] over all axes but the second, without padding.
 
         real: 1 for a real entry and 0 for padding, [V, 1] or [B, 1, ...]; count []: how many real entries a feature
-        has. Mean and variance, [1, F] or [1, F, ...], update the running statistics; in evaluation they are these.
+        has. In training, mean and variance, [1, F] or [1, F, ...], update the running statistics; in evaluation, these
+        are used in their place.
         """
         if not self.training:
             mean, var = (t.view(1, -1, *[1] * (x.dim() - 2)) for t in (self.running_mean, self.running_var))

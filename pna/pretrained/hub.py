@@ -20,6 +20,7 @@ try:
 except ModuleNotFoundError:  # the hub is optional
 
     def _missing(*_: object, **__: object) -> None:
+        """Raise an ImportError that says how to install huggingface_hub, in place of any of its methods."""
         raise ImportError('a model hub needs huggingface_hub, which is not installed: pip install "pna[hub]"')
 
     class PyTorchModelHubMixin:

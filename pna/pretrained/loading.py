@@ -40,7 +40,7 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
     Parameters
     ----------
     name
-        The cell, as multitask/released/pna/16. Of several budgets with weights here, the fullest counts.
+        The cell, as multitask/released/pna/16. Among weights of several budgets, those of the fullest are loaded.
     seed
         Which of the trained networks. By default the one with the lowest validation error; the others are read from
         the weights of all seeds that a training leaves under $PNA_DATA.
@@ -63,7 +63,7 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
 
 
 def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorldNetwork:
-    """Load the trained network of a cell at a budget from a file of weights, as one that a model hub keeps."""
+    """Load the trained network of a cell at a budget from a file of weights, such as one from a model hub."""
     cell = Cell.parse(name)
     run = run_of(cell, profile_of(cell, budget, None, None))
     return _network(run, path, _read(path, run), None)
@@ -123,7 +123,7 @@ def _cell(name: str) -> Cell:
 
 
 def _near(name: str) -> str:
-    """The end of an error message: the names that may have been meant."""
+    """End of an error message that suggests the names that may have been meant."""
     here = names()
     near = get_close_matches(name, here, n=4, cutoff=0.5)
     if near:
@@ -178,6 +178,7 @@ def _multitask(run: MultiTaskRun, weights: Weights, depth: str | int | None) -> 
     rule = None if run.training.architecture == "standard" else "cap" if depth is None else str(depth)
 
     def fresh() -> nn.Module:
+        """Build the cell's network, with random weights and the rule of depth that was asked for."""
         cell, architecture = run.cell, run.training.architecture
         network = build(cell.model, cell.hidden, cell.network_spec, _PLACEHOLDER, architecture)
         if rule is not None:

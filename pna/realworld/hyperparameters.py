@@ -55,7 +55,7 @@ class Hyperparameters:
     def deviations(self) -> tuple[int, ...]:
         """Extra batch shapes to record, in standard deviations above the mean size (see DeviceSplit.usual).
 
-        They pay where padding is dear, in wide layers on small batches: the usual shape has room for a third more
+        They pay off where padding is costly, in wide layers on small batches: the usual shape has room for a third more
         nodes than the mean.
         """
         return (1, 2, 3, 6) if self.layer.startswith("ogb-") else ()

@@ -89,7 +89,7 @@ class TowersLayer(nn.Module):
     Per tower: U, times 1/√n, batch normalisation, dropout. Then the mixing layer with LeakyReLU, and the input is added
     if it has the size of the output. Each tower takes an equal part of the input features.
 
-    There is one difference to PyTorch Geometric's layer with edge features: M takes the embedded edge as it is, where
+    There is one difference from PyTorch Geometric's layer with edge features: M takes the embedded edge as it is, where
     theirs first encodes it to the size of the node features.
     """
 

@@ -140,7 +140,7 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 
 def _check_kinds(record: Result | ReplicaResult) -> None:
-    """Raise a TypeError that names the first field with a value of another kind than _KINDS says."""
+    """Raise a TypeError that names the first field whose value is not of the kind that _KINDS states."""
     for name, (words, fits) in _KINDS.items():
         if hasattr(record, name) and not fits(getattr(record, name)):
             raise TypeError(f"{name} must be {words}")

@@ -45,7 +45,7 @@ class Claim:
     instead: str = ""
 
     def judge(self, *evidence: object, complete: bool = True, **details: str | tuple[str, ...]) -> "Finding":
-        """The verdict that the evidence gives.
+        """Judge the claim by the evidence.
 
         Args:
             evidence: what the test is called with, such as scores by model
@@ -90,14 +90,14 @@ class Finding:
 
     @classmethod
     def of(cls, claim: Claim, ruling: Ruling, complete: bool = True, **details: str | tuple[str, ...]) -> "Finding":
-        """The finding that a ruling makes of a claim; from incomplete evidence it is "not yet run at full budget"."""
+        """Turn a ruling on a claim into a finding; with incomplete evidence it is "not yet run at full budget"."""
         kind, word = (ruling.kind, ruling.word) if complete else (NOT_RUN, NOT_RUN)
         p = (ruling.p, ruling.p_against)
         return cls(claim, kind, word, ruling.word, ruling.text, ruling.rows, ruling.tests, p, **details)
 
     @property
     def direction(self) -> str:
-        """What incomplete evidence says, in brackets."""
+        """Outcome that incomplete evidence points to, in brackets; "" if there is none."""
         shown = self.kind == NOT_RUN and self.outcome != NOT_RUN
         return f" (at this budget: {self.outcome})" if shown else ""
 
@@ -150,12 +150,14 @@ def claims_text(findings: Sequence[Finding]) -> str:
 
 
 def _sentence(finding: Finding) -> str:
+    """A finding on one line of text: specification, verdict, evidence and budget."""
     spec = f"{finding.spec}: " if finding.spec else ""
     budget = f" [{finding.budget}]" if finding.budget and finding.outcome != NOT_RUN else ""
     return f"{spec}{finding.verdict.upper()}{finding.direction}. {finding.evidence}{budget}"
 
 
 def _counts(findings: Sequence[Finding]) -> str:
+    """Number of findings of each kind, as "40 reproduced, 6 contradicted"."""
     counts = Counter(finding.kind for finding in findings)
     return ", ".join(f"{counts[kind]} {kind}" for kind in WORDS if counts[kind])
 
@@ -180,6 +182,7 @@ def claims_markdown(title: str, findings: Sequence[Finding]) -> str:
 
 
 def _row(row: Decision) -> tuple[str, ...]:
+    """One decided comparison as the texts of its columns: name, value, interval, p-value and outcome."""
     comparison = row.comparison
     if not comparison.estimate:
         return comparison.name, comparison.text, "", "", row.outcome
@@ -189,7 +192,7 @@ def _row(row: Decision) -> tuple[str, ...]:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, without the columns that are empty in every row."""
+    """Format a table in Markdown, without columns that are empty in every row."""
     rows = list(rows)
     shown = [k for k in range(len(header)) if any(row[k] for row in rows)]
     lines = [[header[k] for k in shown], ["---"] * len(shown)]

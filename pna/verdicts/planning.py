@@ -130,6 +130,7 @@ def fewest_seeds(power_with: Callable[[int], float], wanted: float = 0.9, most: 
 
 
 def _alpha(comparisons: int) -> float:
+    """Level of significance for each comparison after Bonferroni's correction for their number."""
     if comparisons < 1:
         raise ValueError(f"comparisons must be at least 1, got {comparisons}")
     return (1 - LEVEL) / comparisons

@@ -194,7 +194,7 @@ def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) 
 
 
 def _aggregate_reasons(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> str:
-    """What the aggregate test says, and how many of the comparisons in detail are for it, undecided and against it."""
+    """Outcome of the aggregate test in words, and how many comparisons are for it, undecided and against it."""
     text = _reasons(tests, need)
     if len(rows) <= len(tests):
         return text
@@ -207,15 +207,18 @@ _SIDES = {HOLDS: "for it", UNDECIDED: "undecided", AGAINST: "against it"}
 
 
 def _count(rows: Sequence[Decision], outcome: str) -> int:
+    """Number of decisions with this outcome."""
     return sum(row.outcome == outcome for row in rows)
 
 
 def _decide(comparisons: Sequence[Comparison]) -> tuple[Decision, ...]:
+    """Decide comparisons by their p-values, corrected together by Holm's method; those that are nan do not count."""
     corrected = iter(holm([one.p for one in comparisons if not math.isnan(one.p)]))
     return tuple(_decision(one, math.nan if math.isnan(one.p) else next(corrected)) for one in comparisons)
 
 
 def _decision(comparison: Comparison, p: float) -> Decision:
+    """Decide one comparison by its corrected p-value; nan means that there are too few seeds."""
     if math.isnan(p):
         return Decision(comparison, p, FEW)
     return Decision(comparison, p, comparison.side if p < 1 - LEVEL else comparison.otherwise)
@@ -240,7 +243,7 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
 
 
 def _named(row: Decision) -> str:
-    """A comparison, with its corrected p-value where its own interval says otherwise."""
+    """A comparison in words, with its corrected p-value if it is undecided but its interval excludes the bound."""
     one = row.comparison
     apart = (
         row.outcome == UNDECIDED
@@ -252,5 +255,6 @@ def _named(row: Decision) -> str:
 
 
 def _names(rows: Sequence[Decision], shown: int = 3) -> str:
+    """List the first `shown` comparisons in words, and how many more there are."""
     names = [_named(row) for row in rows]
     return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

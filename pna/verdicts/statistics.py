@@ -53,7 +53,7 @@ class Estimate:
 
     @property
     def next(self) -> "Estimate":
-        """The mean of one more such experiment: its error is that of this mean and its own."""
+        """Predicted mean of one more such experiment, whose error combines this mean's and its own."""
         own = math.sqrt(2) * self.error if math.isnan(self.once) else math.hypot(self.error, self.once)
         return Estimate(self.value, own, self.freedom)
 
@@ -81,6 +81,7 @@ class Estimate:
         return combined([(1.0, self), (-1.0, other)])
 
     def _tail(self, distance: float) -> float:
+        """Probability that a t variable is below `distance` in standard errors; nan if the error is not known."""
         if not self.known:
             return math.nan
         if self.error == 0:
@@ -92,7 +93,7 @@ class Estimate:
 
 
 def combined(terms: Iterable[tuple[float, Estimate]]) -> Estimate:
-    """A weighted sum of independent estimates; its degrees of freedom after Welch and Satterthwaite."""
+    """Weighted sum of independent estimates, with the degrees of freedom of Welch and Satterthwaite."""
     terms = list(terms)
     value = sum(weight * term.value for weight, term in terms)
     variances = [(weight * term.error) ** 2 for weight, term in terms]
@@ -105,7 +106,7 @@ def combined(terms: Iterable[tuple[float, Estimate]]) -> Estimate:
 
 
 def mean_of(mean: float, deviation: float, seeds: int) -> Estimate:
-    """A mean that is known by its standard deviation (n - 1) and its number of seeds, as papers print it."""
+    """Estimate from a mean, its standard deviation (n - 1) and its number of seeds, as papers print them."""
     if seeds < 2:
         return Estimate(mean)
     return Estimate(mean, deviation / math.sqrt(seeds), seeds - 1.0)
@@ -124,7 +125,7 @@ def best_mean(
     """The mean score of the `keep` seeds with the least validation error, among `of` seeds.
 
     Seeds that diverged (a validation error that is not finite) are left out. The mean of fewer than five seeds has no
-    error. Of equal validation errors the first counts as the least.
+    error. Among equal validation errors, the first counts as the least.
 
     Args:
         validation: the validation error of each seed
@@ -221,7 +222,7 @@ def subset_weights(ended: int, seeds: int, of: int, keep: int) -> Array:
 
 
 def _over_subsets(ended: int, seeds: int, of: int, part: Callable[[int], Array]) -> Array:
-    """The mean of a function of how many seeds of a subset did not diverge, which is hypergeometric and at least 1."""
+    """Mean of a function of the number of seeds in a subset that did not diverge, hypergeometric and at least 1."""
     counts = range(max(1, of - (seeds - ended)), min(of, ended) + 1)
     chances = [math.comb(ended, k) * math.comb(seeds - ended, of - k) for k in counts]
     return sum((chance / sum(chances)) * part(k) for chance, k in zip(chances, counts, strict=True))
@@ -244,7 +245,10 @@ def _subset_products(ended: int, seeds: int, of: int, keep: int) -> Array:
 
 
 def _chosen_pairs(ended: int, drawn: int, keep: int) -> Array:
-    """As `_chosen`, for two ranks: both are if the worse of them is, with the better one among those before it."""
+    """Mean product of two ranks' weights, [ended, ended], for the same draws as in `_chosen`.
+
+    Both ranks are chosen if both are drawn and fewer than `keep` drawn seeds are better than the worse of them.
+    """
     total = keep**2 * math.comb(ended, drawn)
     pairs = np.diag(_chosen(ended, drawn, keep) / keep)
     for worse in range(1, ended):
@@ -290,7 +294,7 @@ def binomial(draws: int, share: float) -> Array:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number, after Holm (1979): by size, times how many are left, never falling."""
+    """Correct p-values by Holm's method (1979): in ascending order, times the number that are left, never falling."""
     order = sorted(range(len(values)), key=lambda place: values[place])
     corrected, least = [math.nan] * len(values), 0.0
     for done, place in enumerate(order):

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import pna
+from pna.experiments import hubs
 from pna.figures import real
 from pna.figures.real import CAP, GROUP, HALF, NETWORKS, REDRAWN, splits
+from pna.files import hash_of
+from pna.multitask.hubs import BINS
 from pna.pretrained import structure
+from pna.training.store import ReplicaResult, Result, provenance, save
 from report import beyond, cards
 from report.comparisons import MARGIN
 from report.plan import NEW_TESTS
@@ -43,8 +47,8 @@ def text_of(html):
 
 
 def test_every_planned_test_of_these_runs_is_read():
-    planned = {test.id for test in NEW_TESTS if test.id.startswith(("real-", "redrawn-"))}
-    assert set(beyond.TESTS) == planned
+    planned = {test.id for test in NEW_TESTS if test.id.startswith(("real-", "redrawn-", "scalers-"))}
+    assert {*beyond.TESTS, *beyond.SCALER_TESTS} == planned
 
 
 def test_with_nothing_recorded_every_test_waits_and_names_its_cells(results):
@@ -56,6 +60,55 @@ def test_with_nothing_recorded_every_test_waits_and_names_its_cells(results):
     text = text_of(beyond.section("paper"))
     assert "Not recorded yet: multitask/described/pna/16" in text
     assert "For a practitioner" not in text
+
+
+def write_scalers(**levels):
+    """Networks of the experiment on hubs, with log10 MSE of these levels in every bin; the baseline's is 0."""
+    for name, level in levels.items():
+        noise = np.random.default_rng(len(name)).normal(0, 0.01, 10)
+        rows = tuple(
+            ReplicaResult(
+                seed=100 + k,
+                task=None,
+                epochs=1,
+                best_epoch=1,
+                ended_by="epochs",
+                validation=0.01 * k,
+                test={"hubs/{}-{}".format(*pair): [10 ** (level + noise[k])] * 3 for pair in BINS},
+                curve=[[1, 0.1, 0.1]],
+            )
+            for k in range(10)
+        )
+        facts = hubs.configuration(name, hubs.SETTINGS)
+        result = Result(
+            cell=f"hubs/{name}",
+            hash=hash_of(facts),
+            configuration=facts,
+            facts={"baseline": [[1.0] * 3] * len(BINS)},
+            seconds=1.0,
+            **provenance(False),
+            replicas=rows,
+        )
+        save(hubs.path_of(name), result)
+
+
+def test_scalers_are_compared_over_all_bins(results):
+    write_scalers(logarithmic=-1.0, linear=-0.5, learned=-1.05)
+    rows = answers()
+    assert rows["scalers-linear", "described"].answer == "yes"
+    assert rows["scalers-none", "described"].missing == ("hubs/none",)
+    assert rows["scalers-learned", "described"].answer == "yes"  # worse by 0.05, and less than the margin
+    assert len(rows["scalers-linear", "described"].ruling.rows) == len(BINS)
+
+
+def test_scalers_that_are_worse_are_a_no(results):
+    write_scalers(logarithmic=-0.5, linear=-1.0, none=2.0, learned=-0.9)
+    rows = answers()
+    assert rows["scalers-linear", "described"].answer == "no"
+    assert rows["scalers-learned", "described"].answer == "no"
+    row = rows["scalers-none", "described"]
+    assert row.answer == "yes"
+    assert "mean −1.50" in row.ruling.text  # the error of 100 times the baseline counts as ten times
 
 
 def test_a_lead_everywhere_is_a_yes(results):

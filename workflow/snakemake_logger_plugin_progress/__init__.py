@@ -1,4 +1,4 @@
-"""Snakemake's progress in a line: what is running, how many of how many steps, the time left.
+"""Snakemake's progress in one line: what is running, how many of how many steps are done, the time left.
 
 On a terminal the line is rewritten every second; elsewhere a line is printed when a step ends and every half minute.
 """
@@ -21,7 +21,7 @@ EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
 class LogHandler(LogHandlerBase):
-    """Takes the events of one run and keeps a line about them."""
+    """Follows the events of one run and prints a progress line."""
 
     def __post_init__(self) -> None:
         self.total, self.done, self.failed = 0, 0, 0
@@ -37,7 +37,7 @@ class LogHandler(LogHandlerBase):
             threading.Thread(target=self._tick, daemon=True).start()
 
     def emit(self, record: LogRecord) -> None:
-        """One event."""
+        """Handle one event; an error message is printed as it is."""
         handle = {
             LogEvent.RUN_INFO: self._run_info,
             LogEvent.JOB_INFO: self._job_info,
@@ -54,6 +54,7 @@ class LogHandler(LogHandlerBase):
             self.handleError(record)  # a line that cannot be written never ends a run
 
     def _run_info(self, record: LogRecord) -> None:
+        """Count the steps of a run by kind, and print how many there are."""
         stats = {rule: count for rule, count in record.stats.items() if rule not in ("total", "all")}
         self.total = sum(stats.values())
         self.expected = Counter()
@@ -64,6 +65,7 @@ class LogHandler(LogHandlerBase):
         self._say(f"{self.total} {steps}: {words}" if words else "nothing to do")
 
     def _job_info(self, record: LogRecord) -> None:
+        """Remember a job's name and log; in a dry run, print what would be run."""
         self.names[record.jobid] = record.rule_name
         self.logs[record.jobid] = Path(record.log[0]) if record.log else Path()
         if self.dry and record.rule_name != "all":
@@ -71,10 +73,12 @@ class LogHandler(LogHandlerBase):
             self._say(f"would run {_title(record.rule_name, self.logs[record.jobid])}{needs}")
 
     def _started(self, record: LogRecord) -> None:
+        """Remember when jobs began."""
         for job in record.jobs:
             self.running[job] = time.monotonic()
 
     def _finished(self, record: LogRecord) -> None:
+        """Print that a step is done, how long it took, and the time left."""
         name = self.names.get(record.job_id, "")
         begun = self.running.pop(record.job_id, None)
         if name in ("", "all"):
@@ -86,13 +90,14 @@ class LogHandler(LogHandlerBase):
         self._say(f"[{self.done}/{self.total}] done: {title} ({_time(seconds)}); {self._left()}")
 
     def _error(self, record: LogRecord) -> None:
+        """Print that a step failed, with the path of its log."""
         self.running.pop(record.jobid, None)
         self.failed += 1
         log = self.logs.get(record.jobid, Path())
         self._say(f"FAILED: {_title(record.rule_name, log)}; see {log}")
 
     def _left(self) -> str:
-        """The time left: what steps of a kind took, times how many are left, over what runs side by side."""
+        """The time left in words: the mean time of each kind of step times the steps left, over the jobs at work."""
         means = {kind: sum(times) / len(times) for kind, times in self.took.items()}
         if not means:
             return "time left: not known yet"
@@ -104,12 +109,14 @@ class LogHandler(LogHandlerBase):
         return f"about {_time(max(0.0, work) / max(1, len(self.running)))} left"
 
     def _line(self) -> str:
+        """The progress line: steps done and failed, the time left, what is running."""
         names = [_title(self.names.get(job, ""), self.logs.get(job, Path()), epochs=True) for job in list(self.running)]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         failed = f", {self.failed} failed" if self.failed else ""
         return f"[{self.done}/{self.total}{failed}] {self._left()}; running: {shown or '-'}"
 
     def _tick(self) -> None:
+        """Print the progress line again and again: each second on a terminal, elsewhere every half minute."""
         while True:
             time.sleep(1 if self.terminal else 5)
             if self.terminal and self.running:
@@ -118,41 +125,43 @@ class LogHandler(LogHandlerBase):
                 self._say(self._line())
 
     def _say(self, text: str) -> None:
+        """Print a line; on a terminal it takes the place of the progress line."""
         self.said = time.monotonic()
         print(f"\r\033[K{text}" if self.terminal else text, file=sys.stderr, flush=True)
 
     @property
     def writes_to_stream(self) -> bool:
-        """It takes the place of Snakemake's own output."""
+        """True: its lines take the place of Snakemake's own output."""
         return True
 
     @property
     def writes_to_file(self) -> bool:
-        """Not to a file."""
+        """False: it writes no file."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """It chooses events itself."""
+        """True: it chooses the events itself."""
         return True
 
     @property
     def has_formatter(self) -> bool:
-        """It writes its own lines."""
+        """True: it writes its own lines."""
         return True
 
     @property
     def needs_rulegraph(self) -> bool:
-        """It only counts."""
+        """False: it only counts steps."""
         return False
 
 
 def _kind(rule: str) -> str:
+    """The kind of a rule: its name up to the first underscore."""
     return rule.partition("_")[0]
 
 
 def _title(rule: str, log: Path, epochs: bool = False) -> str:
-    """A rule in words, from the name of its log; with how far a training is."""
+    """A rule in words, from the path of its log; with `epochs`, also how far a training has come."""
     kind = _kind(rule)
     name = log.as_posix().partition("/logs/")[2].removesuffix(".log")
     if kind != "train":
@@ -182,6 +191,7 @@ def _epochs(log: Path) -> str:
 
 
 def _time(seconds: float) -> str:
+    """A duration in words: "45 s", "12 min" or "1.5 h", by its length."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -97,7 +97,7 @@ def parameters(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _pairs(runs: Runs, trainings: dict[str, str]) -> tuple[Figure, dict]:
-    """Two trainings of each model side by side."""
+    """Draw the scores of two trainings of each model side by side, filled and hollow."""
     figure, axis = _axis(3.1)
     sides = {label: widened(runs).of(training) for label, training in trainings.items()}
     names = [name for name in MODELS if any(name in side for side in sides.values())]
@@ -120,6 +120,7 @@ def _sizes(runs: Runs) -> str:
 
 
 def _axis(height: float) -> tuple[Figure, Axes]:
+    """Create a figure as wide as the page and `height` inches high, with one set of axes and horizontal lines."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axis = figure.subplots()
     axis.grid(axis="y")
@@ -147,15 +148,17 @@ def _mark(
 
 
 def _few(axis: Axes, scores: object) -> None:
-    """Say why a score has no interval."""
+    """Note above the axes that seeds are too few for intervals, if a score has none."""
     if not all(one.known for one in scores):
         axis.set_title("too few seeds for intervals: points alone", color=GREY, loc="right", fontsize=8)
 
 
 def _number(one: Estimate) -> dict[str, float]:
+    """Mean of an estimate and, if there are enough seeds, its 95 % interval, for the sidecar JSON."""
     low, high = one.interval
     return {"mean": one.value} | ({"interval": [low, high]} if not math.isnan(low) else {})
 
 
 def _numbers(scores: dict[str, Estimate]) -> dict[str, dict[str, float]]:
+    """Mean and 95 % interval of each estimate by name, for the sidecar JSON."""
     return {name: _number(one) for name, one in scores.items()}

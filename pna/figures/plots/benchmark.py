@@ -25,7 +25,7 @@ def training_sets(divisor: int = 4) -> dict[str, MultiTask]:
 
 
 def gallery(spec: str) -> tuple[Figure, dict]:
-    """One graph of every family after toggling."""
+    """Draw one graph of every family after toggling."""
     drawn = {name: gallery_figure(Spec.parse(name), width=WIDTH) for name in SPECS}
     dots = {name: [one for axis in figure.axes for one in axis.collections] for name, figure in drawn.items()}
     farthest = max(one.get_clim()[1] or 0 for row in dots.values() for one in row)
@@ -62,7 +62,7 @@ def labels(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
 
 
 def departures(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
-    """D1: the label "connected"; D2: how much toggling is left; D3 and D4: sizes."""
+    """Draw what the departures change: connected graphs and their labels (D1, D2), and sizes (D3, D4)."""
     figure = Figure(figsize=(WIDTH, 3.0), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.2])
     connected = _connected(left, sets)
@@ -74,6 +74,7 @@ def departures(sets: dict[str, MultiTask]) -> tuple[Figure, dict]:
 
 
 def _connected(axis: Axes, sets: dict[str, MultiTask]) -> dict:
+    """Draw and return the shares of graphs that are connected and that are labelled so, by specification."""
     column = [task.name for task in TASKS].index("connected")
     rows = {name: (data["train"].truly_connected().mean(), _labels(data, column).mean()) for name, data in sets.items()}
     for shift, (name, row) in zip((-0.2, 0.2), rows.items(), strict=True):
@@ -87,6 +88,7 @@ def _connected(axis: Axes, sets: dict[str, MultiTask]) -> dict:
 
 
 def _by_family(axis: Axes, sets: dict[str, MultiTask]) -> dict:
+    """Draw and return the share of connected graphs in each family, by specification."""
     numbers = {}
     for shift, (name, data) in zip((-0.2, 0.2), sets.items(), strict=True):
         graphs = data["train"]
@@ -102,6 +104,7 @@ def _by_family(axis: Axes, sets: dict[str, MultiTask]) -> dict:
 
 
 def _sizes(axis: Axes) -> dict:
+    """Draw and return the smallest and largest graphs of the splits that D3 and D4 change, by specification."""
     rows = (("multitask", "validation"), ("multitask", "test"), ("extrapolation", "validation"))
     numbers: dict[str, dict] = {}
     for y, (collection, split) in enumerate(rows):

@@ -20,6 +20,7 @@ Multiset = Sequence[Fraction]
 
 
 def _central(n: int) -> Callable[[Multiset], Fraction]:
+    """Create the function that returns the n-th central moment of a multiset, without its root."""
     return lambda x: sum((y - sum(x) / len(x)) ** n for y in x) / len(x)
 
 
@@ -40,7 +41,7 @@ def same(X: Sequence[float], Y: Sequence[float]) -> dict[str, bool]:
 
 
 def picture(X: Sequence[float], Y: Sequence[float]) -> Figure:
-    """The two neighbourhoods on a line, and below them what each aggregator says of both."""
+    """Draw the two neighbourhoods on a line, and below them the value that each aggregator gives to both."""
     import matplotlib.pyplot as plt  # which tells a notebook how to show figures
 
     x, y, equal = _tenths(X), _tenths(Y), same(X, Y)
@@ -64,7 +65,7 @@ def picture(X: Sequence[float], Y: Sequence[float]) -> Figure:
 
 
 def drag(X: Sequence[float], Y: Sequence[float]) -> object:
-    """Five sliders for Y and a button that puts them back, with the picture below them."""
+    """Create five sliders for Y and a button that resets them, with the picture below."""
     import ipywidgets as widgets
     from IPython.display import display
 
@@ -79,17 +80,22 @@ def drag(X: Sequence[float], Y: Sequence[float]) -> object:
 
 
 def _tenths(values: Sequence[float]) -> list[Fraction]:
+    """Round numbers to tenths, as exact fractions."""
     return [Fraction(round(_STEP * v), _STEP) for v in values]
 
 
 def _shown(name: str, x: Multiset) -> float:
-    """The value as the paper defines it: with the root that EXACT leaves out."""
+    """Value of an aggregator as the paper defines it, with the root that EXACT leaves out."""
     value = float(EXACT[name](x))
     root = {"std": 2, "moment3": 3}.get(name, 1)
     return abs(value) ** (1 / root) * (1 if value >= 0 else -1)
 
 
 def _verdict(one: bool, equal: dict[str, bool]) -> str:
+    """Say in words which aggregators tell X and Y apart.
+
+    `one` says whether X and Y are the same multiset, `equal` which aggregators give both the same value.
+    """
     fails = [name for name, alike in equal.items() if alike]
     if one:
         return "X and Y are one multiset: nothing can tell them apart"

@@ -81,6 +81,7 @@ def _line(axis: Axes, row: dict[str, Estimate], mark: Mark, label: str, shift: f
 
 
 def _sizes(axis: Axes, sizes: list[str], every: int) -> None:
+    """Label the x axis with the smallest graph of each test set, or of every second one if `every` is 2."""
     shown = range(0, len(sizes), every)
     axis.set_xticks(shown, [sizes[k].split("-")[0] for k in shown])
     axis.set_xlabel("nodes, from")
@@ -88,6 +89,7 @@ def _sizes(axis: Axes, sizes: list[str], every: int) -> None:
 
 
 def _numbers(rows: dict[str, dict[str, Estimate]], titles: dict[str, str]) -> dict:
+    """Values and intervals by the title of a rule or training and by size, for the sidecar JSON."""
     return {
         titles[name]: {size: [one.value, *one.interval] if one.known else [one.value] for size, one in row.items()}
         for name, row in rows.items()
@@ -128,6 +130,7 @@ def growth() -> tuple[Figure, dict]:
 
 
 def _layers(axis: Axes, features: dict[tuple[str, int], Growth], model: str) -> None:
+    """Draw the 90 % quantile over graphs of the features' norm after each layer, a line per cell and size."""
     for (cell, size), one in features.items():
         norm = np.minimum(one.quantile(0.9), 10 * _TOP)
         style = "--" if "/released/" in cell else "-"
@@ -141,7 +144,7 @@ def _layers(axis: Axes, features: dict[tuple[str, int], Growth], model: str) -> 
 
 
 def _by_degree(axis: Axes, features: dict[tuple[str, str, int], Growth], name: str, models: tuple[str, ...]) -> None:
-    """A point for each graph; the line is the largest degree that a graph of the training can have."""
+    """Draw a point for each graph against its largest degree; a line marks the largest possible in training."""
     for model in models:
         title = "PNA, amplification 1" if model == CUT else KINDS[model]
         ones = [one for (kind, _, size), one in features.items() if kind == model and size == SIZES[-1]]
@@ -155,7 +158,7 @@ def _by_degree(axis: Axes, features: dict[tuple[str, str, int], Growth], name: s
 
 
 def _facts(features: dict[tuple[str, str, int], Growth]) -> dict:
-    """The numbers that are drawn, in few digits: beyond them rounding decides."""
+    """Numbers behind the figure, in the few digits that do not depend on rounding errors."""
     rows = {}
     for (kind, cell, size), one in features.items():
         norm = one.quantile(0.9)
@@ -168,4 +171,5 @@ def _facts(features: dict[tuple[str, str, int], Growth]) -> dict:
 
 
 def _spread(values: np.ndarray) -> dict[str, float]:
+    """Median and maximum of some values, to one decimal."""
     return {"median": round(float(np.median(values)), 1), "largest": round(float(values.max()), 1)}

@@ -35,7 +35,7 @@ def differences(profile: str) -> tuple[Figure, dict]:
 
 
 def _panel(axis: Axes, column: str, rows: Sequence[Row], titles: Sequence[str]) -> None:
-    """A dot and its interval for each model; an arrow where the interval goes on."""
+    """Draw a dot and an interval for each model, with an arrow where the interval is cut off."""
     axis.set_title(heading(column), fontsize=SMALL)
     axis.axvline(0, color=GREY, lw=0.8)
     axis.grid(axis="y")
@@ -50,6 +50,7 @@ def _panel(axis: Axes, column: str, rows: Sequence[Row], titles: Sequence[str]) 
 
 
 def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
+    """Draw a model's gain over the published score and its interval, with an arrow where that exceeds `end`."""
     colour = "black" if row.verdict == "no difference found" else WARN
     gain = combined([(-1 if lower_is_better(row.column) else 1, row.difference)])
     low, high = gain.interval
@@ -61,7 +62,7 @@ def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
 
 
 def _reach(rows: Sequence[Row]) -> float:
-    """The end of a panel: every difference is inside, and every interval that is not far wider than most."""
+    """Half the width of a panel: it holds every difference, and all intervals but those far wider than most."""
     if not rows:
         return 1.0
     ends = sorted(max(map(abs, row.difference.interval)) for row in rows)
@@ -70,6 +71,7 @@ def _reach(rows: Sequence[Row]) -> float:
 
 
 def _words(rows: Sequence[Row]) -> str:
+    """Caption of the figure: its measure, how many differences are significant, and what is missing."""
     number = compared(rows)
     if not number:
         return "NOT RUN: no real-world result with several seeds is recorded."
@@ -86,8 +88,10 @@ def _words(rows: Sequence[Row]) -> str:
 
 
 def _counted(missing: Counter[str]) -> str:
+    """Numbers of cells by the reason why they have no difference, in words."""
     return ", ".join(f"{count} {why}" for why, count in missing.items()) or "none"
 
 
 def _numbers(row: Row) -> dict:
+    """Difference from the published score, its interval and corrected p-value, for the sidecar JSON."""
     return {"difference": row.difference.value, "interval": list(row.difference.interval), "p": row.p}

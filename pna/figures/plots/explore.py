@@ -30,7 +30,7 @@ _GRAPH = [task for task in TASKS if task.level == "graph"]
 
 
 def from_family(family: str, nodes: int, number: int = 0) -> nx.Graph:
-    """A graph of one of the benchmark's ten families, as described; `number` tells graphs of one size apart."""
+    """Generate a graph of one of the benchmark's ten families, as described; another `number` gives another graph."""
     names = [one.name for one in FAMILIES]
     if family not in names:
         raise ValueError(f"family must be one of {', '.join(names)}; got {family!r}")
@@ -41,7 +41,7 @@ def from_family(family: str, nodes: int, number: int = 0) -> nx.Graph:
 
 
 def drawn(edges: str) -> nx.Graph:
-    """A graph from an edge list: two nodes a line, or with commas between the edges."""
+    """Parse an edge list, with two nodes per edge, and edges separated by line breaks or commas."""
     graph = nx.Graph()
     for edge in filter(None, (part.split() for part in edges.replace(",", "\n").splitlines())):
         if len(edge) != 2 or edge[0] == edge[1]:
@@ -56,7 +56,7 @@ def drawn(edges: str) -> nx.Graph:
 
 
 def show(network: MultiTaskNetwork, graph: nx.Graph) -> Figure:
-    """The graph, and what the network says of each node beside the truth; the graph's own properties above."""
+    """Draw a graph, its predicted properties as the title, and those of its nodes below, all next to the true ones."""
     import matplotlib.pyplot as plt  # which tells a notebook how to show figures
 
     prediction = _predicted(network, graph)
@@ -91,7 +91,7 @@ def _graph(axis: Axes, graph: nx.Graph, prediction: Prediction) -> None:
 
 
 def _places(graph: nx.Graph) -> dict[Hashable, np.ndarray]:
-    """Places of the nodes; the parts of a graph that is not connected stand side by side, each as wide as it needs."""
+    """Positions [2] of the nodes; the components of a graph stand side by side, each as wide as it needs."""
     places, left = {}, 0.0
     for part in sorted(nx.connected_components(graph), key=len, reverse=True):
         width = np.sqrt(len(part))
@@ -102,6 +102,7 @@ def _places(graph: nx.Graph) -> dict[Hashable, np.ndarray]:
 
 
 def _nodes(axis: Axes, predicted: np.ndarray, true: np.ndarray, title: str) -> None:
+    """Draw the predicted and the true value of every node [N], sorted by the true one."""
     order = np.argsort(true, kind="stable")
     places = np.arange(len(order))
     axis.vlines(places, true[order], predicted[order], color=GREY, lw=0.8)
@@ -111,6 +112,7 @@ def _nodes(axis: Axes, predicted: np.ndarray, true: np.ndarray, title: str) -> N
 
 
 def _predicted(network: MultiTaskNetwork, graph: nx.Graph) -> Prediction:
+    """Predict a graph's properties without warnings; the prediction lists the reasons for them (`outside`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the picture says so itself
         return network.predict(graph)
@@ -120,7 +122,7 @@ def _predicted(network: MultiTaskNetwork, graph: nx.Graph) -> Prediction:
 
 
 def _training(network: MultiTaskNetwork) -> Result:
-    """The recorded result beside the weights that were loaded."""
+    """Load the recorded result of the training that produced the network's weights."""
     place = network.run.result.relative_to(results_folder())
     paths = [folder / place for folder in weights_folders() if (folder / place).exists()]
     if not paths:
@@ -129,7 +131,7 @@ def _training(network: MultiTaskNetwork) -> Result:
 
 
 def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
-    """The validation loss of every seed up to an epoch; a dot where each was best so far."""
+    """Draw the validation loss of every seed up to an epoch, with a dot where each is lowest."""
     import matplotlib.pyplot as plt
 
     every = [Curve.of(replica) for replica in _training(network).replicas]
@@ -154,7 +156,7 @@ def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
 def extrapolation(
     network: MultiTaskNetwork, families: Sequence[str], sizes: Sequence[int], task: str = "sssp", graphs: int = 3
 ) -> Figure:
-    """log10 of the mean squared error of one task on each family and size; the sizes of the training are shaded."""
+    """Draw log10 of the mean squared error of one task by family and size, with the sizes of the training shaded."""
     import matplotlib.pyplot as plt
 
     with plt.rc_context(_READABLE):
@@ -170,6 +172,7 @@ def extrapolation(
 
 
 def _error(network: MultiTaskNetwork, graphs: Sequence[nx.Graph], task: str) -> float:
+    """Mean squared error of one task over some graphs, each graph weighted equally."""
     pairs = [_predicted(network, graph)[task] for graph in graphs]
     return float(np.mean([np.mean((predicted - true) ** 2) for predicted, true in pairs]))
 
@@ -181,7 +184,7 @@ _FEWEST, _MOST = 10, 60  # nodes that the slider offers
 
 
 def pick(network: MultiTaskNetwork) -> object:
-    """Controls that choose a family, a size and a number, with `show` below them."""
+    """Create controls for a family, a size and a number, with the picture of `show` below."""
     import ipywidgets as widgets
     from IPython.display import display
 
@@ -198,7 +201,7 @@ def pick(network: MultiTaskNetwork) -> object:
 
 
 def _trained_range(sizes: Sequence[int]) -> str:
-    """A bar below the slider of nodes, as wide as the sizes of the training are on it."""
+    """HTML of a bar that marks the sizes of the training under the slider for the number of nodes."""
     first, last = (_LABEL + _TRACK * (size - _FEWEST) / (_MOST - _FEWEST) for size in (min(sizes), max(sizes)))
     bar = f"margin-left: {first:.0f}px; width: {last - first:.0f}px; border-top: 4px solid {_OURS}"
     words = f"trained on {min(sizes)} to {max(sizes)} nodes"
@@ -206,7 +209,7 @@ def _trained_range(sizes: Sequence[int]) -> str:
 
 
 def scrub(network: MultiTaskNetwork) -> object:
-    """A slider that sets an epoch, with `curves` up to it below."""
+    """Create a slider for an epoch, with the picture of `curves` up to it below."""
     import ipywidgets as widgets
     from IPython.display import display
 

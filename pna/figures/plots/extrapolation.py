@@ -55,7 +55,7 @@ def figure5(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _ground(axis: Axes, sizes: list[str], title: str) -> None:
-    """The sizes, the baseline, and on grey what is beyond the paper."""
+    """Draw a panel's background: sizes, baseline, and a grey area for sizes beyond the paper's."""
     axis.set_title(title)
     axis.axhline(0, color=GREY, lw=0.8)
     axis.axvspan(SHOWN - 0.5, len(sizes) - 0.5, color="#f4f4f4", lw=0, zorder=0)
@@ -65,13 +65,13 @@ def _ground(axis: Axes, sizes: list[str], title: str) -> None:
 
 
 def _inside(row: Row) -> np.ndarray:
-    """A model's line, with gaps where it has left the picture."""
+    """Values of a model by size, [sizes]; nan where they are above the picture."""
     values = np.array([one.value for one in row.values()])
     return np.where(values < _EDGE, values, np.nan)
 
 
 def _model(axis: Axes, row: Row, name: str) -> None:
-    """A model's line and interval; a triangle where the interval goes on above, an arrow where the line does."""
+    """Draw a model's line and interval, with triangles where the interval is cut off, and arrows where the line is."""
     colour, places, shown = MODEL_COLOURS[name], np.arange(len(row)), _inside(row)
     low, high = np.array([one.interval if one.known else (np.nan, np.nan) for one in row.values()]).T
     drawn = np.isfinite(shown)
@@ -83,6 +83,7 @@ def _model(axis: Axes, row: Row, name: str) -> None:
 
 
 def _legend(figure: Figure) -> None:
+    """Draw one legend for all panels above them."""
     styles = {
         "ours, with its 95 % interval": {"marker": "o", "ms": 4, "lw": 1.4},
         "published": {"ls": "--", "lw": 1.1},
@@ -96,5 +97,6 @@ def _legend(figure: Figure) -> None:
 
 
 def _lowest(ratios: dict[str, Row]) -> float:
+    """Lowest value or end of an interval in any panel, but at most -2."""
     ends = [end for row in ratios.values() for one in row.values() for end in (one.value, one.interval[0])]
     return min([-2.0, *(end for end in ends if np.isfinite(end))])

@@ -18,11 +18,12 @@ _COLOURS = {
 
 
 def toy_graphs(count: int, nodes: int = 20) -> list[Data]:
-    """Random undirected graphs; a node's label is the spread of its neighbours' features times log(d + 1)."""
+    """Generate random undirected graphs; a node's label is the std of its neighbours' features times log(d + 1)."""
     return [_toy_graph(nodes) for _ in range(count)]
 
 
 def _toy_graph(nodes: int) -> Data:
+    """Random undirected graph with features x [N, 1], and labels y [N, 1] as `toy_graphs` describes them."""
     x = torch.rand(nodes, 1)
     upper = torch.triu(torch.rand(nodes, nodes) < 0.05 + 0.4 * torch.rand(1), diagonal=1)
     adjacency = (upper | upper.T).float()
@@ -33,7 +34,7 @@ def _toy_graph(nodes: int) -> Data:
 
 
 def fit(conv: nn.Module, train: DataLoader, test: DataLoader, epochs: int = 30, device: str = "cpu") -> list[float]:
-    """Trains the layer and a linear map; the test MSE after each epoch, relative to predicting the mean label."""
+    """Train a layer and a linear map; return the test MSE after each epoch, relative to predicting the mean label."""
     network = nn.ModuleList([conv, nn.Linear(conv.out_channels, 1)]).to(device)
     optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
     labels = torch.cat([batch.y for batch in test])
@@ -52,12 +53,13 @@ def fit(conv: nn.Module, train: DataLoader, test: DataLoader, epochs: int = 30, 
 
 
 def _error(network: nn.ModuleList, batch: Data) -> Tensor:
+    """Squared error of a network, the layer and its linear map, at each node of a batch, [N, 1]."""
     conv, head = network
     return (head(conv(batch.x, batch.edge_index).relu()) - batch.y) ** 2
 
 
 def plot(curves: dict[str, list[float]]) -> Figure:
-    """The curves in one figure."""
+    """Draw learning curves by name into one figure, on a logarithmic axis."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(WIDTH, 2.8), layout="constrained")

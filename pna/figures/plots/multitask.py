@@ -99,7 +99,7 @@ def figure4b(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _shown(runs: Runs) -> str:
-    """The runs of a model that are shown."""
+    """Describe which runs of each model are shown."""
     fewest = min(len(run.validation) for run in runs.found.values())
     if fewest > TRAINED:
         return f"the {KEPT} best of every {TRAINED} runs"
@@ -115,7 +115,7 @@ def _row(run: RecordedRun) -> dict[str, tuple[float, float]]:
 
 
 def _heat(axis: Axes, rows: dict, columns: list[str], theirs: dict, colours: ScalarMappable) -> None:
-    """The table as coloured cells with their numbers."""
+    """Draw the table as coloured cells, our number above the published one in each."""
     for y, (name, row) in enumerate(rows.items()):
         for x, column in enumerate(columns):
             value = row[column][0]
@@ -135,16 +135,19 @@ def _heat(axis: Axes, rows: dict, columns: list[str], theirs: dict, colours: Sca
 
 
 def _cell(x: float, y: float, colour: tuple[float, float, float]) -> object:
+    """Coloured square of side 1 around (x, y), the background of one number in the table."""
     from matplotlib.patches import Rectangle
 
     return Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="none")
 
 
 def _two_digits(value: float) -> str:
+    """A number with two decimals and a typographic minus sign."""
     return f"{value:.2f}".replace("-", "−")
 
 
 def _box(axis: Axes, place: float, values: np.ndarray, colour: str) -> None:
+    """Draw the box of a model's runs at `place`, with whiskers from their minimum to their maximum."""
     style = {"color": colour, "linewidth": 1.1}
     artists = axis.boxplot(
         values,
@@ -164,6 +167,7 @@ def _box(axis: Axes, place: float, values: np.ndarray, colour: str) -> None:
 
 
 def _published_box(axis: Axes, place: float, box: dict[str, float]) -> None:
+    """Draw a published box at `place` as a grey outline, from its quartiles, median and whiskers."""
     names = {"whislo": "best whisker", "q1": "Q1", "med": "median", "q3": "Q3", "whishi": "worst whisker"}
     style = {"color": GREY, "linewidth": 0.9}
     facts = {key: box[name] for key, name in names.items()}
@@ -181,4 +185,5 @@ def _published_box(axis: Axes, place: float, box: dict[str, float]) -> None:
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
+    """Drop the values that are not finite, such as those of runs that diverged."""
     return values[np.isfinite(values)]

@@ -61,6 +61,7 @@ def _largest(graphs: GraphSet) -> NDArray[np.bool_]:
 
 
 def _draw(axis: Axes, adjacency: NDArray[np.bool_]) -> None:
+    """Draw the graph of an adjacency matrix [N, N]; darker nodes have more neighbours."""
     place = np.array(list(nx.kamada_kawai_layout(nx.from_numpy_array(adjacency)).values()))
     for i, j in np.argwhere(np.triu(adjacency)):
         axis.plot(*place[[i, j]].T, color="#a0a0a0", lw=0.6, zorder=1)
@@ -71,6 +72,7 @@ def _draw(axis: Axes, adjacency: NDArray[np.bool_]) -> None:
 
 
 def _size(row: dict) -> dict:
+    """Numbers of nodes and edges, mean and largest degree of a network, for the sidecar JSON."""
     return {name.replace("_", " "): row[name] for name in ("nodes", "edges", "mean_degree", "max_degree")}
 
 
@@ -110,7 +112,7 @@ def _tested(runs: Runs) -> dict[str, RecordedRun]:
 
 
 def _points(axis: Axes, scores: Sequence[Estimate], place: int, model: str) -> None:
-    """A model's points, one in each row, with their intervals; models are set apart within a row."""
+    """Draw a model's score and interval in each row; `place` shifts the models of a row apart."""
     y = np.arange(len(scores)) + (place - 3) * 0.12
     reach = [one.interval[1] - one.value if one.known else 0.0 for one in scores]
     style = {"fmt": MARKERS[model], "ms": 3, "color": MODEL_COLOURS[model], "elinewidth": 0.8, "capsize": 0}
@@ -143,6 +145,7 @@ def slopes(runs: Runs) -> tuple[Figure, dict]:
 
 
 def _slope(axis: Axes, one: Estimate, y: float, model: str, hollow: bool, style: str) -> None:
+    """Draw one slope of a model with its interval; `hollow` and the line's style tell the rules of depth apart."""
     colour = MODEL_COLOURS[model]
     low, high = one.interval
     axis.plot([low, high], [y, y], style, color=colour, lw=1)
@@ -150,4 +153,5 @@ def _slope(axis: Axes, one: Estimate, y: float, model: str, hollow: bool, style:
 
 
 def _numbers(one: Estimate) -> dict:
+    """Value of an estimate and, if there are enough seeds, its interval, for the sidecar JSON."""
     return {"value": one.value, "interval": list(one.interval)} if one.known else {"value": one.value}

@@ -47,20 +47,20 @@ def figure6(profile: str) -> tuple[Figure, dict]:
 
 
 def heading(column: str) -> str:
-    """Data set, edges and metric, a short line each."""
+    """Heading of a column: data set, edges and metric on one short line each."""
     short = realworld.column_title(column).replace("no edge features", "no edges").replace("edge features", "edges")
     return "\n".join([*short.split(", "), realworld.metric_of(column).replace("accuracy", "acc.")])
 
 
 def _places() -> list[float]:
-    """The middle of each column, in inches: an error has one digit more than a percentage."""
+    """Middle of each column, in inches; columns of errors are wider, by the digit that percentages lack."""
     widths = [0.71 if realworld.lower_is_better(column) else 0.63 for column in realworld.COLUMNS]
     ends = list(itertools.accumulate(widths, initial=WIDTH - sum(widths)))
     return [(left + right) / 2 for left, right in itertools.pairwise(ends)]
 
 
 def _lacking(ours: dict[realworld.Place, RecordedRun]) -> list[str]:
-    """The respects in which our runs are not all as in the paper."""
+    """List what our runs lack in comparison with the paper's: budget, data, cells."""
     lacks = {
         "budget": not all(run.full for run in ours.values()),
         "data": not all(run.official for run in ours.values()),
@@ -102,11 +102,12 @@ def _numbers(ours: dict[realworld.Place, RecordedRun]) -> dict[str, dict]:
 
 
 def _write(axis: Axes, x: float, y: float, text: str, colour: str, one: Estimate | None, best: float | None) -> None:
-    """Write a score, on grey if it is the best; grey words where there is none."""
+    """Write a score, on grey ground if it is the best, or a grey text if there is none."""
     ground = {"facecolor": "#e5e5e5", "pad": 1.2, "linewidth": 0} if one and one.value == best else None
     axis.text(x, y, text, color=colour if one else GREY, bbox=ground, ha="center", va="center", fontsize=SMALL)
 
 
 def _best(scores: Iterable[Estimate | None], column: str) -> float | None:
+    """Best score in a column, the lowest error or the highest accuracy; None if there is no score."""
     values = [one.value for one in scores if one is not None]
     return (min if realworld.lower_is_better(column) else max)(values, default=None)

@@ -85,6 +85,7 @@ def figure3() -> tuple[Figure, dict]:
 
 
 def _canvas(height: float, xlim: tuple[float, float], ylim: tuple[float, float]) -> tuple[Figure, Axes]:
+    """Create a figure as wide as the page and `height` inches high, with invisible axes of these limits."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axis = figure.subplots()
     axis.set(xlim=xlim, ylim=ylim)
@@ -93,6 +94,7 @@ def _canvas(height: float, xlim: tuple[float, float], ylim: tuple[float, float])
 
 
 def _box(axis: Axes, x: float, y: float, w: float, h: float, text: str, fill: str, edge: str = "0.3") -> None:
+    """Draw a rounded box of width w and height h around (x, y), with a text in its middle."""
     style = {"boxstyle": "round,pad=0.02,rounding_size=0.12", "facecolor": fill, "edgecolor": edge, "linewidth": 1.1}
     axis.add_patch(FancyBboxPatch((x - w / 2, y - h / 2), w, h, **style))
     ink = "black" if fill == "white" else DARK
@@ -100,13 +102,14 @@ def _box(axis: Axes, x: float, y: float, w: float, h: float, text: str, fill: st
 
 
 def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Draw an arrow from one point to another."""
     axis.annotate(
         "", end, start, arrowprops={"arrowstyle": "-|>", "color": "0.3", "lw": 0.9, "shrinkA": 0, "shrinkB": 0}
     )
 
 
 def _neighbourhood(axis: Axes, x: float, y: float) -> None:
-    """A node and the neighbours that it hears."""
+    """Draw a node X_i, with edges to four neighbours X_j."""
     for dx, dy in ((-0.75, 1.1), (0.75, 1.25), (-0.85, -0.9), (0.7, -1.2)):
         axis.plot([x, x + dx], [y, y + dy], color="0.5", lw=1, zorder=1)
         axis.plot(x + dx, y + dy, "o", ms=12, color="white", mec=BLUE, mew=1.4, zorder=2)

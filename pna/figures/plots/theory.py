@@ -48,6 +48,7 @@ def pictures(name: str) -> dict[str, bytes]:
 
 @cache
 def _drawn() -> dict[tuple[str, str], bytes]:
+    """Draw all of verification's figures, once; return the content of each file by its name and ending."""
     from verification.figures import draw_all
 
     with tempfile.TemporaryDirectory() as scratch, matplotlib.rc_context():

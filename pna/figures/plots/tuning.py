@@ -66,7 +66,7 @@ def _row(draw: Draw) -> dict:
 
 
 def _handles() -> list[Line2D]:
-    """The legend: what a mark means."""
+    """Handles of the legend, one for each kind of mark."""
     dot = {"ls": "", "marker": "o", "ms": 3}
     return [
         Line2D([], [], color=MODEL_COLOURS["pna"], label="trained until it stopped", **dot),

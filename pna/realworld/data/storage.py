@@ -209,7 +209,7 @@ def _all_edges(
 
 
 def _stored_edges(place: Path, facts: dict) -> dict[str, NDArray] | None:
-    """The edges in a file, None if there is no file, or one of other nodes."""
+    """Read the edges from a file; None if there is no file, or if it belongs to other nodes."""
     if not place.exists():
         return None
     arrays, stated = read_arrays(place, FORMAT)

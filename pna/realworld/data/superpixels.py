@@ -62,7 +62,7 @@ def dropped(images: Sequence[Superpixels]) -> list[NDArray[np.uint8]]:
 
 
 def _dropped(images: Sequence[Superpixels]) -> NDArray[np.uint8]:
-    """What `dropped` finds for g images of one size: [g, n]."""
+    """Compute `dropped` for g images of one size: [g, n]."""
     rank = _rank(affinity(np.stack([image.position for image in images]), images[0].side))  # [g, n, n]
     g, n = rank.shape[:2]
     counter = np.array([[image.number] for image in images], np.uint64) * np.uint64(256) + np.arange(n, dtype=np.uint64)

@@ -8,7 +8,7 @@ are read and written. Its first kernel multiplies, adds what comes from the node
 it writes; in its last one, a program is a node, and goes through the messages that it receives. The first layer starts
 from a few numbers s_ij of each edge, e_ij = W s_ij: there C W is multiplied by s_ij, and e_ij is never in memory.
 
-`gated` serves in evaluation, and in training where `trains` says no. It takes C e_ij, and leaves the normalisation of
+`gated` is used in evaluation, and in training where `trains` says no. It takes C e_ij, and leaves the normalisation of
 m_ij to its caller.
 
 The kernels of the backward passes are in gated_gradients.py, the plain-torch twin in comparators.py. A matrix product
