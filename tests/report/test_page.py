@@ -273,5 +273,11 @@ def test_a_budget_is_said_once_for_a_figure():
     assert _own_budget(finding("c", "reproduced", -1.0, spec="", budget="4 seeds"), shared) == "4 seeds"
 
 
+def test_axe_finds_nothing_in_the_repositorys_report(tmp_path):
+    with chromium.browser(tmp_path / "profile") as port:
+        found, _ = chromium.violations(repository() / "figures" / "report.html", port, 1280, "light")
+    assert found == []
+
+
 def test_the_repositorys_report_is_small():
     assert (repository() / "figures" / "report.html").stat().st_size < 2_000_000
