@@ -220,5 +220,7 @@ def _check(m: Tensor, ptr: Tensor) -> None:
         raise ValueError(f"ptr must be an integer tensor [N + 1], got {ptr.dtype} of shape {tuple(ptr.shape)}")
     if ptr.device != m.device:
         raise ValueError(f"ptr and m must be on one device, got {ptr.device} and {m.device}")
-    if ptr.is_cpu and not (ptr[0] == 0 and ptr[-1] == m.shape[0] and bool((ptr.diff() >= 0).all())):
+    if not ptr.is_cpu or torch._C._len_torch_dispatch_stack() > 0:  # then values are slow to read, or not there
+        return
+    if not (ptr[0] == 0 and ptr[-1] == m.shape[0] and bool((ptr.diff() >= 0).all())):
         raise ValueError(f"ptr must rise from 0 to the number of messages, {m.shape[0]}, got {ptr.tolist()[:8]}…")

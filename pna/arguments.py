@@ -72,14 +72,13 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def is_forward_mode(*values: Tensor) -> bool:
-    """Whether forward-mode derivatives are asked for, by torch.func.jvp, jacfwd or hessian, or by a dual tensor."""
-    if torch.compiler.is_compiling() or not (is_transformed() or forward_ad._current_level >= 0):
-        return False
-    levels = torch._C._functorch.get_interpreter_stack() or ()
-    if any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels):
-        return True
-    return any(forward_ad.unpack_dual(value).tangent is not None for value in values)
+def is_forward_mode() -> bool:
+    """Whether the call is under torch.func.jvp, jacfwd or hessian, or where torch.autograd has dual tensors."""
+    return forward_ad._current_level >= 0
+
+
+# torch.compile traces forward mode with the level in place, which it cannot read; it compiles again for another level.
+is_forward_mode._dynamo_marked_constant = True
 
 
 def same_device(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

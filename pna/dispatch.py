@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as _modules
 
 from pna import gather, onnx, together
+from pna.arguments import is_forward_mode
 from pna.combined import CombinedAggregation
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -46,7 +47,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         and _is_graph(conv, x, edges)
         and (operators.supports(conv.combined.aggregators, x) if x.is_cuda else _is_one_block(conv, x, edges))
         and not torch.is_autocast_enabled(x.device.type)
-        and not _transformed()
+        and not (_transformed() or is_forward_mode())
     )
 
 
@@ -97,6 +98,11 @@ def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> 
 def _to_onnx(graph: Neighbourhoods | onnx.Edges, *_: object) -> bool:
     """Whether torch.onnx.export traces the layer: its edges are then left unsorted."""
     return isinstance(graph, onnx.Edges)
+
+
+def _by_equations(*_: object) -> bool:
+    """Whether forward-mode derivatives are asked for."""
+    return is_forward_mode()
 
 
 def _by_kernels(graph: Neighbourhoods, names: Sequence[str], messages: Tensor) -> bool:
@@ -175,6 +181,7 @@ LAYER: tuple[Path, ...] = (
 
 AGGREGATION: tuple[Path, ...] = (
     Path("ONNX", _to_onnx, onnx.aggregate, "ONNX has gathers and scatters, but no operator of this package"),
+    Path("equations", _by_equations, gather.by_equations, "torch's own operations alone have forward-mode derivatives"),
     Path("kernels", _by_kernels, gather.by_kernels, "one pass over the neighbours computes all aggregates on a GPU"),
     Path("blocks", _by_blocks, gather.by_blocks, "an operator of torch costs a small graph as much as its sums"),
     Path("operator", _always, gather.by_operator, "torch.compile, export, torch.func and autocast see through it"),
@@ -285,7 +292,7 @@ def _is_one_block(conv: nn.Module, x: Tensor, edges: Tensor | Neighbourhoods) ->
 
 
 def _observed(x: Tensor) -> bool:
-    """Whether x is under torch.func, autocast or a dispatch mode, or is a tensor subclass.
+    """Whether x is under torch.func, forward mode, autocast or a dispatch mode, or is a tensor subclass.
 
     These must see every operation, so no backward pass that is written by hand is used.
     """
@@ -293,6 +300,7 @@ def _observed(x: Tensor) -> bool:
         type(x) not in (Tensor, nn.Parameter)
         or torch.is_autocast_enabled(x.device.type)
         or _transformed()
+        or is_forward_mode()
         or torch._C._len_torch_dispatch_stack() > 0
     )
 

@@ -4,7 +4,7 @@ A linear M(x_i, e_ij, x_j) = W1 x_i + b + W3 e_ij + W2 x_j is the sum of a part 
 one for the source j. The target's part is the same for every neighbour, so it only shifts the aggregates, by a law of
 each aggregator. The rest is aggregated, on a GPU in one pass over the neighbours (pna.kernels). The plain-torch twin of
 that pass works on a block of nodes at a time: only the messages of one block exist, and the backward pass computes them
-again. pna.dispatch chooses among the three functions that begin with `by_`.
+again. pna.dispatch chooses among the four functions that begin with `by_`.
 """
 
 import functools
@@ -26,7 +26,7 @@ from pna.kernels.selection import many
 from pna.neighbourhoods import Neighbourhoods
 from pna.workers import over_features
 
-__all__ = ["BLOCK", "by_blocks", "by_kernels", "by_operator"]
+__all__ = ["BLOCK", "by_blocks", "by_equations", "by_kernels", "by_operator"]
 
 BLOCK = 1 << 20  # numbers in the messages of one block: small against a large graph, large against the cost of a call
 
@@ -39,6 +39,15 @@ def by_kernels(
     known = () if graph.joined is None else (graph.joined.ptr, graph.joined.source, *graph.joined.transpose)
     transpose = graph.transpose or (None,) * 3
     return _fused(*parts, graph.ptr, graph.source, *transpose, " ".join(names), *known).view(shape)
+
+
+def by_equations(
+    graph: Neighbourhoods, names: Sequence[str], source: Tensor | None, edge: Tensor | None, target: Tensor | None
+) -> Tensor:
+    """Aggregate target_i + edge_ij + source_j by the equations of pna.aggregators, with a message for every edge."""
+    parts = None if source is None else source[graph.source], edge, None if target is None else target[graph.target]
+    m = functools.reduce(torch.add, (part for part in parts if part is not None))  # [E, ..., F]
+    return torch.stack([equations.resolve(name).function(m, graph.ptr) for name in names], dim=-2)
 
 
 def _aggregate(

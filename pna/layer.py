@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from pna.arguments import choice, flag, is_forward_mode, positive, same_device, same_dtype, tensor
+from pna.arguments import choice, flag, positive, same_device, same_dtype, tensor
 from pna.neighbourhoods import FLOWS, Neighbourhoods
 from pna.onnx import Edges
 
@@ -92,12 +92,6 @@ class Layer(MessagePassing):
                 "use torch.export"
             )
         senders, receivers = self._nodes(x)
-        if is_forward_mode(senders, receivers):
-            raise NotImplementedError(
-                f"{type(self).__name__} has no forward-mode derivatives (torch.func.jvp, jacfwd, hessian). For a "
-                "Hessian use torch.func.jacrev twice or torch.autograd.functional.hessian; PNAConv.to_pyg() returns a "
-                "layer that has them"
-            )
         graph = self._cache if self._cache is not None else self._graph(x, edges)
         num_senders = graph.num_nodes if graph.senders is None else graph.senders
         if receivers.shape[0] != graph.num_nodes or senders.shape[0] != num_senders:

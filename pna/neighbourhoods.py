@@ -93,8 +93,9 @@ class Neighbourhoods(NamedTuple):
             raise TypeError(f"edge_index must be of integers (int64 or int32), got {edges.dtype}")
         if flow == "target_to_source":
             edges, first, second = edges.flip(0), second, first
-        plain = not torch.compiler.is_compiling() and type(edges) is Tensor and not edges.is_meta
-        return cls(*(_sort if plain else sort_edges)(edges, first, second), None, first if two else None, flow)
+        traced = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+        sort = sort_edges if traced or edges.is_meta or type(edges) is not Tensor else _sort
+        return cls(*sort(edges, first, second), None, first if two else None, flow)
 
     @classmethod
     def _of_sparse(cls, adj_t: Tensor, senders: int, N: int, two: bool, flow: str) -> "Neighbourhoods":

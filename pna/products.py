@@ -14,6 +14,7 @@ from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
+from pna.arguments import is_forward_mode
 from pna.kernels import selection
 from pna.kernels.priority import Beside
 
@@ -26,8 +27,13 @@ WIDE = 256  # rows and columns of a matrix that fills a GPU
 
 
 def supports(x: Tensor) -> bool:
-    """Whether x stands for replicas (torch.func.vmap) on a GPU, outside autocast, which casts only torch's products."""
+    """Whether x stands for replicas (torch.func.vmap) on a GPU.
+
+    Not under autocast, which casts only torch's products, nor forward mode, which differentiates only those.
+    """
     if torch.compiler.is_compiling() or not selection.usable(x) or torch.is_autocast_enabled(x.device.type):
+        return False
+    if is_forward_mode():
         return False
     innermost = torch._C._functorch.peek_interpreter_stack()
     return innermost is not None and innermost.key() == torch._C._functorch.TransformType.Vmap

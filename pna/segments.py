@@ -3,6 +3,8 @@
 The messages of node i are the rows ptr[i] : ptr[i + 1] of m. `sum` and `spread` are each other's transpose, so each is
 the other's gradient: every derivative, of any order, is again a deterministic reduction without atomics. Where replicas
 under torch.func.vmap have different graphs, `joined` is the graph of all of them, if it exists already.
+
+Under forward mode (torch.func.jvp) all three are operations of torch, which alone have derivatives of that kind.
 """
 
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
+from pna.arguments import is_forward_mode
 from pna.neighbourhoods import Joined, Neighbourhoods
 
 __all__ = ["joined_index", "joined_ptr", "max", "sent", "spread", "stacked", "sum"]
@@ -20,16 +23,23 @@ __all__ = ["joined_index", "joined_ptr", "max", "sent", "spread", "stacked", "su
 
 def sum(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
     """Sum over each neighbourhood, [E, ...] -> [N, ...]; 0 for an empty one."""
+    if is_forward_mode():
+        target = _target(ptr, m.shape[0], None)
+        return m.new_zeros(ptr.shape[0] - 1, *m.shape[1:]).index_put((target,), m, accumulate=True)
     return _Sum.apply(m, ptr, *_known(joined))
 
 
 def spread(v: Tensor, ptr: Tensor, num_messages: int, joined: Joined | None = None) -> Tensor:
     """Copy the value of each node to all of its messages, [N, ...] -> [E, ...]."""
+    if is_forward_mode():
+        return v[_target(ptr, num_messages, None)]
     return _Spread.apply(v, ptr, num_messages, *_known(joined))
 
 
 def max(m: Tensor, ptr: Tensor, joined: Joined | None = None) -> Tensor:
     """Maximum of each neighbourhood, [E, ...] -> [N, ...]; 0 for an empty one. Equal maxima share the gradient."""
+    if is_forward_mode():
+        return _Max.forward(m, ptr, None, None)
     return _Max.apply(m, ptr, *_known(joined))
 
 

@@ -310,8 +310,7 @@ def test_torch_func_transforms_see_through_the_layer(edge_dim):
     many = torch.stack([x, 2 * x])
     one_by_one = torch.stack([torch.func.grad(loss)(x) for x in many])
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(many), one_by_one)
-    with pytest.raises(RuntimeError):  # refused rather than silently wrong
-        torch.func.jvp(loss, (x,), (torch.ones_like(x),))
+    torch.testing.assert_close(torch.func.jacfwd(loss)(x), expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"divide_input": True}, {"edge_dim": 3}, {"pre_layers": 2}], ids=str)
@@ -599,22 +598,88 @@ def test_an_edge_feature_that_is_not_finite_does_not_vanish_behind_an_activation
 
 
 def test_what_torch_offers_and_the_layer_does_not_is_said_in_words():
-    conv, x, edge_index = PNAConv(4, 6, ["mean"], ["identity"]), torch.randn(5, 4), torch.randint(0, 5, (2, 8))
-
-    def f(x):
-        return conv(x, edge_index).square().sum()
-
-    for transform in (torch.func.jacfwd, torch.func.hessian):
-        with pytest.raises(NotImplementedError, match=r"no forward-mode derivatives .* torch.func.jacrev twice"):
-            transform(f)(x)
-    with (
-        torch.autograd.forward_ad.dual_level(),
-        pytest.raises(NotImplementedError, match="no forward-mode derivatives"),
-    ):
-        f(torch.autograd.forward_ad.make_dual(x, x))
+    conv = PNAConv(4, 6, ["mean"], ["identity"])
     with pytest.raises(RuntimeError, match=r"cannot be compiled by torch.jit.script, .*: use torch.compile"):
         torch.jit.script(conv)
-    by_reverse = torch.func.jacrev(torch.func.jacrev(f))(x)
-    torch.testing.assert_close(by_reverse, torch.autograd.functional.hessian(f, x))
-    theirs = conv.to_pyg()
-    torch.testing.assert_close(by_reverse, torch.func.hessian(lambda x: theirs(x, edge_index).square().sum())(x))
+
+
+# ---- forward-mode derivatives ----
+
+
+def of_both(edge_dim=None, aggregators=("mean", "max", "min", "var", "sum", "softmax"), **options):
+    """Their layer and ours with its weights, as functions of x, with an isolated node and repeated edges."""
+    scalers = ["identity", "amplification", "attenuation", "linear", "inverse_linear"]
+    theirs = pyg.PNAConv(2, 2, list(aggregators), scalers, DEG, edge_dim=edge_dim, act="tanh", **options).double()
+    ours, edge_index = PNAConv.from_pyg(theirs), torch.randint(0, 5, (2, 14))
+    edges = () if edge_dim is None else (torch.randn(14, edge_dim, dtype=torch.double),)
+    return [lambda x, conv=conv: conv(x, edge_index, *edges) for conv in (ours, theirs)]
+
+
+FORWARD_MODE = [{}, {"towers": 2}, {"towers": 2, "divide_input": True}, {"pre_layers": 2, "post_layers": 2}]
+FORWARD_MODE += [{"edge_dim": 3}, {"edge_dim": 3, "pre_layers": 2}, {"train_norm": True}, {"flow": "target_to_source"}]
+
+
+@pytest.mark.parametrize("options", FORWARD_MODE, ids=str)
+def test_forward_mode_derivatives_are_those_of_pytorch_geometric(options):
+    ours, theirs = of_both(**options)
+    x, along = torch.randn(2, 6, 2, dtype=torch.double)
+    torch.testing.assert_close(torch.func.jvp(ours, (x,), (along,)), torch.func.jvp(theirs, (x,), (along,)))
+    squares, expected = (lambda x, f=f: f(x).square().sum() for f in (ours, theirs))
+    torch.testing.assert_close(torch.func.hessian(squares)(x), torch.func.hessian(expected)(x))
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # torch.func.linearize's own
+def test_every_order_of_forward_and_reverse_mode_and_a_linearised_layer():
+    ours, theirs = of_both()
+    x, along = torch.randn(2, 6, 2, dtype=torch.double)
+    torch.testing.assert_close(torch.func.linearize(ours, x)[1](along), torch.func.jvp(theirs, (x,), (along,))[1])
+    squares, expected = (lambda x, f=f: f(x).square().sum() for f in (ours, theirs))
+    hessian = torch.func.hessian(expected)(x)
+    for outer, inner in itertools.product((torch.func.jacfwd, torch.func.jacrev), repeat=2):
+        torch.testing.assert_close(outer(inner(squares))(x), hessian)
+
+
+@pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
+@pytest.mark.parametrize("names", [["std", "max", "min"], ["softmax", "softmin"], ["moment2", "moment3", "moment5"]])
+def test_forward_mode_agrees_with_reverse_mode(kind, names):
+    conv, edge_index = kind(4, 6, names, ["identity", 0.5], DEG).double(), torch.randint(0, 5, (2, 14))
+    x, along = torch.randn(2, 6, 4, dtype=torch.double)
+
+    def f(x):
+        return conv(x, edge_index)
+
+    for at in (x, torch.ones_like(x)):  # all messages are equal there, so that maxima share a derivative
+        torch.testing.assert_close(torch.func.jacfwd(f)(at), torch.func.jacrev(f)(at))
+    parameters = dict(conv.named_parameters())
+    by_weights = [
+        transform(lambda p: torch.func.functional_call(conv, p, (x, edge_index)))(parameters)
+        for transform in (torch.func.jacfwd, torch.func.jacrev)
+    ]
+    torch.testing.assert_close(*by_weights)
+    tangent = torch.func.jvp(f, (x,), (along,))[1]
+    replicas = torch.func.jvp(torch.func.vmap(f), (torch.stack([x, x]),), (torch.stack([along, 2 * along]),))[1]
+    torch.testing.assert_close(replicas, torch.stack([tangent, 2 * tangent]))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, along)
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(f(dual)).tangent, tangent)
+
+
+def test_a_compiled_forward_mode_derivative_is_not_zero_where_an_operator_has_none():
+    ours, theirs = of_both(aggregators=["mean", "max"])
+    x, along = torch.randn(2, 6, 2, dtype=torch.double)
+    expected = torch.func.jvp(theirs, (x,), (along,))[1]
+    inside = torch.compile(lambda x, along: torch.func.jvp(ours, (x,), (along,))[1], backend="aot_eager")
+    torch.testing.assert_close(inside(x, along), expected)
+    compiled = torch.compile(ours, backend="aot_eager")
+    compiled(x)  # compiled without forward mode first
+    torch.testing.assert_close(torch.func.jvp(compiled, (x,), (along,))[1], expected)
+
+
+def test_forward_mode_without_edges_or_nodes():
+    conv = PNAConv(4, 6, ["mean", "std", "max"], ["identity"])
+    edge_index = torch.zeros(2, 0, dtype=torch.long)
+    for N in (0, 3):
+        x = torch.randn(N, 4)
+        tangent = torch.func.jvp(lambda x: conv(x, edge_index), (x,), (x,))[1]
+        assert tangent.shape == (N, 6)
+        assert tangent.isfinite().all()

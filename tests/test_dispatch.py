@@ -117,14 +117,15 @@ def test_the_path_of_aggregates_on_a_cpu(aggregations):
     torch.func.grad(lambda x: dispatch.aggregate(graph, ["mean"], source=x).sum())(x)
     with torch.autocast("cpu", torch.bfloat16):
         dispatch.aggregate(graph, ["mean"], source=x)
-    assert aggregations == ["blocks", "operator", "operator"]
+    torch.func.jvp(lambda x: dispatch.aggregate(graph, ["mean"], source=x), (x,), (x,))
+    assert aggregations == ["blocks", "operator", "operator", "equations"]
 
 
 def test_kernels_come_first_but_know_one_kind_of_nodes(monkeypatch):
     monkeypatch.setattr(operators, "supports", lambda *_: True)
     one, two = Neighbourhoods.of(EDGES, N), Neighbourhoods.of(EDGES, (N, N))
     firsts = [[path.supports(graph, ["mean"], drawn(N, 2, 3)) for path in AGGREGATION[1:]] for graph in (one, two)]
-    assert firsts == [[True, True, True], [False, True, True]]
+    assert firsts == [[False, True, True, True], [False, False, True, True]]  # forward mode is not asked for
 
 
 # ---- bad input ----

@@ -214,7 +214,7 @@ def _linear_messages() -> Seen:
     linear = piecewise_linear.linear_messages()
     _require(all(linear.values()), "that M is linear")
     return (
-        f"{len(linear)} trained networks",
+        f"all {len(linear)} trained PNA networks",
         "M is one linear layer, or absent, in every layer: one piece, the whole line",
     )
 
@@ -366,8 +366,9 @@ CHECKS: list[Check] = [
     Check("proposition1/signed-root", "Proposition 1: odd moments need the signed root", INTERVAL, "ball arithmetic",
           "k = 3, 4, 5", "", _signed_roots),
     Check("proposition1/unknown-size", "Proposition 1, unknown size", EXACT, "exhaustion",
-          "sizes 1 … 4, elements -2 … 2", "with the repaired extra aggregator", _unknown_size),
-    Check("piecewise-linear/thousand", "A PNA layer with ReLU messages does not tell two multisets of 5 apart", EXACT,
+          "sizes 1 … 4, elements -2 … 2", "", _unknown_size),
+    Check("piecewise-linear/thousand",
+          "A PNA layer with ReLU messages does not tell two different multisets of 5 apart", EXACT,
           "rationals, and float64 beside them", "", "random weights; the pair lies in one linear piece", _thousand),
     Check("piecewise-linear/linear", "M is linear in the trained PNA networks", MEASURED, "the modules of results/", "",
           "within one layer; features that enter later layers have passed activations", _linear_messages),
@@ -381,7 +382,7 @@ CHECKS: list[Check] = [
           "float32, float64, 100 digits", "one multiset per n, its error computed exactly; not a bound for others",
           _float_error),
     Check("theorem2/exact-codes", "Theorem 2: linear, inverse linear and arbitrary scalers", SAMPLED, "exact over ℚ",
-          "sizes up to 8", "γ as repaired; proved formally for every scaler", _exact_codes),
+          "sizes up to 8", "proved formally for every scaler", _exact_codes),
     Check("theorem2/log-codes", "Theorem 2: logarithmic amplification and attenuation", SAMPLED, "ball arithmetic",
           "sizes up to 10", "precision must grow with Z", _log_codes),
     Check("theorem2/bound", "Theorem 2: the bound on K", EXACT, "symbolic, and an exact collision below it",

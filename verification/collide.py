@@ -135,23 +135,38 @@ def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, hig
 
 def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> None:
     """Raise UsageError if an aggregator fails, or gives different results for two lists of equal numbers."""
-    points = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)]
+    points, terms = [low + (high - low) * Fraction(2 * i + 1, 2 * n) for i in range(n)], {}
+    first, *others = _apart([elements(points, terms) for _ in range(max(MOST_ELEMENTS // n, CALLS))])
     with ctx.workprec(64):
         for k, g in enumerate(functions, start=1):
-            terms, lists = {}, []
             try:
-                for _ in range(CALLS):
-                    lists.append(elements(points, terms))  # all kept alive, so that no two share an address
-                    results = [g(x) for x in (lists[0], lists[-1])]
-                    if not results[0].same(results[1]):
-                        raise UsageError(
-                            f"g_{k} is not a function of the numbers: two calls with equal ones give different results"
-                        )
+                result = g(first)
+                if not all(g(x).same(result) for x in others):
+                    raise UsageError(
+                        f"g_{k} is not a function of the numbers: two calls with equal ones give different results"
+                    )
             except (NotSmoothError, NotDefinedError):  # the search may find a place where it is defined
                 continue
 
 
-CALLS = 4
+MOST_ELEMENTS, CALLS = 60_000, 8
+"""How many elements are made to choose from, and the least number of lists that an aggregator is called with."""
+
+
+def _apart(lists: list[list]) -> list[list]:
+    """The first list and some others, so that no function of one bit of an address in memory is the same on all.
+
+    Every bit in which the address of a list, or of one of its elements, differs from that in the first list is covered
+    by one of those chosen, so a function of id(x) or id(x[0]) does not pass for a function of the numbers.
+    """
+    addresses = [sum(id(item) << 64 * i for i, item in enumerate([x, *x])) for x in lists]
+    differences = [address ^ addresses[0] for address in addresses]
+    chosen, missing = [0], -1
+    while any(difference & missing for difference in differences) or len(chosen) < CALLS:
+        places = (i for i in range(len(lists)) if i not in chosen)
+        chosen.append(max(places, key=lambda i: (differences[i] & missing).bit_count()))
+        missing &= ~differences[chosen[-1]]
+    return [lists[i] for i in chosen]
 
 
 def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found:

@@ -41,6 +41,8 @@ NOTES = {
     "theorem2/theorem_2_positive": "sizes from 1: the empty multiset has no mean",
     "theorem2/theorem_2_sharp": "replaces the shift and the sign condition of the printed proof",
     "piecewise-linear/pna_layer_not_injective": "does not say how wide the linear pieces of a trained network are",
+    "piecewise-linear/pna_layer_of_vectors_not_injective": "linear or ReLU messages; that any "
+    "fewer than nD continuous aggregators collide is not formalised",
 }
 """What has to be said beside a theorem that holds as it stands."""
 
@@ -97,7 +99,8 @@ def checked_rows() -> Iterator[Row]:
             ranged, seen = check.run()
         except Exception as error:  # a report says what failed, and goes on
             ranged, seen, verdict = check.range, f"{type(error).__name__}: {error}", FAILS
-        yield Row(check.id, check.statement, check.kind, check.method, "", ranged, seen, check.caveat, verdict)
+        caveat = "; ".join(filter(None, (REPAIRED.get(check.id), check.caveat)))
+        yield Row(check.id, check.statement, check.kind, check.method, "", ranged, seen, caveat, verdict)
 
 
 def slip_rows() -> list[tuple[slips.Slip, bool]]:

@@ -22,6 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pna.towers import TowerLinear
+
 __all__ = ["PAIR", "Network", "Pieces", "aggregates", "linear_messages", "pair_inside", "pieces", "thousand_aggregates",
            "trained_pieces"]  # fmt: skip
 
@@ -156,24 +158,20 @@ def _four(x: Sequence[Fraction]) -> tuple[Fraction, ...]:
     return mu, sum((y - mu) ** 2 for y in x), max(x), min(x)
 
 
-MULTI_TASK_AND_FIGURE_6 = ("multitask/described/pna/16", "multitask/released/pna/16", "zinc/released/pna/edges",
-                           "zinc/released/pna/no-edges", "molhiv/released/pna/no-edges", "mnist/released/pna/edges",
-                           "mnist/released/pna/no-edges", "cifar10/released/pna/edges",
-                           "cifar10/released/pna/no-edges")  # fmt: skip
-
-
 @cache
-def linear_messages(names: tuple[str, ...] = MULTI_TASK_AND_FIGURE_6) -> dict[str, bool]:
-    """Whether M is one linear layer, or absent, in every layer of the trained networks of these names."""
+def linear_messages() -> dict[str, bool]:
+    """Whether M is one linear layer, or absent, in every layer of each trained PNA network, by its name."""
     import pna
+    from pna.pretrained import names
 
-    return {name: _linear(pna.load(name)) for name in names}
+    return {name: _linear(pna.load(name)) for name in sorted(names()) if name.split("/")[2].startswith("pna")}
 
 
 def _linear(network: torch.nn.Module) -> bool:
     """Whether each M among the modules is one linear map; MolHIV's simple layer has none, and aggregates features."""
     messages = [module.M for module in network.modules() if hasattr(module, "M")]
-    return all(not isinstance(M, torch.nn.Sequential | torch.nn.ModuleList) or len(M) == 1 for M in messages)
+    layers = [list(M) if isinstance(M, torch.nn.Sequential) else [M] for M in messages]
+    return all(len(M) == 1 and isinstance(M[0], torch.nn.Linear | TowerLinear) for M in layers)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Compiles the formal proofs of `formal/` and says what each rests on: `python -m verification prove`.
 
-A proof counts when its file holds no `Admitted`, `Axiom` or the like, the tool accepts it, and the tool itself says
-that it rests on nothing else: Coq's `Print Assumptions` must answer "Closed under the global context", and HOL Light's
-theorems must be without hypotheses, with the logic's own three axioms and no others.
+A proof counts when its file holds no `Admitted`, `Axiom` or the like and no notation of its own, the tool accepts it,
+and the tool itself says that it rests on nothing else: Coq's `Print Assumptions` must answer "Closed under the global
+context", and HOL Light's theorems must be without hypotheses, with the logic's own three axioms and no others.
 
 `formal/record.json` keeps what was proved: every statement and every definition as the tools print them, with the
 hashes of the files and the versions of the tools. `prove` compares its own run with it, so that a definition emptied
@@ -46,7 +46,8 @@ HOL_LIGHT_AXIOMS = (
     "|- !t. (\\x. t x) = t",  # extensionality
 )
 FORBIDDEN = {
-    COQ: r"Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Module|Unset\s+\w+\s+Checking|bypass_check|Abort",
+    COQ: r"Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Abort|Unset\s+\w+\s+Checking|bypass_check"
+    r"|Module|Notation|Infix",  # these could hide a definition, or print a statement as another one
     HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC",
 }
 PACKAGES = {

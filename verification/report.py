@@ -37,7 +37,7 @@ def _write(path: Path, text: str) -> None:
 TITLE = "The paper's theory, and what evidence it has"
 SLIPS_TITLE = "Slips and loose ends of the published proofs"
 HEADER = ("statement", "kind of evidence", "range", "evidence", "verdict", "caveat")
-SLIP_HEADER = ("where", "kind", "printed", "fails on", "repair", "status")
+SLIP_HEADER = ("where", "kind", "printed", "fails on", "repair", "checked")
 PICTURES = {
     "figure1": "Figure 1: neighbourhoods that aggregators cannot tell apart.",
     "theory_five_reals": "The four aggregators at n = 5: a circle of middle values.",
@@ -57,7 +57,7 @@ def _cells(found: list[Row]) -> Iterator[tuple[str, ...]]:
 def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each slip's row."""
     for slip, ok in outcomes:
-        yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "repaired" if ok else "FAILS"
+        yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "as said" if ok else "FAILS"
 
 
 def _verdict(found: list[Row], outcomes: list, holds: bool) -> str:

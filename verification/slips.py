@@ -403,8 +403,9 @@ SLIPS: list[Slip] = [
         printed="multisets of size n whose underlying set is ℝ",
         instance="the features of a node are vectors of F numbers, and the theorem is about one of them: n outputs may "
         "discriminate n scalars, and never discriminate n vectors of ℝ^F, F > 1",
-        repair="for vectors n F outputs are needed, by the invariance of domain as for scalars (not formalised). "
-        "Coordinate by coordinate all order statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}",
+        repair="for vectors n F outputs are needed, by the invariance of domain as for scalars (not formalised; linear "
+        "and ReLU messages collide in any number, formal/vector_features.v). Coordinate by coordinate all order "
+        "statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}",
         fails=lambda: _sorted_coordinates([(0, 0), (1, 1)]) == _sorted_coordinates([(0, 1), (1, 0)]),
         holds=lambda: _order_statistics_discriminate(3),
     ),

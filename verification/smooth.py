@@ -96,7 +96,9 @@ class Ordered:
         return not self == other
 
     def __float__(self) -> NoReturn:
-        raise TypeError("an element cannot become a float (math.exp, …): use numpy's functions or those of smooth")
+        raise TypeError(
+            "an element cannot become a float (math.exp, …): use numpy's functions or those of verification.smooth"
+        )
 
     def conjugate(self) -> "Ordered":
         """The number itself: what numpy's std asks for."""

@@ -12,7 +12,7 @@ import pytest
 
 from verification.__main__ import main
 from verification.checker import CertificateError, check_file
-from verification.collide import affine_pairs
+from verification.collide import UsageError, affine_pairs, find_collision
 from verification.smooth import absolute, exp, log, maximum
 
 
@@ -210,9 +210,17 @@ def test_what_is_no_function_of_the_numbers_is_refused(capsys, name):
     assert "not a function of the numbers" in err
 
 
+@pytest.mark.parametrize("bit", range(6, 17))
+def test_one_bit_of_an_address_is_no_function_of_the_numbers(bit):
+    """The lowest bits are left out: blocks of one size have them in common, so they are constant."""
+    for g in (lambda x: sum(x) + (id(x) >> bit) % 2, lambda x: sum(x) + (id(x[-1]) >> bit) % 2):
+        with pytest.raises(UsageError, match="g_2 is not a function of the numbers"):
+            find_collision([mean, g], 3, Fraction(1), Fraction(2))
+
+
 @pytest.mark.parametrize(
     ("name", "n", "message"),
-    [("mine:mathematical", 4, "those of smooth"), ("mine:alone", 2, "those of smooth"),
+    [("mine:mathematical", 4, "those of verification.smooth"), ("mine:alone", 2, "those of verification.smooth"),
      ("mine:smooth", 2, "Theorem 1 speaks of fewer"), ("mine:vector", 4, "must return one number"),
      ("mine:smooth", 1, "at least 2"), ("mine", 3, "MODULE:FUNCTION"), ("mine:missing", 3, "cannot load"),
      ("missing_module:f", 3, "cannot load"), ("mine:nothing", 3, "list of functions"),

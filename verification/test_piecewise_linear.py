@@ -1,8 +1,10 @@
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pna.pretrained import names
 from verification import piecewise_linear
@@ -68,10 +70,12 @@ def test_pieces_by_hand():
 
 
 def test_every_trained_pna_network_has_linear_messages():
-    known = set(names())
-    assert set(piecewise_linear.MULTI_TASK_AND_FIGURE_6) <= known
-    some = tuple(sorted(name for name in known if name.split("/")[2].startswith("pna"))[::6])
-    assert all(piecewise_linear.linear_messages(some).values())
+    linear = piecewise_linear.linear_messages()
+    figure_6 = {f"{data}/released/pna/no-edges" for data in ("zinc", "molhiv", "mnist", "cifar10")}
+    assert {"multitask/described/pna/16", "multitask/released/pna/16", *figure_6} <= set(linear) < set(names())
+    assert all(linear.values())
+    page = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+    assert f"| M of our {len(linear)} trained PNA networks | one linear layer in {len(linear) - 2} of them" in page
 
 
 def test_a_deep_message_is_not_called_linear():
@@ -79,6 +83,12 @@ def test_a_deep_message_is_not_called_linear():
 
     deep = pna.PNAConv(4, 4, ["mean"], ["identity"], pna.DegreeStatistics(1.0, 1.0), pre_layers=2)
     assert not piecewise_linear._linear(deep)
+
+
+def test_a_message_of_another_kind_is_not_called_linear():
+    curved = torch.nn.Module()
+    curved.M = torch.nn.Tanh()
+    assert not piecewise_linear._linear(curved)
 
 
 def test_trained_pieces_are_pieces():

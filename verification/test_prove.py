@@ -25,6 +25,7 @@ def test_no_source_holds_what_would_only_be_believed(tool):
     [(COQ, "Theorem t : False.\nAdmitted.", ["line 2: Admitted"]), (COQ, "Axiom a : False.", ["line 1: Axiom"]),
      (COQ, "Proof. admit. Defined.", ["line 1: admit"]), (COQ, "Parameter p : nat.", ["line 1: Parameter"]),
      (COQ, "Unset Guard Checking.", ["line 1: Unset Guard Checking"]),
+     (COQ, "Notation \"'n' 'reals' 'collide'\" := True.", ["line 1: Notation"]),
      (COQ, "#[bypass_check(guard)]", ["line 1: bypass_check"]), (COQ, "(* Admitted (* Axiom *) admit *) Qed.", []),
      (COQ, "Lemma admittedly : True.", []), (COQ, "(* one\n*)\nConjecture c : False.", ["line 3: Conjecture"]),
      (HOL_LIGHT, "let T = new_axiom `F`;;", ["line 1: new_axiom"]),

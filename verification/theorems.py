@@ -39,6 +39,7 @@ def sources(tool: str) -> list[Path]:
 
 _ONE, _PROPOSITION, _TWO = "Theorem 1", "Proposition 1", "Theorem 2"
 _BEYOND, _DEPTH, _FIGURE = "What Theorem 1 does not say", "Scalers over depth", "Figure 1"
+_VECTORS = f"{_BEYOND}, vector features"
 _SIZES = "sizes 1 … B, all B"
 
 THEOREMS = (
@@ -99,6 +100,13 @@ THEOREMS = (
     Theorem("piecewise-linear", _BEYOND, "piecewise_linear.v", "pna_layer_not_injective",
             "however many channels it has, a PNA layer whose messages are linear or ReLU networks does not tell apart "
             "all multisets of n reals, whatever its scalers and whatever U", "all n ≥ 5"),
+    Theorem("piecewise-linear", _VECTORS, "vector_features.v", "relu_sum_of_vectors_not_injective",
+            "for every finite list of ReLU networks of D inputs, every line of the feature space holds two different "
+            "multisets of n vectors on which the sums of all of them agree", "all n ≥ 2, all D"),
+    Theorem("piecewise-linear", _VECTORS, "vector_features.v", "pna_layer_of_vectors_not_injective",
+            "every line of the feature space holds two different multisets of n vectors that a PNA layer whose "
+            "messages are linear or ReLU networks does not tell apart, whatever its scalers and whatever U",
+            "all n ≥ 5, all D"),
     Theorem("piecewise-linear", "Proposition 1's number is sharp for every width", "moments_of_networks.v",
             "moments_of_networks_collide",
             "the first n - 1 moments of any number of ReLU messages agree on two different multisets of n reals"),

@@ -13,13 +13,14 @@ import torch
 from torch_geometric.data import Data
 
 from pna.command_line import run_command
-from pna.pretrained.graphs import FORMATS, read_graph
+from pna.pretrained.graphs import FORMATS, MOST_NODES, read_graph
 from pna.pretrained.loading import load, names
 from pna.pretrained.realworld import RealWorldNetwork
 
 __all__ = ["predict"]
 
 CELL, MOLECULES = "multitask/released/pna/16", "zinc/released/pna/edges"
+LARGE = 1000  # nodes, from which on a prediction takes more than a few seconds
 
 
 def predict(arguments: Sequence[str]) -> int:
@@ -56,6 +57,9 @@ def _predict(options: argparse.Namespace) -> None:
     if options.smiles is not None:
         raise ValueError(f"--smiles is for the networks of ZINC and MolHIV, as {MOLECULES}; got {network.cell!r}")
     graph = read_graph(options.graph)
+    if LARGE < len(graph) <= MOST_NODES:
+        words = f"a graph of {len(graph):,} nodes may take a minute: the true values most of it, or many layers"
+        print(f"pna predict: {words} (depth: {network.depth or 'fixed'})", file=sys.stderr)
     source = None if options.source is None else _node(graph, options.source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the warnings are printed below

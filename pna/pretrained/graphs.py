@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from torch_geometric.data import Batch, Data
 
 from pna.files import check_file, parse_json
-from pna.multitask.generate import Adjacencies
+from pna.pretrained.distances import OneGraph
 
-__all__ = ["FORMATS", "check_nodes", "edges_of", "one_graph", "read_graph"]
+__all__ = ["FORMATS", "MOST_NODES", "check_nodes", "edges_of", "one_graph", "read_graph"]
 
-MOST_NODES = 4096  # the true values are computed from a dense matrix: seconds here, a minute for a path, and soon hours
+MOST_NODES = 4096  # the true values come from a dense matrix: half a minute, half of it for eigenvalues; soon hours
 MOST_BYTES = 1 << 28  # of a file: a complete graph of so many nodes has half of it as an edge list
 
 Nodes = tuple[Hashable, ...]
 
 
-def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> tuple[Nodes, Adjacencies]:
+def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> tuple[Nodes, OneGraph]:
     """Convert a graph: the names of its nodes, and a batch of this one graph with its source and features.
 
     A source or features that are None are taken from Data.x if it has them.
@@ -39,7 +39,7 @@ def one_graph(graph: nx.Graph | Data, source: Hashable, x: ArrayLike | None) -> 
     source = data_source if source is None else source
     place = 0 if source is None else _place(source, nodes)
     features = _features(data_x if x is None else x, len(nodes))
-    return nodes, Adjacencies(adjacency[None], features[None], np.array([place]), np.zeros(1, dtype=np.int8))
+    return nodes, OneGraph(adjacency[None], features[None], np.array([place]), np.zeros(1, dtype=np.int8))
 
 
 def _from_networkx(graph: nx.Graph) -> tuple[Nodes, NDArray[np.bool_]]:

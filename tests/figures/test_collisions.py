@@ -109,3 +109,19 @@ def test_the_notebooks_sliders_move_its_picture(kernel):
     assert pictures(kernel.execute(same)) == [moved, more]
     assert pictures(kernel.press(models["back to the collision"]))[-1] == first
     assert len({first, moved, more}) == 3
+
+
+def test_the_notebooks_piece_can_be_stretched(kernel):
+    cells = json.loads((ROOT / "notebooks" / "collide_yourself.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    kernel.execute("from IPython.display import display")
+    kernel.execute(code[0])
+    began = kernel.execute(next(cell for cell in code if "drag_piece" in cell))
+    opened = [m["content"] for m in began if m["msg_type"] == "comm_open"]
+    models = {c["data"]["state"].get("description"): c["comm_id"] for c in opened}
+    (first,) = pictures(began)
+    (fewer,) = pictures(kernel.drag(models["channels"], 16))
+    (stretched,) = pictures(kernel.drag(models["stretch"], 2.0))
+    same = "display(piece_picture(256, 0.9), piece_picture(16, 0.9), piece_picture(16, 2.0))"
+    assert pictures(kernel.execute(same)) == [first, fewer, stretched]
+    assert len({first, fewer, stretched}) == 3

@@ -154,16 +154,13 @@ def scalers(rng: random.Random) -> Call:
     )
 
 
-def derivatives(rng: random.Random) -> Call:
+def compilers(rng: random.Random) -> Call:
     """What torch offers and the layer does not: refused in words."""
-    conv, x, edges = PNAConv(**GOOD), torch.randn(5, 4), torch.randint(0, 5, (2, 8))
-    func = torch.func
+    conv, example = PNAConv(**GOOD), (torch.randn(5, 4), torch.randint(0, 5, (2, 8)))
     return rng.choice(
         [
-            ("forward-mode", lambda: func.jvp(lambda x: conv(x, edges), (x,), (x,))),
-            ("forward-mode", lambda: func.jacfwd(lambda x: conv(x, edges))(x)),
-            ("forward-mode", lambda: func.hessian(lambda x: conv(x, edges).sum())(x)),
             ("torch.jit.script", lambda: torch.jit.script(conv)),
+            ("torch.jit.trace", lambda: torch.jit.trace(conv, example)),
         ]
     )
 
@@ -263,7 +260,7 @@ CALLS = [
     by_hand,
     sorting,
     scalers,
-    derivatives,
+    compilers,
     aggregators,
     statistics,
     theirs,

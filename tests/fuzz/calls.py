@@ -3,6 +3,7 @@
 import copy
 import math
 import random
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from torch_geometric.data import Data
 
 from pna import DegreeStatistics, Neighbourhoods, PNAConv, PNASimpleConv, scalers
 from pna.aggregators import resolve
-from tests.fuzz import bad, reference
+from tests.fuzz import bad, files, reference
 
 RIGHT, REFUSED, WRONG, OBSCURE, ACCEPTED = "right", "refused", "WRONG", "OBSCURE", "ACCEPTED"
 NAMES = ["mean", "max", "min", "std", "var", "sum", "softmax", "softmin", "moment2", "moment3", "moment4", "moment7"]
@@ -47,6 +48,38 @@ def layer(rng: random.Random) -> str:
         return RIGHT
     wanted = torch.autograd.grad(expected, [*copies, *exact.parameters()], g.double(), materialize_grads=True)
     return verdict(zip((out, *grads), (expected, *wanted), strict=True), dtype)
+
+
+def forward_mode(rng: random.Random) -> str:
+    """A derivative in one direction, of x and the edge features, and a Hessian along two, by torch.func."""
+    arguments = draw_arguments(rng)
+    conv = PNAConv(**arguments).double()
+    x, edge_index, edge_attr = draw_graph(rng, arguments, torch.double, pairs=False)
+    edges = edge_index  # or sorted before: torch.func knows no sparse tensors
+    if rng.random() < 0.5:
+        edges = draw_form(rng, edge_index, x, conv.flow, edge_attr, sort=True)
+    pairs = (edge_index if conv.flow == "source_to_target" else edge_index.flip(0)).t().tolist()
+    inputs = (x,) if edge_attr is None else (x, edge_attr)
+    along = tuple(map(torch.randn_like, inputs))
+
+    def ours(*inputs: torch.Tensor) -> torch.Tensor:
+        return conv(inputs[0], edges, *inputs[1:])
+
+    def exact(*inputs: torch.Tensor) -> torch.Tensor:
+        return reference.layer(conv, inputs[0], inputs[0], pairs, None if edge_attr is None else inputs[1])
+
+    try:
+        outputs = [along_both(f, inputs, along) for f in (ours, exact)]
+    except reference.JumpError:
+        return RIGHT
+    return verdict(zip(*outputs, strict=True), torch.double)
+
+
+def along_both(f: Callable[..., torch.Tensor], inputs: tuple, along: tuple) -> tuple[torch.Tensor, ...]:
+    """The output of f, its derivative along `along`, and that of the gradient of its squares."""
+    out, tangent = torch.func.jvp(f, inputs, along)
+    gradient = torch.func.grad(lambda *inputs: f(*inputs).square().sum(), tuple(range(len(inputs))))
+    return out, tangent, *torch.func.jvp(gradient, inputs, along)[1]
 
 
 def simple_layer(rng: random.Random) -> str:
@@ -195,8 +228,24 @@ def bad_argument(rng: random.Random) -> str:
     return refusal(name, call)
 
 
+def file(rng: random.Random) -> str:
+    """A file of JSON, tensors or arrays that somebody damaged: refused by name, or read as it was written."""
+    path, read, held = files.damaged(rng)
+    try:
+        content = read()
+    except ValueError as error:
+        return REFUSED if str(path) in str(error) else f"{OBSCURE}: {error}"
+    except Exception as error:
+        return f"{OBSCURE}: {path.suffix}: {type(error).__name__}: {error}"
+    finally:
+        shutil.rmtree(path.parent)
+    has_checksum = path.suffix != ".json"
+    return WRONG if has_checksum and content != held else RIGHT
+
+
 KINDS = {
     layer: 6,
+    forward_mode: 1,
     simple_layer: 2,
     aggregator: 4,
     scaler: 1,
@@ -206,6 +255,7 @@ KINDS = {
     from_pyg: 2,
     histogram: 1,
     bad_argument: 6,
+    file: 3,
 }
 
 

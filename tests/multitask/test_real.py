@@ -3,9 +3,12 @@
 import gzip
 import io
 import json
+import os
 import random
 import sqlite3
 import struct
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -225,6 +228,40 @@ def test_the_extra_names_the_versions_that_are_read():
     pins = dict(pin.split("==") for pin in extra["optional-dependencies"]["real"])
     known = {source.package: source.version for source in (*SOURCES, TOPOHUB) if source.registry == "PyPI"}
     assert pins.items() <= known.items()
+
+
+FROM_INSTALLED = """
+import sys
+from pathlib import Path
+from pna.multitask import real
+real.SOURCES = tuple(source for source in real.SOURCES if source.name == "roads")
+real.TRAIN_GRAPHS, real.VALIDATION_GRAPHS = 2, 1
+real.make_file(None, Path(sys.argv[1]))
+"""
+
+
+def test_the_extra_installs_and_its_networks_are_read_where_they_are_installed(tmp_path):
+    pins = [f"{one.package}=={one.version}" for one in (SOURCE["roads"], TOPOHUB)]  # the two that are small
+    quickly = ("--timeout", "10", "--retries", "1", "--disable-pip-version-check")
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", *quickly, "--target", str(tmp_path / "site")]
+    if subprocess.run([*install, *pins], capture_output=True).returncode != 0:
+        pytest.skip("no package index can be reached")
+    out = tmp_path / "real.npz"
+    folders = os.pathsep.join([str(tmp_path / "site"), str(repository())])
+    making = subprocess.run(
+        [sys.executable, "-c", FROM_INSTALLED, str(out)], env=os.environ | {"PYTHONPATH": folders}, capture_output=True
+    )
+    assert making.returncode == 0, making.stderr.decode()
+    (shipped,), (roads,) = (
+        [source for source in about["sources"] if source["name"] == "roads"]
+        for about in (facts(), real.read_arrays(out, real.FORMAT)[1])
+    )
+    assert roads == shipped
+    groups = real.read_arrays(out, real.FORMAT)[0]["group"]
+    whole = {GROUPS.index(name) for name in GROUPS if name.startswith(("zoo", "sndlib", "caida"))}
+    shipped_groups = real._file()[0]["group"]
+    for group in whole:
+        assert (groups == group).sum() == (shipped_groups == group).sum()
 
 
 # ---- the file that ships ----

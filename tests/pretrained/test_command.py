@@ -140,6 +140,18 @@ def test_another_depth(tmp_path, capsys):
     assert "depth must be one of N/2, " in capsys.readouterr().err
 
 
+def test_of_a_large_graph_it_says_beforehand_that_it_takes_long(file, capsys, monkeypatch):
+    for largest, said in ((16, False), (15, True)):
+        monkeypatch.setattr("pna.pretrained.command.LARGE", largest)
+        assert main(["predict", str(file), "--depth", "N/2"]) == 0
+        err = capsys.readouterr().err
+        assert (
+            err.startswith("pna predict: a graph of 16 nodes may take a minute")
+            == err.endswith("(depth: N/2)\n")
+            == said
+        )
+
+
 def test_list(capsys):
     assert main(["predict", "--list"]) == 0
     assert capsys.readouterr().out.split() == names()

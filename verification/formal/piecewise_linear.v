@@ -15,7 +15,7 @@
      pna_layer_not_injective   for every n ≥ 5 two different multisets of n elements that a layer cannot tell apart, whatever
                                the scalers are and whatever function U is applied to all scaled aggregates.
    The pair is the image of {0, 0, 3, 3, 4} and {0, 1, 1, 4, 4}, with zeros added to both, inside a common affine piece. How
-   wide that piece is, is not said: for a linear M it is the whole line, for a trained network see trained_pieces.py. *)
+   wide that piece is, is not said: for a linear M it is the whole line, for a trained network see verification/piecewise_linear.py. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp.algebra_tactics Require Import ring.
 Set Implicit Arguments.
