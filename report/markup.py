@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from pna.verdicts.rules import WORDS, number
 from pna.verdicts.statistics import Estimate
+from report.shorten import grouped, short_path
 
 __all__ = ["blocks", "estimate", "p_value", "picture", "render", "stacked", "table"]
 
@@ -78,7 +79,8 @@ def _numeric(cells: Iterable[object]) -> bool:
 
 # Black becomes the page's ink, white its paper; ink on a coloured background (style.DARK, LIGHT) stays.
 _TURNED = {"#000000": "currentColor", "#ffffff": "var(--paper)", "#e5e5e5": "var(--line)", "#f4f4f4": "var(--band)"}
-_TURNED |= {"#6b6b6b": "var(--soft)", "#a83a00": "var(--warn)"}
+_TURNED |= {"#333333": "currentColor", "#ededed": "var(--line)", "#a83a00": "var(--warn)", "#882255": "var(--plum)"}
+_TURNED |= dict.fromkeys(("#4c4c4c", "#545454", "#595959", "#666666", "#6b6b6b"), "var(--soft)")
 
 
 def picture(path: Path, shows: str) -> Markup:
@@ -121,6 +123,10 @@ def _inline(text: str, name: str) -> tuple[str, str]:
     used = set(re.findall(r"(?:href=\"|url\()#([\w.-]+)", text))
     ids = {one: f"p{_short(name)}-{place}" for place, one in enumerate(sorted(used))}
     parts = [part for child in root for part in _parts(child, ids, styles)]
+    parts = grouped(parts, {kind: style for style, kind in styles.items()})
+    for path in (path for part in parts for path in part.iter("path")):
+        digits = 2 if path.get("id") else 1  # a mark is small, and written once
+        path.set("d", short_path(path.get("d", ""), digits))
     body = "".join(ElementTree.tostring(part, encoding="unicode") for part in parts)
     rules = "".join(f".{kind}{{{style}}}" for style, kind in styles.items())
     return root.get("viewBox"), (f"<style>{rules}</style>" if rules else "") + re.sub(
@@ -158,9 +164,10 @@ def _value(key: str, value: str, ids: dict[str, str]) -> str:
         value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
         value = re.sub(r"font-family: [^;]*;?", "", value)
         return re.sub(r"\s*([;:])\s*", r"\1", value).strip("; ")
-    if key in ("d", "points", "x", "y", "transform") and "scale" not in value:
-        value = re.sub(r"(\d+\.\d)\d+", r"\1", value)
-        value = re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip()) if key == "d" else value
+    if key == "d":
+        return re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip())
+    if key in ("points", "x", "y", "width", "height", "transform") and "scale" not in value:
+        return re.sub(r"\d+\.\d+", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), value)
     return value
 
 

@@ -17,6 +17,7 @@ from report.claims import Claim, Finding
 from report.departures import departures
 from report.links import Links
 from report.markup import picture, render
+from report.shorten import short_names
 from report.summary import TITLE, opening
 from report.tables import tables_of
 
@@ -42,7 +43,7 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
     claims: dict[str, tuple[Claim, dict[str, None]]] = {}  # each claim with its verdicts
     for finding in findings:
         claims.setdefault(finding.claim.id, (finding.claim, {}))[1][finding.kind] = None
-    return render(
+    whole = render(
         "page",
         title=TITLE,
         opening=opening(findings, profile),
@@ -50,6 +51,7 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         figures=FIGURES,
         claims=list(claims.values()),
     )
+    return short_names(str(whole))
 
 
 # ---- figures ----

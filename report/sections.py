@@ -53,16 +53,23 @@ def _specs(group: Sequence[Finding]) -> str:
 
 
 def _why(finding: Finding) -> tuple[str, str]:
-    """The comparisons most surely against a claim, with their numbers, and how many are against it and for it."""
-    deciding = getattr(finding, "tests", ()) or finding.rows  # the parts of its test, where one test decides
-    against = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
-    numbers = ", ".join(str(row.comparison) for row in against[:3])
-    if not against:
+    """The numbers most surely against a claim, and how many of its comparisons are against it and for it."""
+    deciding = finding.tests or finding.rows  # the parts of its test, where one test decides
+    surest = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
+    if not surest:
         return "", finding.evidence
-    more = f" and {len(against) - 3} more" if len(against) > 3 else ""
-    held = sum(row.outcome == HOLDS for row in deciding)
-    verb = "is" if len(against) == 1 else "are"
-    return numbers + more, f"{len(against)} of {len(deciding)} comparisons {verb} against it, {held or 'none'} for it"
+    more = f" and {len(surest) - 3} more" if len(surest) > 3 else ""
+    numbers = ", ".join(str(row.comparison).removeprefix("mean ") for row in surest[:3]) + more
+    p = f", p {_equals(p_value(surest[0].p))}" if len(deciding) == 1 else ""
+    against, held = (sum(row.outcome == side for row in finding.rows) for side in (AGAINST, HOLDS))
+    verb = "is" if against == 1 else "are"
+    count = f"{against or 'none'} of {len(finding.rows)} comparisons {verb} against it, {held or 'none'} for it"
+    return numbers + p, count
+
+
+def _equals(p: str) -> str:
+    """A p-value with its sign of equality, unless it has another sign already."""
+    return p if p.startswith("<") else f"= {p}"
 
 
 def claims(findings: Sequence[Finding], links: Links) -> Markup:
@@ -127,8 +134,8 @@ def _comparisons(finding: Finding, rows: Sequence[Decision]) -> Markup:
         (one.name, interval_row(row, low, high), estimate(one.estimate), p_value(row.p), row.outcome)
         for row, one in ((row, row.comparison) for row in rows)
     ]
-    whose = f"{finding.claim.sentence}, {finding.spec}" if finding.spec else finding.claim.sentence
-    caption = f"{whose}: the line is at {number(rows[0].comparison.bound, 1)}"
+    whose = f"As {finding.spec}, the" if finding.spec else "The"
+    caption = f"{whose} line is at {number(rows[0].comparison.bound, 1)}"
     header = ("comparison", "interval", "value", "p (Holm)", "outcome")
     return table(header, lines, caption, {1: "plot", 2: "number", 3: "number"})
 

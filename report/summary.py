@@ -21,7 +21,6 @@ from report.comparisons import like_published_averages, pna_best, pna_best_on_av
 from report.coverage import USED, kept_table
 from report.markup import render
 from report.parts import Part
-from report.plan import FIRST_SEED
 from report.realworld_claims import ZINC, agreement
 from report.sections import failures
 from report.svg import averages
@@ -65,7 +64,7 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     trained = [f for f in findings if f.claim.test or f.claim.fact]
     cells = [cell for cell in all_cells(EVERY_SPEC) if cell.training in TRAININGS]
     runs = [run for cell in cells if (run := recorded_run(cell, PROFILES["paper"]))]
-    planned = sum(min(run.result.configuration["seeds"]) >= FIRST_SEED for run in runs)
+    planned = sum(recorded_run(cell, PROFILES["planned"]) is not None for cell in cells)
     sure = kept_table()["coverage"][USED]
     words = (
         f"{len(runs)} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals "

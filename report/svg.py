@@ -40,7 +40,7 @@ def interval_row(row: Decision, low: float, high: float) -> Markup:
     left, right = one.interval if one.known else (one.value, one.value)
     values = {"value": one.value, "left": left, "right": right, "bound": row.comparison.bound}
     places = {name: f"{_INTERVAL * (value - low) / (high - low):.1f}" for name, value in values.items()}
-    return render("interval", outcome=row.outcome.split()[0], width=_INTERVAL, **places)
+    return render("interval", outcome=row.outcome.split()[0], **places)
 
 
 # ---- the first picture ----

@@ -45,6 +45,8 @@ SINGLE = (  # files at the root that belong to the crate, and the summary
     *("pyproject.toml", "requirements.lock", "environment.yml", "run_all.sh", "mkdocs.yml"),
 )
 WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
+BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
+NEWER_TERMS = {"sha256": "http://schema.org/sha256"}  # those that RO-Crate 1.1 does not define
 
 
 def main(root: str = str(ROOT)) -> int:
@@ -58,22 +60,25 @@ def describe(root: Path) -> ROCrate:
     """The crate of a repository: its files as they are now."""
     citation = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
     crate = ROCrate(version="1.1")
+    crate.metadata.extra_terms.update(NEWER_TERMS)
     crate.metadata["conformsTo"] = [{"@id": crate.metadata.profile}, {"@id": WORKFLOW_CRATE}]
     crate.name, crate.description = citation["title"], citation["abstract"]
     crate.datePublished = str(citation["date-released"])
     crate.license = crate.add(_entity(crate, f"https://spdx.org/licenses/{citation['license']}", "CreativeWork", "MIT"))
     crate.creator = crate.add(_entity(crate, "#contributors", "Organization", citation["authors"][0]["name"]))
+    crate.root_dataset["author"] = crate.publisher = crate.creator
     paper = citation["preferred-citation"]
     crate.root_dataset["version"] = citation["version"]
     crate.root_dataset["keywords"] = ", ".join(citation["keywords"])
     crate.root_dataset["citation"] = crate.add(_entity(crate, paper["url"], "ScholarlyArticle", paper["title"]))
     snakefile = "workflow/Snakefile"
-    facts = {"name": "The whole paper as one workflow"} | _facts(root / snakefile)
+    facts = _facts(root / snakefile) | {"name": "The whole paper as one workflow", "conformsTo": {"@id": BIOSCHEMAS}}
     crate.add_workflow(root / snakefile, snakefile, properties=facts, main=True, lang="snakemake")
     for folder, meaning in PARTS.items():
         _add_folder(crate, root, folder, meaning)
     for name in filter(lambda name: (root / name).exists(), SINGLE):
         _add_file(crate, root, name)
+    crate.dereference("README.md")["about"] = crate.root_dataset
     return crate
 
 

@@ -31,6 +31,7 @@ class Claim:
             comparisons themselves decide
         need: how many of the parts, or of the comparisons, must hold; all of them if None
         reason: why it is not tested
+        instead: what is seen, in a clause, where the test is significantly against the claim
     """
 
     id: str
@@ -41,6 +42,7 @@ class Claim:
     aggregate: Callable[..., Iterable[Comparison]] | None = None
     need: int | None = None
     reason: str = ""
+    instead: str = ""
 
     def judge(self, *evidence: object, complete: bool = True, **details: str | tuple[str, ...]) -> "Finding":
         """Judge the claim by the evidence.

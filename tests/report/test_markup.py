@@ -87,7 +87,7 @@ def test_a_picture_keeps_its_letters_and_colours_and_loses_its_frame(tmp_path):
     assert 'aria-label="what it shows" viewBox="0 0 10 10"' in html
     assert ">x 0.123 &lt; 1</text>" in html
     assert 'transform="translate(1.2345 2) scale(0.015625)"' in html  # a scale that is cut short hides its letters
-    assert 'd="M0.1 1.4L2 3"' in html
+    assert 'd="M.12 1.46l1.88 1.54"' in html
     rules = dict(re.findall(r"\.(s\w+){(.*?)}", html))
     assert list(rules.values()) == ["stroke:currentColor", "fill:#d55e00", "font-size:8px;fill:var(--line)"]
     assert set(re.findall(r'class="(s\w+)"', html)) == set(rules)

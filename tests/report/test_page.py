@@ -1,6 +1,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_it_is_self_contained_and_says_nothing_of_the_machine_that_drew_it(page)
     assert links
     assert not [link for link in links if "://" in link]
     assert "UTC" not in text
-    assert page.stat().st_size < 2_250_000
+    assert page.stat().st_size < 2_000_000
 
 
 def test_anchors_lead_somewhere(page):
@@ -241,6 +242,14 @@ def test_each_failed_claim_has_a_line_with_its_number_and_a_reason():
     assert words.endswith("2 of 4 comparisons are against it, 1 for it.")
 
 
+def test_a_failed_claim_says_what_is_seen_instead_and_how_sure_that_is():
+    detail = finding("a", "contradicted", 1.0, 2.0, -1.0)
+    claim = verdicts.Claim("a", "Claim a", "section 5", instead="the lead shrinks by")
+    shown = failures([replace(detail, claim=claim, tests=rule([less("mean", Estimate(0.5, 0.2, 20.0))]).rows)])
+    words = re.sub(r"<[^>]*>", "", shown)
+    assert "as described. Instead, the lead shrinks by +0.50 [+0.08, +0.92], p = 0.021; 2 of 3 comparisons are" in words
+
+
 def test_both_specifications_of_a_failed_claim_share_a_line():
     both = [finding("a", "contradicted", 1.0, spec=spec) for spec in ("described", "released")]
     assert "as described and released" in failures(both)
@@ -264,5 +273,11 @@ def test_a_budget_is_said_once_for_a_figure():
     assert _own_budget(finding("c", "reproduced", -1.0, spec="", budget="4 seeds"), shared) == "4 seeds"
 
 
+def test_axe_finds_nothing_in_the_repositorys_report(tmp_path):
+    with chromium.browser(tmp_path / "profile") as port:
+        found, _ = chromium.violations(repository() / "figures" / "report.html", port, 1280, "light")
+    assert found == []
+
+
 def test_the_repositorys_report_is_small():
-    assert (repository() / "figures" / "report.html").stat().st_size < 2_250_000
+    assert (repository() / "figures" / "report.html").stat().st_size < 2_000_000

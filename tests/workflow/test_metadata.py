@@ -4,9 +4,11 @@ import hashlib
 import json
 import shutil
 from datetime import date
+from importlib import resources
 
 import numpy as np
 import pytest
+import requests
 import yaml
 
 import pna
@@ -115,13 +117,27 @@ def test_a_crate_has_every_file_with_its_hash_and_nothing_else(small):
     assert described.keys() == {name for name, entity in entities(small).items() if "sha256" in entity}
 
 
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+
+
+def context():
+    """The terms of RO-Crate 1.1, without a network: those of 1.3, which rocrate ships, where they differ as in 1.1."""
+    shipped = resources.files("rocrate") / "data" / "ro-crate.jsonld"
+    terms = json.loads(shipped.read_text(encoding="utf-8"))["@context"]
+    old = {name: f"https://bioschemas.org/{name}" for name in ("ComputationalWorkflow", "FormalParameter")}
+    old |= {name: f"https://bioschemas.org/ComputationalWorkflow#{name}" for name in ("input", "output")}
+    return {"@context": {name: term for name, term in terms.items() if name not in crate.NEWER_TERMS} | old}
+
+
 def check_crate(root):
     """What RO-Crate 1.1 and Workflow RO-Crate 1.0 require of the metadata file."""
     graph = json.loads((root / "ro-crate-metadata.json").read_text(encoding="utf-8"))
-    assert graph["@context"] == "https://w3id.org/ro/crate/1.1/context"
+    assert graph["@context"] == [CONTEXT, crate.NEWER_TERMS]
     by_id = {entity["@id"]: entity for entity in graph["@graph"]}
     assert len(by_id) == len(graph["@graph"])
     assert all("@type" in entity for entity in by_id.values())
+    terms = {term for entity in by_id.values() for term in entity if not term.startswith("@")}
+    assert terms <= context()["@context"].keys() | crate.NEWER_TERMS.keys()
     descriptor, top = by_id["ro-crate-metadata.json"], by_id["./"]
     assert descriptor["about"] == {"@id": "./"}
     conforms = {one["@id"] for one in descriptor["conformsTo"]}
@@ -142,6 +158,51 @@ def check_crate(root):
 def test_a_crate_is_valid(small):
     crate.main(str(small))
     check_crate(small)
+
+
+@pytest.fixture
+def validate(monkeypatch):
+    """The official validator: what it finds wrong with a crate, by the profile of Workflow RO-Crates and its own."""
+    services = pytest.importorskip("rocrate_validator.services", reason="needs pip install roc-validator")
+    from rocrate_validator.models import Severity
+    from rocrate_validator.utils.http import HttpRequester
+
+    def get(_, address, **options):
+        assert address == CONTEXT
+        response = requests.Response()
+        response.status_code, response._content = 200, json.dumps(context()).encode()
+        response.headers["Content-Type"] = "application/ld+json"
+        return response
+
+    def issues(root):
+        facts = {"profile_identifier": "workflow-ro-crate-1.0", "requirement_severity": Severity.REQUIRED}
+        result = services.validate(services.ValidationSettings(rocrate_uri=str(root), offline=True, **facts))
+        return sorted({issue.check.identifier for issue in result.get_issues()})
+
+    monkeypatch.setattr(HttpRequester, "get", get, raising=False)
+    return issues
+
+
+def test_the_official_validator_finds_nothing_wrong(small, validate):
+    crate.main(str(small))
+    assert validate(small) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        (lambda graph, by_id: by_id["./"].pop("license"), "ro-crate-1.1_"),
+        (lambda graph, by_id: by_id["./"].pop("mainEntity"), "workflow-ro-crate-1.0_"),
+        (lambda graph, by_id: graph.update({"@context": CONTEXT}), "ro-crate-1.1_"),  # without it sha256 means nothing
+    ],
+)
+def test_the_official_validator_sees_what_is_wrong(small, validate, damage, check):
+    crate.main(str(small))
+    path = small / "ro-crate-metadata.json"
+    graph = json.loads(path.read_text(encoding="utf-8"))
+    damage(graph, {entity["@id"]: entity for entity in graph["@graph"]})
+    path.write_text(json.dumps(graph), encoding="utf-8")
+    assert any(name.startswith(check) for name in validate(small))
 
 
 def test_the_repositorys_crate_is_valid_and_its_results_and_figures_are_as_it_says():

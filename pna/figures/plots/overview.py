@@ -8,7 +8,7 @@ from pna.figures import published
 from pna.figures.plots.multitask import tested_on
 from pna.figures.runs import Runs
 from pna.figures.scores import score, wider_split
-from pna.figures.style import DARK, GREY, MODEL_COLOURS, WIDTH
+from pna.figures.style import GREY, MODEL_COLOURS, WIDTH
 from pna.networks import MODELS
 from pna.verdicts.rules import number
 from pna.verdicts.statistics import Estimate
@@ -25,7 +25,7 @@ def overview(runs: Runs) -> tuple[Figure, dict]:
     for row, (name, mean) in enumerate(ours.items()):
         _row(axis, row, name, mean, theirs[name])
     axis.plot([], [], "o", ms=7, color=GREY, label="ours, with its 95 % interval")
-    axis.plot([], [], "D", ms=6, mfc="white", mec=DARK, label="published")
+    axis.plot([], [], "D", ms=6, mfc="white", mec="black", label="published")
     figure.legend(loc="outside upper center", ncols=2)
     axis.set_yticks(range(len(ours)), [MODELS[name].title for name in ours])
     axis.set(
@@ -47,7 +47,7 @@ def _row(axis: Axes, row: int, name: str, ours: Estimate, theirs: float) -> None
     if ours.known:
         axis.plot(ours.interval, [above, above], color=colour, lw=2.5, solid_capstyle="round")
     axis.plot(ours.value, above, "o", ms=7, color=colour)
-    axis.plot(theirs, below, "D", ms=5, mfc="white", mec=DARK, mew=0.9)
+    axis.plot(theirs, below, "D", ms=5, mfc="white", mec="black", mew=0.9)
     edge = {"transform": axis.get_yaxis_transform(), "va": "center"}
-    axis.text(1.02, row, number(ours.value) if np.isfinite(ours.value) else "–", color=DARK, **edge)
+    axis.text(1.02, row, number(ours.value) if np.isfinite(ours.value) else "–", color="black", **edge)
     axis.text(1.13, row, f"({number(theirs)})", color=GREY, **edge)

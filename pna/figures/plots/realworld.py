@@ -73,12 +73,11 @@ def _lacking(ours: dict[realworld.Place, RecordedRun]) -> list[str]:
 
 def _words(ours: dict[realworld.Place, RecordedRun], lacking: list[str]) -> str:
     """The legend in at most three lines, and the budget of our runs where it is not the paper's."""
-    legend = "Mean ± deviation over seeds, published above, ours below; the best of a column, of each, is on grey; "
-    legend += "* with additional patience."
+    legend = "Mean ± deviation over seeds: published above, ours below in colour, the best of each on grey."
     if not ours:
         return f"{legend} Ours: NOT RUN (no real-world result is recorded)."
     best = ", ".join(data.title for data in DATASETS.values() if data.reported == "best")
-    lines = [legend, f"Ours, in colour: {WEIGHTS['last']} ({best}: {WEIGHTS['best']})."]
+    lines = [legend, f"Ours: {WEIGHTS['last']} ({best}: {WEIGHTS['best']}). * with additional patience."]
     if lacking:
         *most, last = lacking
         lines.append(f"NOT ALL OF THE PAPER'S {' AND '.join(filter(None, (', '.join(most), last))).upper()}:")

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from pna.figures.style import MODEL_COLOURS, WIDTH
+from pna.figures.style import DARK, MODEL_COLOURS, WIDTH
 from pna.networks import MODELS, build, count_parameters
 
 __all__ = ["figure2", "figure3"]
@@ -97,7 +97,8 @@ def _box(axis: Axes, x: float, y: float, w: float, h: float, text: str, fill: st
     """Draw a rounded box of width w and height h around (x, y), with a text in its middle."""
     style = {"boxstyle": "round,pad=0.02,rounding_size=0.12", "facecolor": fill, "edgecolor": edge, "linewidth": 1.1}
     axis.add_patch(FancyBboxPatch((x - w / 2, y - h / 2), w, h, **style))
-    axis.text(x, y, text, ha="center", va="center", fontsize=7.5, linespacing=1.2)
+    ink = "black" if fill == "white" else DARK
+    axis.text(x, y, text, ha="center", va="center", fontsize=7.5, linespacing=1.2, color=ink)
 
 
 def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -114,4 +115,4 @@ def _neighbourhood(axis: Axes, x: float, y: float) -> None:
         axis.plot(x + dx, y + dy, "o", ms=12, color="white", mec=BLUE, mew=1.4, zorder=2)
         axis.text(x + dx, y + dy, "Xⱼ", ha="center", va="center", fontsize=7, zorder=3)
     axis.plot(x, y, "o", ms=15, color="#FBE0D0", mec=MODEL_COLOURS["pna"], mew=1.6, zorder=2)
-    axis.text(x, y, "Xᵢ", ha="center", va="center", fontsize=7.5, zorder=3)
+    axis.text(x, y, "Xᵢ", ha="center", va="center", fontsize=7.5, zorder=3, color=DARK)

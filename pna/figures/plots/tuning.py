@@ -53,9 +53,7 @@ def _panel(axis: Axes, model: str, result: Result | None) -> dict:
         group = [draw for draw in finite if (draw.ended_by == _ENDED) is ended]
         colour = GREY if ended else MODEL_COLOURS[model]
         places = [draw.learning_rate for draw in group], [min(draw.loss, TOP) for draw in group]
-        axis.scatter(
-            *places, s=7, color=colour, alpha=0.55 if ended else 1.0, lw=0, zorder=2, clip_on=False, rasterized=True
-        )
+        axis.scatter(*places, s=7, color=colour, alpha=0.55 if ended else 1.0, lw=0, zorder=2, clip_on=False)
     best = draws[0]
     axis.scatter([best.learning_rate], [best.loss], s=60, marker="*", color="black", zorder=3)
     return {"best": [_row(draw) for draw in draws[:5]], "diverged": sum(d.ended_by == "divergence" for d in draws)}
