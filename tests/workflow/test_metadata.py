@@ -186,6 +186,7 @@ def validate(monkeypatch):
 def test_the_official_validator_finds_nothing_wrong(small, validate):
     crate.main(str(small))
     assert validate(small) == []
+    assert validate(ROOT) == []
 
 
 @pytest.mark.parametrize(
