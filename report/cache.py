@@ -21,9 +21,9 @@ def recall(profile: str, judge: Callable[[str], list[Finding]]) -> tuple[list[Fi
     key, build = _key(profile), Path(os.environ.get("PNA_BUILD") or repository() / "build")
     place = build / f"claims-{profile}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or a damaged one
-        kept = read_json(place)
-        if kept["key"] == key:
-            return [_finding(row) for row in kept["findings"]], [row["facts"] for row in kept["findings"]]
+        stored = read_json(place)
+        if stored["key"] == key:
+            return [_finding(row) for row in stored["findings"]], [row["facts"] for row in stored["findings"]]
     findings = judge(profile)
     rows = [{"figure": finding.claim.figure, "facts": finding.facts} for finding in findings]
     with contextlib.suppress(OSError):  # a clone that cannot be written to

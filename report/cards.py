@@ -110,26 +110,26 @@ def _card(experiment: Experiment) -> str:
     """The model card of one experiment, as Markdown."""
     cells = list(dict.fromkeys(cell for spec in experiment.specs for cell in experiment.cells(spec)))
     real = cells[0].training in DATASETS  # outdated results of these are shown, and marked
-    runs = ((cell, fullest(cell)) for cell in cells)
-    found = {cell: one[0] for cell, one in runs if one is not None and (one[1] or real)}
+    fullest_runs = ((cell, fullest(cell)) for cell in cells)
+    runs_by_cell = {cell: one[0] for cell, one in fullest_runs if one is not None and (one[1] or real)}
     what, data, error, limits = (
         (_REAL_WORLD, _REAL_WORLD_DATA, _REAL_WORLD_ERROR, _REAL_WORLD_LIMITS)
         if real
         else (_MULTITASK, _MULTITASK_DATA, _MULTITASK_ERROR, _MULTITASK_LIMITS)
     )
-    rows = _realworld_rows(found) if real else _multitask_rows(found)
-    missing = [str(cell) for cell in cells if cell not in found]
+    rows = _realworld_rows(runs_by_cell) if real else _multitask_rows(runs_by_cell)
+    missing = [str(cell) for cell in cells if cell not in runs_by_cell]
     parts = [
         f"# Model card: {experiment.title} ({experiment.where})",
         "Written by `python -m pna cards --write` from the recorded results; not to be edited by hand.",
         f"## What\n\n{what}\n\nModels: {', '.join(_titles(cells))}.",
         f"## Data\n\n{data}",
-        f"## Budget\n\n{_budgets(found)}",
+        f"## Budget\n\n{_budgets(runs_by_cell)}",
         f"## Error\n\n{error}\n\n{_markdown(rows)}",
         *([f"Not recorded: {', '.join(f'`{name}`' for name in missing)}."] if missing else []),
         f"## Limits\n\n{limits}",
-        *([] if real else [*_beyond(found), *_structures(found)]),
-        f"## Use\n\n{_use(found)}",
+        *([] if real else [*_beyond(runs_by_cell), *_structures(runs_by_cell)]),
+        f"## Use\n\n{_use(runs_by_cell)}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -140,12 +140,14 @@ def _titles(cells: Iterable[Cell]) -> dict[str, None]:
     return dict.fromkeys(row.title for row in rows)
 
 
-def _budgets(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
+def _budgets(runs_by_cell: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
     """A line for each budget, with how many cells have it."""
     names: dict[str, list[MultiTaskRun | Figure6Run]] = {}
-    for run in found.values():
+    for run in runs_by_cell.values():
         names.setdefault(run.profile.name, []).append(run)
-    lines = (f"- `{name}`, {len(runs)} of {len(found)} networks: {_budget(runs)}" for name, runs in names.items())
+    lines = (
+        f"- `{name}`, {len(runs)} of {len(runs_by_cell)} networks: {_budget(runs)}" for name, runs in names.items()
+    )
     return "\n".join(lines)
 
 
@@ -162,10 +164,10 @@ def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
     return words
 
 
-def _multitask_rows(found: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]]:
+def _multitask_rows(runs_by_cell: dict[Cell, MultiTaskRun]) -> Iterator[tuple[str, ...]]:
     """Yield the header and a row for each network: the error of its five best seeds and of the shipped one."""
     yield "network", "budget", "nodes", "five best seeds", "kept network", "its seed", "diverged"
-    for cell, run in found.items():
+    for cell, run in runs_by_cell.items():
         recorded = recorded_run(cell, run.profile)
         split = wider_split(recorded)
         split = split if split in recorded.splits else recorded.splits[0]
@@ -195,11 +197,11 @@ def _shipped_seeds(run: MultiTaskRun | Figure6Run) -> str:
     return ", ".join(map(str, dict.fromkeys(read_tensors(run.shipped)[1]["seeds"])))
 
 
-def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
+def _realworld_rows(runs_by_cell: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
     """Yield the header and a row for each network: parameters, budget, scores and training set."""
     header = ("network", "parameters", "budget", "epochs", "seeds", "best weights", "last epoch", "training set")
     yield *header, "seed kept"
-    for cell, run in found.items():
+    for cell, run in runs_by_cell.items():
         result: Result = load(run.result)
         best_weights, last = (cell_text(cell.training, *row) for row in summary(result).values())
         words = training_set(cell.training, result.facts["data"])
@@ -208,10 +210,10 @@ def _realworld_rows(found: dict[Cell, Figure6Run]) -> Iterator[tuple[str, ...]]:
         yield f"`{cell}`", f"{result.facts['parameters']:,}", budget, *facts, _shipped_seeds(run) or "-"
 
 
-def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
+def _beyond(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
     """A sentence and a table with the error on larger graphs, for the networks tested on them; empty if none was."""
     rows = []
-    for cell, run in found.items():
+    for cell, run in runs_by_cell.items():
         recorded = recorded_run(cell, run.profile)
         splits = [split for split in recorded.splits if split.startswith("extrapolation/")]
         if splits and run.profile.full:
@@ -226,10 +228,10 @@ def _beyond(found: dict[Cell, MultiTaskRun]) -> list[str]:
     return [words, _markdown([header, *rows])]
 
 
-def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
+def _structures(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
     """The error on real graphs relative to the baseline, and the networks on which it is lowest and highest."""
     rows = [("network", "15-24 nodes", "25-100 nodes", "25-100, at most 12 layers", "best on", "worst on")]
-    for cell, run in found.items():
+    for cell, run in runs_by_cell.items():
         recorded = recorded_run(cell, run.profile)
         if not (has_real(recorded) and has_real(recorded, CAP)):
             continue
@@ -247,9 +249,9 @@ def _structures(found: dict[Cell, MultiTaskRun]) -> list[str]:
     return [words, _markdown(rows)] if len(rows) > 1 else []
 
 
-def _use(found: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
+def _use(runs_by_cell: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
     """How to load a shipped network; if none of the experiment is shipped, how to train one."""
-    shipped = [cell for cell, run in found.items() if run.shipped.exists()]
+    shipped = [cell for cell, run in runs_by_cell.items() if run.shipped.exists()]
     if not shipped:
         return "No weights of these networks are kept; `python -m pna train CELL` makes them."
     return (

@@ -337,15 +337,15 @@ def _file(run: RecordedRun) -> str:
 def _from_realworld(claim: Claim, profile: str) -> Finding:
     """The verdict on a claim about figure 6, with its budget and the cells behind it."""
     ours, asked = figure6_runs(profile), claim.realworld
-    found = {place: score for place, score in ours.items() if place[1] in asked.columns}
-    full = all(place in ours for place in asked.places) and all(score.full for score in found.values())
+    scores = {place: score for place, score in ours.items() if place[1] in asked.columns}
+    full = all(place in ours for place in asked.places) and all(score.full for score in scores.values())
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
     text = "; ".join(filter(None, (ruling.text, real.published_says(asked), joint and str(joint))))
-    cells = tuple(score.file for score in found.values())
+    cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
-    other = full and not all(score.official for score in found.values())
+    other = full and not all(score.official for score in scores.values())
     return replace(finding, verdict=f"{finding.verdict}, training set not official") if other else finding
 
 

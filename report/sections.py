@@ -145,20 +145,21 @@ def _comparisons(finding: Finding, rows: Sequence[Decision]) -> Markup:
 
 def method() -> Markup:
     """The statistics in words, and the simulated coverage."""
-    kept = kept_table()
+    simulated = kept_table()
     rows = [
         (
             Markup("<b>{}</b>").format(name) if name == USED else name,
             *(f"{row[k]:.1%}" for k in ("mean", "least", "most")),
         )
-        for name, row in kept["coverage"].items()
+        for name, row in simulated["coverage"].items()
     ]
     caption = (
-        f"How often a stated 95 % is right: {kept['trials']:,} simulated trials on each of {kept['populations']} "
-        "populations made from the recorded seeds (normal and smoothed); in bold the interval that is used"
+        f"How often a stated 95 % is right: {simulated['trials']:,} simulated trials on each of "
+        f"{simulated['populations']} populations made from the recorded seeds (normal and smoothed); in bold the "
+        "interval that is used"
     )
     coverage = table(("interval", "mean", "least", "most"), rows, caption)
-    low, alarms = blocks(_low(kept["rows"])), _alarms(kept["false_alarms"])
+    low, alarms = blocks(_low(simulated["rows"])), _alarms(simulated["false_alarms"])
     return render("method", margin=MARGIN, tolerance=TOLERANCE, coverage=coverage, low=low, alarms=alarms)
 
 

@@ -36,7 +36,7 @@ UNCLEAR_NAMES = {
 # Folders in which no variable, argument, attribute, function or class has one of these words for a name.
 PARTICIPLES = {"found", "given", "kept", "made", "own", "told"}
 NAMED_BY_NOUNS = (
-    *("benchmarks", "pna", "verification", "tests/experiments", "tests/kernels"),
+    *("benchmarks", "pna", "report", "verification", "workflow", "tests/experiments", "tests/kernels"),
     *("tests/multitask", "tests/networks", "tests/realworld", "tests/training"),
 )
 OWN_PART = ("pna/realworld/kernels/message.py", "own")  # an argument of kernels: the docstring says ε or r

@@ -133,8 +133,8 @@ def _cell(cell: dict) -> Iterator[str]:
 
 def marked(text: str) -> str:
     """Markdown with formulas between dollars as HTML; a table can be scrolled."""
-    text = re.sub(r"\$\$(.+?)\$\$", lambda found: formula(found[1], "block"), text, flags=re.DOTALL)
-    text = re.sub(r"\$([^$]+)\$", lambda found: formula(found[1], "inline"), text)
+    text = re.sub(r"\$\$(.+?)\$\$", lambda match: formula(match[1], "block"), text, flags=re.DOTALL)
+    text = re.sub(r"\$([^$]+)\$", lambda match: formula(match[1], "inline"), text)
     return re.sub(
         r"(<table>.*?</table>)", r'<div class="scroll" tabindex="0">\1</div>', MARKDOWN(text), flags=re.DOTALL
     )

@@ -56,8 +56,8 @@ class Plan:
         device, trained_on = ("cuda" if there and not cpu else "cpu" for there in (gpus, gpus or slurm))
         profile = asked or ("paper" if trained_on == "cuda" else "quick")
         build = Path(os.environ.get("PNA_BUILD") or ROOT / "build") / (asked or "default")
-        own = asked in ("smoke", "quick")
-        figures = Path(os.environ.get("PNA_FIGURES") or (build / "figures" if own else ROOT / "figures"))
+        apart = asked in ("smoke", "quick")
+        figures = Path(os.environ.get("PNA_FIGURES") or (build / "figures" if apart else ROOT / "figures"))
         results = Path(os.environ.get("PNA_RESULTS") or (build / "results" if asked == "smoke" else ROOT / "results"))
         drawn = RECORDED if asked is None and profile == "quick" else profile
         return cls(profile, drawn, build, figures.resolve(), results.resolve(), device, trained_on)
@@ -65,9 +65,9 @@ class Plan:
 
 def main(arguments: list[str]) -> int:
     """Run the workflow; return 0 if all of it succeeded, 1 if something failed, 130 if it was interrupted."""
-    own, extra = _split(arguments)
+    ours, extra = _split(arguments)
     parser = _parser()
-    options = parser.parse_args(own)
+    options = parser.parse_args(ours)
     if options.cpu and options.gres:
         parser.error("--gres asks for a GPU, and --cpu for none")
     if (options.gres or options.cells_per_job) and not options.slurm:
@@ -211,9 +211,11 @@ class Snakemake:
 def _environment(plan: Plan) -> dict[str, str]:
     """The environment of Snakemake and its jobs: the package, the plugin, one thread for each process."""
     paths = [str(ROOT), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {"PNA_RESULTS": plan.results, "PNA_FIGURES": plan.figures, "PYTHONPATH": os.pathsep.join(paths)}
+    variables = {"PNA_RESULTS": plan.results, "PNA_FIGURES": plan.figures, "PYTHONPATH": os.pathsep.join(paths)}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    return {"OMP_NUM_THREADS": "1"} | os.environ | {key: str(value) for key, value in own.items()} | {"PATH": path}
+    return (
+        {"OMP_NUM_THREADS": "1"} | os.environ | {key: str(value) for key, value in variables.items()} | {"PATH": path}
+    )
 
 
 def _wait(process: subprocess.Popen) -> int:

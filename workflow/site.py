@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     markdown = markdown.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
     markdown = re.sub(r"\]\((?:\.\./)*figures/", f"]({'../' * uri.count('/')}figures/", markdown)
     markdown = re.sub(r"(\]\([^)]*figures/notebooks/\w+)\.html", r"\1.md", markdown)
-    return re.sub(r"\$\$(.+?)\$\$", lambda found: formula(found[1], "block"), markdown, flags=re.DOTALL)
+    return re.sub(r"\$\$(.+?)\$\$", lambda match: formula(match[1], "block"), markdown, flags=re.DOTALL)
 
 
 def _page(name: str) -> Path:

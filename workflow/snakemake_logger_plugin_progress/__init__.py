@@ -183,10 +183,10 @@ def _resources(record: LogRecord) -> str:
 def _epochs(log: Path) -> str:
     """The last line about epochs in the log of a training."""
     try:
-        found = [_EPOCH.search(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]]
+        matches = [_EPOCH.search(line) for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]]
     except OSError:
         return ""
-    last = next((match for match in reversed(found) if match), None)
+    last = next((match for match in reversed(matches) if match), None)
     return f" (epoch {last[1]} of {last[2]})" if last else ""
 
 
