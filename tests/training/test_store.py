@@ -38,8 +38,9 @@ COVERED = {
     "networks/kernels/set2set": """
         __init__.py backward.cu forward.cu readout.cuh""",
     "multitask": """
-        __init__.py dataset.py distances.py families.py generate.py graphset.py labels.py powerlaw.py
-        random_numbers.py real.py sampling.py sources.py specification.py splits.py storage.py toggling.py""",
+        __init__.py dataset.py distances.py families.py generate.py graphset.py hubs.py labels.py
+        powerlaw.py random_numbers.py real.py sampling.py sources.py specification.py splits.py storage.py
+        toggling.py""",
     "realworld": """
         __init__.py batches.py comparators.py diffpool.py hyperparameters.py layers.py metrics.py networks.py""",
     "realworld/data": """
@@ -53,7 +54,7 @@ COVERED = {
         __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py
         trainer.py""",
     "experiments": """
-        cells.py depth.py multitask.py plan.py realworld.py tuning.py""",
+        cells.py depth.py hubs.py multitask.py plan.py realworld.py tuning.py""",
 }
 
 
