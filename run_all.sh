@@ -17,8 +17,8 @@ Trains what is not recorded yet, executes the notebooks, draws the figures and w
                    Default: paper on a machine with a GPU; on one without, quick, with each figure drawn from the
                    fullest budget recorded for it. smoke and quick, if given, write to build/P/ and not to figures/.
   --only FIGURE    only this figure and what it needs; several are separated by commas: figure1 to figure6, benchmark,
-                   moments, graph-types, standard, single-task, parameters, theory, depth, introduction,
-                   pna-from-scratch, collide-yourself, explore
+                   moments, graph-types, standard, single-task, parameters, theory, depth, tuning, real-graphs,
+                   introduction, pna-from-scratch, collide-yourself, explore, choose-a-layer
   --slurm          run the trainings as jobs on a Slurm cluster, each with one GPU (--gres gpu:h100:1 asks for another
                    kind), in slices (--slice-minutes N, default 240). Small trainings share a job: --cells-per-job N,
                    default by their estimated times

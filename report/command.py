@@ -93,7 +93,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def report(arguments: Sequence[str]) -> int:
-    """Write all figures and claims beside the published ones as one self-contained page."""
+    """Write every figure and claim, beside the published numbers, as one self-contained page."""
     parser = _parser("report", report)
     parser.add_argument("--out", type=Path, help="the page (default: report.html beside the figures)")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The whole run: chooses the budget, runs the DAG, draws what is there if some of it failed, and says so."""
+"""Run the whole workflow: choose the budget, train, draw; if a training fails, draw the others and say so."""
 
 import argparse
 import contextlib

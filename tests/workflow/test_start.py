@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pna.figures.catalogue import NOTEBOOKS
 from tests.workflow.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "workflow"))
@@ -124,3 +126,9 @@ def test_a_fresh_clone_is_as_clean_after_a_run_as_before(tmp_path):
     assert again.stdout.startswith("Nothing has changed since the last run: nothing to do.\n"), again.stdout
     changed = subprocess.run(["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True)
     assert changed.stdout == ""
+
+
+def test_the_help_names_every_figure_and_notebook():
+    text = subprocess.run([ROOT / "run_all.sh", "--help"], capture_output=True, text=True, check=True).stdout
+    named = {"figure1 to figure6", *(name for name in NOTEBOOKS if not re.fullmatch(r"figure\d", name))}
+    assert all(re.search(rf"(?<![\w-]){name}(?![\w-])", text) for name in named)
