@@ -72,6 +72,10 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+# torch.compile takes the stack for an object that is never None; it traces a transformation with the stack in place.
+is_transformed._dynamo_marked_constant = True
+
+
 def is_forward_mode() -> bool:
     """Whether the call is under torch.func.jvp, jacfwd or hessian, or where torch.autograd has dual tensors."""
     return forward_ad._current_level >= 0

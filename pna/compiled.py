@@ -80,9 +80,6 @@ def _known(graph: Sequence[Tensor]) -> Neighbourhoods:
     return Neighbourhoods(ptr, source, None, tuple(transpose) or None)
 
 
-# ---- on a CPU ----
-
-
 def _below_autograd(function: Callable[..., list[Tensor]]) -> Callable[..., list[Tensor]]:
     """Decorate an operator's kernel: autograd, which has recorded the operator, need not inspect what it calls."""
 
@@ -92,6 +89,9 @@ def _below_autograd(function: Callable[..., list[Tensor]]) -> Callable[..., list
             return function(*inputs)
 
     return kernel
+
+
+# ---- on a CPU ----
 
 
 @_below_autograd

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as _modules
 
 from pna import gather, onnx, together
-from pna.arguments import is_forward_mode
+from pna.arguments import is_forward_mode, is_transformed
 from pna.combined import CombinedAggregation
 from pna.kernels import operators
 from pna.neighbourhoods import Neighbourhoods
@@ -47,7 +47,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         and _is_graph(conv, x, edges)
         and (operators.supports(conv.combined.aggregators, x) if x.is_cuda else _is_one_block(conv, x, edges))
         and not torch.is_autocast_enabled(x.device.type)
-        and not (_transformed() or is_forward_mode())
+        and not (is_transformed() or is_forward_mode())
     )
 
 
@@ -299,22 +299,15 @@ def _observed(x: Tensor) -> bool:
     return (
         type(x) not in (Tensor, nn.Parameter)
         or torch.is_autocast_enabled(x.device.type)
-        or _transformed()
+        or is_transformed()
         or is_forward_mode()
         or torch._C._len_torch_dispatch_stack() > 0
     )
 
 
 def _exporting() -> bool:
-    """Whether torch.export traces the call; always True before torch 2.7, which does not say."""
-    return not hasattr(torch.compiler, "is_exporting") or torch.compiler.is_exporting()
+    """Whether torch.export traces the call."""
+    return torch.compiler.is_exporting()
 
 
-def _transformed() -> bool:
-    """Whether a transformation of torch.func is in force."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
-
-
-# torch.compile takes the stack for an object that is never None; it traces a transformation with the stack in place.
-_transformed._dynamo_marked_constant = True
 _exporting._dynamo_marked_constant = True  # torch 2.11 traces is_exporting as True, also where it compiles

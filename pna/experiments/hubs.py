@@ -90,7 +90,7 @@ def _row(name: str, settings: Settings) -> tuple[str, ...]:
     """One network's mean over its seeds: validation loss, score of each bin, and their mean."""
     result = result_of(name, settings)
     by_bin = scores(result).mean(axis=0)
-    validation = np.mean([replica.validation for replica in result.replicas])
+    validation = np.mean([math.nan if one.validation is None else one.validation for one in result.replicas])
     return name, f"{validation:.5f}", *(f"{value:.2f}" for value in by_bin), f"{by_bin.mean():.2f}"
 
 
@@ -131,7 +131,7 @@ def _name(place: int) -> str:
 
 def train(name: str, settings: Settings = SETTINGS, where: str = "cpu") -> Result:
     """Train all seeds of one network and record them; seeds that are finished are kept if it is interrupted."""
-    start, path = time.monotonic(), path_of(name, settings)
+    path = path_of(name, settings)
     partial = data_folder() / "runs" / path.parent.parent.name / f"hubs-{name}.json"
     facts = configuration(name, settings)
     with locked(partial, f"training hubs/{name}"):
@@ -139,10 +139,12 @@ def train(name: str, settings: Settings = SETTINGS, where: str = "cpu") -> Resul
         hubs = replace(graph_set(SEED), maxima=data.maxima)
         stored = read_json(partial) if partial.exists() else {}
         if stored.get("hash") != hash_of(facts):
-            stored = {"hash": hash_of(facts), "replicas": [], "exponents": []}
+            stored = {"hash": hash_of(facts), "replicas": [], "exponents": [], "seconds": 0.0}
         rows, exponents = stored["replicas"], stored["exponents"]
         for seed in range(settings.first_seed + len(rows), settings.first_seed + settings.seeds):
+            start = time.monotonic()
             replica, network = _train_seed(name, settings, data, hubs, seed, where)
+            stored["seconds"] += time.monotonic() - start
             rows.append(asdict(replica))
             exponents.append(_exponents(network))
             write_json(partial, stored)
@@ -155,7 +157,7 @@ def train(name: str, settings: Settings = SETTINGS, where: str = "cpu") -> Resul
                 "nodes": _counts(hubs).tolist(),
                 "exponents": exponents,  # learned ones, by seed, layer and scaler
             },
-            seconds=round(time.monotonic() - start, 1),
+            seconds=round(stored["seconds"], 1),
             **provenance(where != "cpu"),
             replicas=tuple(ReplicaResult(**row) for row in rows),
         )
