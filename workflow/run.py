@@ -167,6 +167,7 @@ class Snakemake:
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         sys.stdout.flush()
         if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # while it imports; nothing is begun yet
             os._exit(self._run(words, environment))
         self.pid = pid
 
@@ -180,6 +181,7 @@ class Snakemake:
             sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
             from snakemake.cli import main
 
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             code = main(words) or 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -225,6 +227,7 @@ def _wait(process: subprocess.Popen) -> int:
     them, would make it end in tracebacks. So the signal is passed on at once only where there is no terminal, otherwise
     after a while.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # start.py's ends this process and no other
     interrupted, patience = False, None
     while True:
         try:

@@ -1,8 +1,12 @@
 """The start of ./run_all.sh: it looks for something to do before the imports, which take seconds."""
 
+import os
+import signal
 import sys
 
 import stamp
+
+STOPPED = "\nStopped. The same command goes on where this one was."
 
 
 def main(arguments: list[str]) -> int:
@@ -17,9 +21,18 @@ def main(arguments: list[str]) -> int:
     return run.main(arguments)
 
 
+def _stop(number: int, frame: object) -> None:
+    """End at once on Ctrl-C: an import in which an exception is raised may catch it and fail later, elsewhere."""
+    os.write(2, f"{STOPPED}\n".encode())
+    os._exit(130)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, _stop)
     try:
-        sys.exit(main(sys.argv[1:]))
+        code = main(sys.argv[1:])
     except KeyboardInterrupt:
-        print("\nStopped. The same command goes on where this one was.", file=sys.stderr)
-        sys.exit(130)
+        print(STOPPED, file=sys.stderr)
+        code = 130
+    sys.stdout.flush()
+    os._exit(code)  # to unload every import takes a second, in which Ctrl-C would be a failure

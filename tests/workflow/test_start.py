@@ -108,6 +108,20 @@ def test_ctrl_c_while_it_starts_is_a_sentence(seconds, tmp_path):
     assert (code, b"Stopped." in said) in ((130, True), (0, False))  # the latter on a machine that was faster
 
 
+def test_ctrl_c_within_an_import_that_catches_it_is_a_sentence(tmp_path):
+    """Libraries do: the exception is lost, and another one is raised where nobody expects it."""
+    lines = ["import os, signal", "try:", "    os.kill(os.getpid(), signal.SIGINT)", "    [0 for _ in range(10)]"]
+    (tmp_path / "run.py").write_text("\n".join([*lines, "except BaseException:", "    pass", "raise ValueError"]))
+    environment = os.environ | {
+        "PNA_BUILD": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "workflow"), str(ROOT)]),
+    }
+    words = [sys.executable, "-P", "-m", "start", "--dry-run"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr == "\nStopped. The same command goes on where this one was.\n"
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_fresh_clone_is_as_clean_after_a_run_as_before(tmp_path):
     """With two figures, of which each is a notebook, pictures and a page; a whole run is too long for a test."""
