@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.common import LogEvent
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow"))
@@ -59,6 +60,13 @@ def test_a_log_that_is_no_text_is_read_all_the_same(tmp_path):
 def test_one_step_is_no_steps(handler, capsys):
     handler.emit(record(LogEvent.RUN_INFO, stats={"notebook_figure1": 1, "all": 1, "total": 2}))
     assert capsys.readouterr().err.strip() == "1 step: 1 x notebook"
+
+
+def test_a_run_without_a_step_says_so(handler, capsys):
+    made = record(None)
+    made.msg = NOTHING_TO_BE_DONE_MSG
+    handler.emit(made)
+    assert capsys.readouterr().err.strip() == "nothing to do"
 
 
 def test_an_event_that_cannot_be_read_ends_nothing(handler, monkeypatch):

@@ -11,6 +11,7 @@ from collections import Counter
 from logging import ERROR, LogRecord
 from pathlib import Path
 
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -48,6 +49,8 @@ class LogHandler(LogHandlerBase):
         try:
             if handle:
                 handle(record)
+            elif record.msg == NOTHING_TO_BE_DONE_MSG:
+                self._say("nothing to do")
             elif record.levelno >= ERROR:
                 self._say(record.getMessage())
         except Exception:
