@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
+from pna.experiments.dropout import DropoutRun
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
 from pna.experiments.tuning import TunedRun, TuningRun
@@ -32,7 +33,7 @@ __all__ = [
 
 PROFILE_NAMES = ("smoke", "quick", "paper", "planned")
 
-_BY_RATES = {"common": MultiTaskRun, "search": TuningRun, "tuned": TunedRun}
+_BY_RATES = {"common": MultiTaskRun, "search": TuningRun, "tuned": TunedRun, "dropout": DropoutRun}
 _RUNS: dict[str, type[Run]] = {
     **{name: _BY_RATES[training.rates] for name, training in TRAININGS.items()},
     **dict.fromkeys(DATASETS, Figure6Run),

@@ -54,7 +54,7 @@ COVERED = {
         __init__.py adam.py adam_kernel.py ranking.py recording.py replicas.py run.py schedule.py store.py
         trainer.py""",
     "experiments": """
-        cells.py depth.py hubs.py multitask.py plan.py realworld.py tuning.py""",
+        cells.py depth.py dropout.py hubs.py multitask.py plan.py realworld.py tuning.py""",
 }
 
 
