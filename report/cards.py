@@ -241,10 +241,10 @@ def _structures(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
         numbers = (f"{relative(recorded, side).value:.2f}" for side in sides)
         rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
     words = (
-        "On real graphs (`python -m pna multitask show --collection real`), without the task *connected*: the mean "
-        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero it is "
-        "worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
-        "most 12 layers:"
+        "On real graphs (`python -m pna multitask show --collection real`): mean over five tasks, without *connected*, "
+        "of log10\nof the MSE relative to predicting the training mean. It is the mean of the five best of ten seeds, "
+        "estimated from all\nseeds where there are more. Above zero a network is worse than the mean. The last columns "
+        "name the networks with the\nlowest and the highest error, at 25-100 nodes and at most 12 layers:"
     )
     return [words, _markdown(rows)] if len(rows) > 1 else []
 

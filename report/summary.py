@@ -40,8 +40,18 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
         sentences=list(_sentences(findings, sides, profile)),
         picture=averages(sides),
         failures=failures(findings),
+        more=_more_seeds(sides),
         sizes=_sizes(sides),
     )
+
+
+def _more_seeds(sides: Sequence[Runs]) -> str:
+    """A remark on each specification whose numbers are estimated from more seeds than the paper's; "" if none is."""
+    counts = {
+        s.spec: max((len(run.result.configuration["seeds"]) for run in s.recorded.values()), default=0) for s in sides
+    }
+    more = [f"as {spec}: estimated from {count}" for spec, count in counts.items() if count > PROFILES["paper"].seeds]
+    return f" ({'; '.join(more)})" if more else ""
 
 
 def _sizes(sides: Sequence[Runs]) -> str:
