@@ -38,7 +38,7 @@ def page(tmp_path_factory):
 
 
 def test_every_speed_that_is_measured_is_in_the_table():
-    said = [what for what, *_ in speed.rows()]
+    measured = [what for what, *_ in speed.rows()]
     for words in (
         "epoch and run of PNA, multi-task",
         "mean, max, min and std",
@@ -48,7 +48,7 @@ def test_every_speed_that_is_measured_is_in_the_table():
         "on a CPU",
         "PNA on ZINC",
     ):
-        assert any(words in what for what in said), words
+        assert any(words in what for what in measured), words
 
 
 def test_without_the_repository_the_theory_is_not_checked(monkeypatch):
