@@ -175,8 +175,12 @@ def test_what_differs_from_the_record_is_named(monkeypatch, part):
 def test_another_version_of_coq_is_compared_and_named(monkeypatch, part):
     content = prove.recorded(COQ)
     monkeypatch.setattr(prove, "_versions", lambda tool: {"coq": "9.0"})
-    broken = {key: json.loads(json.dumps(content[key]).replace(" ", "\\n  ")) for key in ("theorems", "definitions")}
-    prove.compare(COQ, broken)
+    theorems = {
+        key: {**answer, "statement": answer["statement"].replace(" ", "\n  ")}
+        for key, answer in content["theorems"].items()
+    }
+    definitions = {key: text.replace("\n", " ") for key, text in content["definitions"].items()}
+    prove.compare(COQ, {"theorems": theorems, "definitions": definitions})
     name = next(iter(content[part]))
     with pytest.raises(NotProvedError, match=rf"{name}: not what record.*another version here .*installed: coq 9\.0"):
         prove.compare(COQ, {**content, part: {**content[part], name: "True"}})
