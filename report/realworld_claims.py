@@ -121,7 +121,8 @@ def like_published(ours: Scores) -> list[Part]:
         if theirs and isinstance(run, RecordedRun):
             worse = _difference(column, title, run, title, theirs) * (1 / margin_of(column))
             name = f"{realworld.column_title(column)}, {title}"
-            rows.append(Part(name, worse, {"column": column, "model": title}, margin=1.0))
+            keys = {"column": realworld.column_title(column), "model": title}  # the verdict names both
+            rows.append(Part(name, worse, keys, margin=1.0))
     return rows
 
 

@@ -36,7 +36,7 @@ def test_the_script_imports_neither_the_report_nor_the_engine():
 
 @pytest.mark.parametrize("seeds", [11, 12, 20])
 def test_more_seeds_than_ten_by_both_ways(seeds):
-    """The statistic that no recorded cell has yet: the engine's and the script's."""
+    """The statistic of cells with more than ten seeds: the engine's and the script's."""
     import numpy as np
 
     from pna.verdicts.statistics import best_mean
