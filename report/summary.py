@@ -79,8 +79,8 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     words = (
         f"{len(runs)} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals "
         f"contain the truth in {sure['mean']:.1%} of simulated cases, and in {sure['least']:.1%} in the worst "
-        f"population; for single tasks in {alone['mean']:.1%} and {alone['least']:.1%}. Each claim has one test, written down in a plan, whose runs have new seeds: {planned} of {len(cells)} cells have "
-        "them."
+        f"population; for single tasks in {alone['mean']:.1%} and {alone['least']:.1%}. Each claim has "
+        f"one test, written down in a plan, whose runs have new seeds: {planned} of {len(cells)} cells have them."
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
