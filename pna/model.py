@@ -106,6 +106,12 @@ class PNA(nn.PNA):
             kwargs["deg"] = degree_histogram(loader, mask, kwargs.get("flow", "source_to_target"))
         return cls(x.shape[1], hidden_channels, num_layers, out_channels, **kwargs)
 
+    def inference(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Compute all nodes layer by layer from a NeighborLoader, as in torch_geometric.nn.PNA."""
+        if self.residual or self.readout is not None:
+            raise NotImplementedError("inference() knows neither residual=True nor a readout: call the model itself")
+        return super().inference(*args, **kwargs)
+
     def reset_parameters(self) -> None:
         """Draw all weights again."""
         super().reset_parameters()

@@ -227,7 +227,7 @@ def test_a_network_from_a_folder_has_the_depth_it_was_saved_with(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["{}", "[]", "{", '{"cell": "x", "budget": "paper"}', '{"cell": "multitask/released/pna/16", "budget": "no"}'],
+    ["{}", '{"cell": "x", "budget": "paper"}', '{"cell": "multitask/released/pna/16", "budget": "no"}'],
 )
 def test_a_folder_with_another_configuration_is_refused_by_its_name(tmp_path, text):
     pytest.importorskip("huggingface_hub")
