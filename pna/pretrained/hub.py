@@ -21,7 +21,8 @@ except ModuleNotFoundError:  # the hub is optional
 
     def _missing(*_: object, **__: object) -> None:
         """Raise an ImportError that says how to install huggingface_hub, in place of any of its methods."""
-        raise ImportError('a model hub needs huggingface_hub, which is not installed: pip install "pna[hub]"')
+        install = 'pip install "pna[hub]", in a clone ".[hub]"'
+        raise ImportError(f"a model hub needs huggingface_hub, which is not installed: {install}")
 
     class PyTorchModelHubMixin:
         """The mixin of huggingface_hub where that is not installed: every method says so."""

@@ -59,7 +59,7 @@ class RealWorldNetwork(Trained):
                 return _FROM_SMILES[data.name]((graph, 0.0))
             except ModuleNotFoundError as error:
                 words = f"a SMILES needs {error.name}, which is not installed"
-                raise ImportError(f'{words}: pip install "pna[realworld]"') from error
+                raise ImportError(f'{words}: pip install "pna[realworld]", in a clone ".[realworld]"') from error
         if not isinstance(graph, Data):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")
