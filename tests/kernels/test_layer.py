@@ -143,11 +143,11 @@ def test_a_second_derivative_has_the_delta_of_its_functional_call(device):
         getattr(other.combined, name).fill_(3.0)
     out = fused(other, x, edges)
     expected = torch.autograd.grad(out.square().sum(), x, create_graph=True)[0]
-    own = {name: t.clone() for name, t in conv.combined.named_buffers()}
-    for name in own:
-        getattr(conv.combined, name).data = torch.full_like(own[name], 3.0)
+    buffers = {name: t.clone() for name, t in conv.combined.named_buffers()}
+    for name in buffers:
+        getattr(conv.combined, name).data = torch.full_like(buffers[name], 3.0)
     out = fused(conv, x, edges)
-    for name, t in own.items():  # as functional_call puts them back
+    for name, t in buffers.items():  # as functional_call puts them back
         conv.combined._buffers[name] = t
     torch.testing.assert_close(torch.autograd.grad(out.square().sum(), x, create_graph=True)[0], expected)
 
