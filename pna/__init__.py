@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from pna.model import PNA
     from pna.neighbourhoods import Neighbourhoods
     from pna.pretrained import load
-    from pna.scalers import DegreeStatistics
+    from pna.scalers import DegreeStatistics, merge_histograms
 
-__all__ = ["PNA", "DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load"]
+__all__ = ["PNA", "DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load", "merge_histograms"]
 __version__ = "1.0.0"
 
 _HOMES = {
@@ -20,6 +20,7 @@ _HOMES = {
     "PNAConv": "pna.conv",
     "PNASimpleConv": "pna.conv",
     "load": "pna.pretrained",
+    "merge_histograms": "pna.scalers",
 }
 
 

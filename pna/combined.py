@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.scalers import DegreeStatistics, check_scaler, exponent, factors
+from pna.scalers import SCALERS, DegreeStatistics, check_scaler, exponent, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]
@@ -16,8 +16,8 @@ __all__ = ["CombinedAggregation"]
 class CombinedAggregation(nn.Module):
     """The combined aggregation ⊕ (equation 7): every scaler times every aggregate.
 
-    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set; with
-    train_alpha, so is `alpha` [S], the exponents of all scalers.
+    The arguments are those of PNAConv. δ and the mean degree are buffers, or parameters if train_norm is set and a
+    scaler depends on them; with train_alpha, so is `alpha` [S], the exponents of all scalers.
     """
 
     def __init__(
@@ -35,10 +35,13 @@ class CombinedAggregation(nn.Module):
             equations.resolve(name)
         for scaler in self.scalers:
             check_scaler(scaler)
+        self.scalers = tuple(scaler if isinstance(scaler, str) else float(scaler) for scaler in self.scalers)
         self.statistics = _statistics(self.scalers, deg)
-        self._add("delta", flag("train_norm", train_norm))
-        self._add("mean_degree", train_norm)
         learned = flag("train_alpha", train_alpha) and any(scaler != "identity" for scaler in self.scalers)
+        varying = [s for s in self.scalers if s != "identity" and (learned or exponent(s) != 0)]
+        kinds = {SCALERS[s][0] if isinstance(s, str) else "logarithmic" for s in varying}
+        self._add("delta", flag("train_norm", train_norm) and "logarithmic" in kinds)
+        self._add("mean_degree", train_norm and "linear" in kinds)
         self.alpha = nn.Parameter(torch.empty(len(self.scalers))) if learned else None
         self.reset_parameters()
 

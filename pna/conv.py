@@ -17,7 +17,7 @@ from pna.dispatch import aggregate
 from pna.layer import Layer, Nodes
 from pna.neighbourhoods import Neighbourhoods
 from pna.scalers import DegreeStatistics, degree_histogram
-from pna.towers import Activation, mlp
+from pna.towers import Activation, LazyWeights, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
@@ -130,9 +130,11 @@ class PNAConv(Layer):
         """Convert a torch_geometric.nn.PNAConv, with a copy of its weights.
 
         trained_with is the version of PyTorch Geometric that trained the weights, as "2.1.0". Where that version
-        differs from today's, the layer computes as it did, and a warning says what differs (pna.pyg.LIBRARIES). For
-        versions before 2.1, deg is the histogram that the layer was created with.
+        differs from today's, the layer computes as it did, except for std, and a warning says what differs
+        (pna.pyg.LIBRARIES). For versions before 2.1, deg is the histogram that the layer was created with.
         """
+        if deg is not None and trained_with is None:
+            raise ValueError("deg is for trained_with, a version before 2.1: the layer has its own δ")
         layer = cls(**pyg.arguments(conv))
         pyg.copy_weights(conv, layer)
         if trained_with is not None:
@@ -148,9 +150,12 @@ class PNAConv(Layer):
         return pyg.convert(self)
 
     @staticmethod
-    def get_degree_histogram(loader: Iterable, mask: str | None = None) -> Tensor:
-        """Count the degrees in a loader of training graphs, for `deg`; a mask, as train_mask, selects the nodes."""
-        return degree_histogram(loader, mask)
+    def get_degree_histogram(loader: Iterable, mask: str | None = None, flow: str = "source_to_target") -> Tensor:
+        """Count the degrees in a loader of training graphs, for `deg`, as the layer's flow has them.
+
+        A mask, as train_mask, selects the nodes. Of a NeighborLoader's batches, only the seeds are counted.
+        """
+        return degree_histogram(loader, mask, flow)
 
     def forward(self, x: Nodes, edge_index: Tensor | Neighbourhoods, edge_attr: Tensor | None = None) -> Tensor:
         """Compute equation 8.
@@ -221,7 +226,7 @@ class PNAConv(Layer):
         parts = [x_i, x_j]
         if edge is not None:
             parts.append(self.edge_encoder(edge).unsqueeze(1).expand_as(x_i))
-        return self._explained(self.M(torch.cat(parts, dim=-1)), graph)
+        return self._explained(self.M(torch.cat(parts, dim=-1)), x_i, x_j, graph)
 
     @property
     def _parts(self) -> int:
@@ -260,7 +265,7 @@ class PNAConv(Layer):
         return f"{type(self).__name__}({sizes})"
 
 
-class _Encoder(nn.Linear):
+class _Encoder(LazyWeights, nn.Linear):
     """The linear encoder of the edge features while its output size is not known yet."""
 
     def __init__(self, edge_dim: int) -> None:
@@ -324,10 +329,10 @@ class PNASimpleConv(Layer):
             y = layer(y)
         return y.squeeze(1)  # [N, 1, out] -> [N, out]
 
-    def _with_messages(self, senders: Tensor, _: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
+    def _with_messages(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
         """Compute the layer with a message for every edge: x [N, in] -> [N, out]."""
-        m = senders[graph.source] if edge is None else senders[graph.source] + self.edge_encoder(edge)
-        m = self._explained(m.unsqueeze(1), graph)  # [E, 1, in]
+        x_i, x_j = receivers[graph.target].unsqueeze(1), senders[graph.source].unsqueeze(1)  # [E, 1, in]
+        m = self._explained(x_j if edge is None else x_j + self.edge_encoder(edge).unsqueeze(1), x_i, x_j, graph)
         aggregates = aggregate(graph, self.combined.aggregators, edge=m)
         return self.U(self.combined(aggregates, graph.degree)).squeeze(1)
 

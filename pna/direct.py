@@ -50,7 +50,7 @@ class _Layer(Function):
         x, *rest = ctx.saved_tensors
         weights, results = rest[:6], rest[6:]
         if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian: through the twin
-            return *_by_autograd(ctx, g, x, weights, torch.is_grad_enabled()), None, None
+            return *_by_autograd(ctx, g, x, weights, results[3], torch.is_grad_enabled()), None, None
         with torch._C._AutoDispatchBelowAutograd():
             return *backward(g, x, weights, ctx.conv, ctx.graph.source, results), None, None
 
@@ -115,13 +115,16 @@ def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
 
 @torch.enable_grad()
 def _by_autograd(
-    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], differentiable: bool
+    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], factors: Tensor, differentiable: bool
 ) -> list[Tensor | None]:
-    """Compute the gradients of x and of the weights through the twin; `differentiable`: to be differentiated again."""
+    """Compute the gradients of x and of the weights through the twin; `differentiable`: to be differentiated again.
+
+    The factors of the scalers, [N, 1, S, 1], are those of the forward pass: by now the layer may have another δ.
+    """
     U, U_bias, M, M_bias, mix, mix_bias = weights
     first, second = SimpleNamespace(weight=M, bias=M_bias), SimpleNamespace(weight=U, bias=U_bias)
     h = x.unflatten(1, (-1, ctx.conv.F_in))
-    y = split(h, h, ctx.graph, [first], second, ctx.conv.combined)
+    y = split(h, h, ctx.graph, [first], second, ctx.conv.combined, scale=factors[:, 0, :, 0])
     out = nn.functional.linear(y.flatten(1), mix, mix_bias)
     wanted = ctx.needs_input_grad[:7]
     inputs = [t for t, needed in zip((x, *weights), wanted, strict=True) if needed]

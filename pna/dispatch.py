@@ -42,6 +42,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         and conv.linear
         and not (conv.cached or conv._explain)
         and untouched(conv)
+        and _has_constant_scalers(conv)
         and _has_plain_mix(conv)
         and _matches_weights(conv, x)
         and _is_graph(conv, x, edges)
@@ -61,6 +62,7 @@ def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) 
         and conv.linear
         and not conv._explain
         and untouched(conv)
+        and _has_constant_scalers(conv)
         and _has_plain_mix(conv)
         and _matches_weights(conv, x)
         and _is_graph(conv, x, edges)
@@ -80,6 +82,7 @@ def _whole_on_cpu(
         and edge is None
         and not conv._explain
         and untouched(conv)
+        and _has_constant_scalers(conv)
         and receivers.dtype in (torch.float32, torch.float64)
         and _is_one_block(conv, receivers, graph)
         and not _observed(receivers)
@@ -253,6 +256,12 @@ def _has_plain_mix(conv: nn.Module) -> bool:
     mix = conv._modules.get("mix")
     parameters = mix._parameters if type(mix) is nn.Linear else {}
     return parameters.get("weight") is not None and parameters.get("bias") is not None and not _hooked(mix)
+
+
+def _has_constant_scalers(conv: nn.Module) -> bool:
+    """Whether neither δ nor the mean degree needs a gradient, which a backward pass by hand does not compute."""
+    combined = conv._modules["combined"]
+    return not (combined.delta.requires_grad or combined.mean_degree.requires_grad)
 
 
 def _hooked(module: nn.Module) -> bool:

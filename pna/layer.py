@@ -92,7 +92,8 @@ class Layer(MessagePassing):
                 "use torch.export"
             )
         senders, receivers = self._nodes(x)
-        graph = self._cache if self._cache is not None else self._graph(x, edges)
+        exported = torch.onnx.is_in_onnx_export()
+        graph = self._graph(x, edges) if self._cache is None or exported else self._cache
         num_senders = graph.num_nodes if graph.senders is None else graph.senders
         if receivers.shape[0] != graph.num_nodes or senders.shape[0] != num_senders:
             hint = "; cached=True keeps the first graph until forget_graph()" if self.cached else ""
@@ -147,7 +148,7 @@ class Layer(MessagePassing):
             raise ValueError(f"edge_index is of Neighbourhoods with flow={edges.flow!r}, the layer has {self.flow!r}")
         if edges.flow is None:
             edges.check()
-        return edges
+        return Edges.of(edges) if torch.onnx.is_in_onnx_export() else edges
 
     def _edges(self, x: Nodes, edge_index: Tensor) -> Edges:
         """Create the unsorted graph for torch.onnx.export, which has no operator that sorts edges."""
@@ -178,19 +179,25 @@ class Layer(MessagePassing):
         weight = getattr(self._last(), "weight", None)
         return weight if isinstance(weight, Tensor) else self.combined.delta
 
-    def _explained(self, m: Tensor, graph: Neighbourhoods) -> Tensor:
-        """Multiply the messages [E, ...] by the mask that an explanation puts on the edges, if there is one."""
+    def _explained(self, m: Tensor, x_i: Tensor, x_j: Tensor, graph: Neighbourhoods) -> Tensor:
+        """Apply what an explanation does to the messages m [E, T, F], if there is one: most mask some edges.
+
+        x_i and x_j [E, T or 1, F] are the features of receivers and senders, which some explanations ask for.
+        """
         if not self._explain:
             return m
-        if graph.order is None:
-            return self.explain_message(m, graph.num_nodes)
-        callers = m[graph.order.argsort()]  # in the order of the caller's edges, which is the mask's
-        return self.explain_message(callers, graph.num_nodes)[graph.order]
+        tensors = [m, x_i.expand(-1, m.shape[1], -1), x_j.expand(-1, m.shape[1], -1)]
+        if graph.order is not None:  # explanations have the order of the caller's edges
+            callers = graph.order.argsort()
+            tensors = [t[callers] for t in tensors]
+        known = {"x_i": tensors[1], "x_j": tensors[2], "dim_size": graph.num_nodes}
+        out = self.explain_message(tensors[0], **self.inspector.collect_param_data("explain_message", known))
+        return out if graph.order is None else out[graph.order]
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """Load weights; with in_channels=-1, first create them in the size of those that are loaded."""
         weight = state_dict.get(f"{prefix}U.0.weight")
-        if self.in_channels == -1 and isinstance(weight, Tensor):
+        if self.in_channels == -1 and isinstance(weight, Tensor) and not nn.parameter.is_lazy(weight):
             self.materialise(self._in_channels_of(weight.shape[-1]))
         super()._load_from_state_dict(state_dict, prefix, *args)
 

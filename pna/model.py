@@ -1,10 +1,11 @@
 """The PNA model: layers of pna.PNAConv with normalisation, residual connections, jumping knowledge and a readout."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import Proxy
 from torch_geometric import nn
 from torch_geometric.nn.resolver import aggregation_resolver
 
@@ -23,7 +24,8 @@ class PNA(nn.PNA):
     """A graph network of PNA layers, a drop-in replacement for torch_geometric.nn.PNA.
 
     By default it is PyTorch Geometric's model with the paper's aggregators and scalers, and returns a row for each
-    node. The network of the paper's real-world benchmarks has norm="batch_norm", residual=True and a readout.
+    node. With norm="batch_norm", residual=True and a readout it resembles the network of the paper's real-world
+    benchmarks (pna.realworld), but its last layer is neither normalised nor activated.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ class PNA(nn.PNA):
         readout: str | None = None,
         **kwargs: Any,
     ) -> None:
-        kwargs |= {"deg": deg, "aggregators": list(aggregators), "scalers": list(scalers)}
+        kwargs |= {"deg": deg, "aggregators": aggregators, "scalers": scalers}
         width = None if readout is not None else out_channels
         super().__init__(in_channels, hidden_channels, num_layers, width, *args, **kwargs)
         self.residual = flag("residual", residual)
@@ -82,21 +84,33 @@ class PNA(nn.PNA):
         hidden_channels: int = 64,
         num_layers: int = 4,
         out_channels: int | None = None,
+        mask: str | None = None,
         **kwargs: Any,
     ) -> "PNA":
         """Create a model for the graphs of a loader: their degrees, and the sizes of x and edge_attr.
 
-        The loader must yield the training set, in any order. If it samples neighbourhoods, sampled degrees are counted.
+        The loader must yield the training set, in any order, and more than once. A mask, as train_mask, selects the
+        nodes whose degrees are counted; of a NeighborLoader's batches it is the seeds, with their sampled degrees.
         """
+        if isinstance(loader, Iterator):
+            raise TypeError("loader must be iterable more than once: give a list or a DataLoader")
         data = next(iter(loader), None)
-        if getattr(data, "x", None) is None:
-            raise ValueError(f"loader must yield graphs with node features x, got {data!r}")
+        x = getattr(data, "x", None)
+        if not isinstance(x, Tensor) or x.dim() != 2:
+            got = f"x {list(x.shape)}" if isinstance(x, Tensor) else f"{type(data).__name__}; for one graph: [data]"
+            raise ValueError(f"loader must yield graphs with node features x [N, F], got {got}")
         edge_attr = getattr(data, "edge_attr", None)
         if edge_attr is not None:
             kwargs.setdefault("edge_dim", edge_attr.shape[1] if edge_attr.dim() > 1 else 1)
         if "deg" not in kwargs:
-            kwargs["deg"] = degree_histogram(loader)
-        return cls(data.x.shape[1], hidden_channels, num_layers, out_channels, **kwargs)
+            kwargs["deg"] = degree_histogram(loader, mask, kwargs.get("flow", "source_to_target"))
+        return cls(x.shape[1], hidden_channels, num_layers, out_channels, **kwargs)
+
+    def inference(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Compute all nodes layer by layer from a NeighborLoader, as in torch_geometric.nn.PNA."""
+        if self.residual or self.readout is not None:
+            raise NotImplementedError("inference() knows neither residual=True nor a readout: call the model itself")
+        return super().inference(*args, **kwargs)
 
     def reset_parameters(self) -> None:
         """Draw all weights again."""
@@ -119,10 +133,14 @@ class PNA(nn.PNA):
 
         The arguments are those of torch_geometric.nn.PNA; batch [N] is the graph of each node.
         """
+        if isinstance(edge_weight, Tensor):
+            raise ValueError("PNA has no edge weights; edge features are edge_attr=…")
+        if self.readout is not None and isinstance(x, Proxy):
+            raise ValueError("to_hetero does not support readout=…: pool the nodes of each type after the model")
         if not self.residual:
             hops = (num_sampled_nodes_per_hop, num_sampled_edges_per_hop)
             x = super().forward(x, edge_index, None, edge_attr, batch, batch_size, *hops)
-        elif num_sampled_nodes_per_hop is not None:
+        elif isinstance(num_sampled_nodes_per_hop, list):  # under to_hetero it is a Proxy, even for None
             raise ValueError("num_sampled_nodes_per_hop trims the layers, which residual=True does not support")
         else:
             x = self._with_residuals(x, edge_index, edge_attr, batch, batch_size)
@@ -142,7 +160,7 @@ class PNA(nn.PNA):
                 h = self._activated(h) if self.act_first else h
                 h = norm(h, batch, batch_size) if self.supports_norm_batch else norm(h)
                 h = self.dropout(h if self.act_first else self._activated(h))
-            x = h + x if h.shape == x.shape else h
+            x = h + x if conv.in_channels == conv.out_channels else h
             outputs.append(x)
         x = self.jk(outputs) if hasattr(self, "jk") else x
         return self.lin(x) if hasattr(self, "lin") else x

@@ -138,6 +138,10 @@ class Neighbourhoods(NamedTuple):
         """The receiver i of each message, [E]."""
         return torch.repeat_interleave(self.degree, output_size=self.num_edges)
 
+    def to(self, device: torch.device | str) -> "Neighbourhoods":
+        """Move the graph to a device."""
+        return _moved(self, device)
+
     def with_transpose(self, reverse: Tensor | None = None) -> "Neighbourhoods":
         """Add the transpose, to be used by many backward passes.
 
@@ -181,6 +185,13 @@ class Neighbourhoods(NamedTuple):
             shape = tuple(edge_attr.shape)
             raise ValueError(f"edge_attr must have a row for each of {self.num_edges} edges, got the shape {shape}")
         return edge_attr if self.order is None else edge_attr.index_select(0, self.order)
+
+
+def _moved(part: object, device: torch.device | str) -> object:
+    """A tensor, or a tuple of such parts, on another device; anything else as it is."""
+    if isinstance(part, tuple):
+        return type(part)(*(_moved(value, device) for value in part))
+    return part.to(device) if isinstance(part, Tensor) else part
 
 
 def _is_unreadable(t: Tensor) -> bool:

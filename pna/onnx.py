@@ -11,19 +11,27 @@ import torch
 from torch import Tensor
 
 from pna.aggregators import EPSILON
+from pna.neighbourhoods import Neighbourhoods
 
 __all__ = ["Edges", "aggregate"]
 
 
 @dataclass(frozen=True)
 class Edges:
-    """A graph with its edges in the caller's order, and the attributes of Neighbourhoods that a layer uses."""
+    """A graph with its edges in any order, and the attributes of Neighbourhoods that a layer uses."""
 
     source: Tensor  # [E]
     target: Tensor  # [E]
     num_nodes: int
     senders: int | None
-    order: None = None
+    order: Tensor | None = None  # [E], the place of each edge in the caller's list; None if they are in its order
+
+    @classmethod
+    def of(cls, graph: Neighbourhoods) -> "Edges":
+        """Take over a graph that has been sorted before."""
+        ends = graph.ptr[1:-1]  # ONNX has no repeat_interleave for `graph.target`: it counts the nodes that have ended
+        target = _sum(torch.ones_like(ends), ends, graph.num_edges + 1).cumsum(0)[:-1]
+        return cls(graph.source, target, graph.num_nodes, graph.senders, graph.order)
 
     @property
     def num_edges(self) -> int:
@@ -36,8 +44,8 @@ class Edges:
         return _sum(torch.ones_like(self.target), self.target, self.num_nodes)
 
     def sort(self, edge_attr: Tensor) -> Tensor:
-        """Return the edge features as they are: the messages are in the caller's order."""
-        return edge_attr
+        """Put the caller's edge features [E, ...] into the order of the messages."""
+        return edge_attr if self.order is None else edge_attr[self.order]
 
 
 def aggregate(

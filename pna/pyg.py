@@ -12,8 +12,9 @@ from torch_geometric.nn import PNAConv as PyGConv
 from torch_geometric.nn import aggr
 from torch_geometric.nn.dense.linear import Linear
 
+from pna.combined import CombinedAggregation
 from pna.dispatch import untouched
-from pna.scalers import SCALERS, DegreeStatistics
+from pna.scalers import SCALERS, DegreeStatistics, check_histogram
 from pna.towers import TowerLinear
 
 __all__ = ["LIBRARIES", "LibraryDeparture", "arguments", "compute_as", "convert", "copy_weights", "translate"]
@@ -42,9 +43,8 @@ LIBRARIES: tuple[LibraryDeparture, ...] = (
         "each scaler multiplies the result of the one before: identity, amplification, attenuation are 1, S, 1",
         "the same products, as exponents",
     ),
-    LibraryDeparture(
-        "PyTorch Geometric", "2.2 and 2.3", "std is √max(σ², 10⁻⁵) instead of √(σ² + 10⁻⁵)", "equation 3; a warning"
-    ),
+    LibraryDeparture("PyTorch Geometric", "before 2.2", "std of a node without neighbours is √10⁻⁵ instead of 0", "0"),
+    LibraryDeparture("PyTorch Geometric", "2.2 and 2.3", "std is √max(σ², 10⁻⁵) instead of √(σ² + 10⁻⁵)", "equation 3"),
     LibraryDeparture("PyTorch Geometric", "since 2.4", "std is √σ², and 0 where σ² ≤ 10⁻⁵", "equation 3"),
     LibraryDeparture("DGL", "all", "std is √(σ² + 10⁻³⁰)", "not converted"),
     LibraryDeparture(
@@ -67,6 +67,7 @@ _NAMES = {
     aggr.SumAggregation: "sum",
     aggr.SoftmaxAggregation: "softmax",
 }
+_BY_EXPONENT = {power: name for name, (kind, power) in SCALERS.items() if kind == "logarithmic"}
 _STEPS = frozenset(("__call__", "forward", "propagate", "message", "aggregate", "message_and_aggregate", "update"))
 _TOWERS = {"pre_nns": "M", "post_nns": "U"}
 _OTHERS = {
@@ -149,7 +150,7 @@ def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
 def _check(conv: PyGConv) -> None:
     """Raise an error if `conv` has something that our layer cannot have."""
     if not isinstance(conv, PyGConv):
-        raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__name__}")
+        raise TypeError(f"conv must be a torch_geometric.nn.PNAConv, got {type(conv).__module__}.{type(conv).__name__}")
     for kind in type(conv).__mro__[: type(conv).__mro__.index(PyGConv)]:
         written = f"{kind.__module__}_{kind.__name__}"  # the module of a propagate() that PyTorch Geometric wrote
         for step in _STEPS.intersection(vars(kind)):
@@ -216,6 +217,7 @@ def compute_as(layer: nn.Module, version: str, deg: Tensor | None) -> None:
     if release < (2, 1):
         if deg is None:
             raise ValueError(f"deg is missing: torch_geometric {version} took δ from the histogram's bins")
+        check_histogram("deg", deg)
         counts = deg.double()
         combined = layer.combined
         combined.statistics = DegreeStatistics(float(counts.log1p().mean()), float(counts.mean()))
@@ -224,8 +226,8 @@ def compute_as(layer: nn.Module, version: str, deg: Tensor | None) -> None:
     if release < (2, 2):
         layer.combined.scalers = _chained(layer.combined.scalers)
         differences.append(LIBRARIES[1])
-    if (2, 2) <= release < (2, 4) and "std" in layer.combined.aggregators:
-        differences.append(LIBRARIES[2])
+    if release < (2, 4) and "std" in layer.combined.aggregators:
+        differences.append(LIBRARIES[2 if release < (2, 2) else 3])
     for difference in differences:
         warnings.warn(
             f"weights of torch_geometric {version}: {difference.what} (here: {difference.ours})", stacklevel=3
@@ -256,9 +258,9 @@ def convert(layer: nn.Module) -> PyGConv:
     combined = layer.combined
     _check_ours(layer)
     conv = PyGConv(
-        layer.in_channels, layer.out_channels, list(combined.aggregators), list(combined.scalers),
+        layer.in_channels, layer.out_channels, list(combined.aggregators), _named(combined.scalers),
         torch.tensor([0, 1]), layer.edge_dim, layer.towers, (len(layer.M) + 1) // 2, (len(layer.U) + 1) // 2,
-        layer.divide_input, train_norm=isinstance(combined.delta, nn.Parameter), flow=layer.flow,
+        layer.divide_input, train_norm=_has_learned_statistics(combined), flow=layer.flow,
     )  # fmt: skip
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
         for k in range(1, len(mine), 2):
@@ -271,8 +273,19 @@ def convert(layer: nn.Module) -> PyGConv:
     trained = {name: torch.full(weight.shape[:1], weight.requires_grad) for name, weight in layer.named_parameters()}
     trained = _translate_back(trained)
     for name, weight in conv.named_parameters():
-        weight.requires_grad_(bool(trained[name].all()))
+        if name in trained:  # not δ or the mean degree where no scaler depends on it
+            weight.requires_grad_(bool(trained[name].all()))
     return conv
+
+
+def _named(scalers: Sequence[str | float]) -> list[str | float]:
+    """The scalers with names in place of the exponents 1, -1 and 0."""
+    return [_BY_EXPONENT.get(scaler, scaler) for scaler in scalers]
+
+
+def _has_learned_statistics(combined: CombinedAggregation) -> bool:
+    """Whether δ or the mean degree is a parameter: train_norm."""
+    return isinstance(combined.delta, nn.Parameter) or isinstance(combined.mean_degree, nn.Parameter)
 
 
 def _check_ours(layer: nn.Module) -> None:
@@ -285,7 +298,11 @@ def _check_ours(layer: nn.Module) -> None:
         raise ValueError("torch_geometric.nn.PNAConv has no swap_extremes (D5)")
     for kind, names, allowed in (
         ("aggregators", layer.combined.aggregators, [*_NAMES.values()]),
-        ("scalers", layer.combined.scalers, ["identity", "amplification", "attenuation", "linear", "inverse_linear"]),
+        (
+            "scalers",
+            _named(layer.combined.scalers),
+            ["identity", "amplification", "attenuation", "linear", "inverse_linear"],
+        ),
     ):
         for name in names:
             if name not in allowed:

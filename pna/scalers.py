@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from pna.arguments import is_transformed, tensor
+from pna.arguments import choice, is_transformed, tensor
+from pna.neighbourhoods import FLOWS
 
-__all__ = ["SCALERS", "DegreeStatistics", "S", "check_scaler", "degree_histogram", "exponent", "factors", "linear"]
-__all__ += ["merge_histograms", "scale"]
+__all__ = ["SCALERS", "DegreeStatistics", "S", "check_histogram", "check_scaler", "degree_histogram"]
+__all__ += ["exponent", "factors", "linear", "merge_histograms", "scale"]
 
 # The named scalers of equation 7 and the text: logarithmic ones by their α, linear ones by their power.
 SCALERS: dict[str, tuple[str, float]] = {
@@ -223,11 +224,7 @@ class DegreeStatistics:
     @classmethod
     def from_histogram(cls, histogram: Tensor, name: str = "histogram") -> "DegreeStatistics":
         """Compute the statistics from the number of training nodes of each degree 0, 1, 2, …; `name` is for errors."""
-        _check_counts(name, histogram)
-        if histogram.dim() != 1:
-            raise ValueError(
-                f"{name} must have one dimension, the counts of degree 0, 1, …; got {list(histogram.shape)}"
-            )
+        check_histogram(name, histogram)
         nodes = histogram.double()
         d = torch.arange(nodes.numel(), dtype=torch.double, device=nodes.device)
         if nodes[1:].sum() == 0:
@@ -241,38 +238,57 @@ def merge_histograms(*histograms: Tensor) -> Tensor:
     if not histograms:
         raise ValueError("merge_histograms needs at least one histogram")
     for histogram in histograms:
-        _check_counts("histogram", histogram)
+        check_histogram("histogram", histogram)
     longest = max(len(histogram) for histogram in histograms)
     return sum(torch.nn.functional.pad(histogram, (0, longest - len(histogram))) for histogram in histograms)
 
 
-def degree_histogram(graphs: Iterable, mask: str | None = None) -> Tensor:
-    """Count the nodes of each in-degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them.
+def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "source_to_target") -> Tensor:
+    """Count the nodes of each degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them.
 
-    With a mask, the name of a boolean attribute [N] such as train_mask, only its nodes are counted; edges from all
-    nodes count for their degrees.
+    The degree is the number of messages that a node receives, with the layer's flow. With a mask, the name of a boolean
+    attribute [N] such as train_mask, only its nodes are counted; edges from all nodes count for their degrees. In a
+    batch of a NeighborLoader only the seeds are counted: the neighbours of the other nodes are not all sampled.
     """
+    choice("flow", flow, FLOWS)
+    if not isinstance(mask, str | None):
+        raise TypeError(f"mask must be the name of an attribute, as 'train_mask', got {type(mask).__name__}")
     if not isinstance(graphs, Iterable):
         raise TypeError(f"loader must be an iterable of graphs, got {type(graphs).__name__}; for one graph: [data]")
+    receivers = 1 if flow == "source_to_target" else 0
     histogram = torch.zeros(1, dtype=torch.long)
     for data in graphs:
         if getattr(data, "edge_index", None) is None:
-            raise TypeError(
-                f"loader must yield graphs with an edge_index, got {type(data).__name__}; for one graph: [data]"
-            )
-        target = data.edge_index[1].cpu()
+            raise TypeError(f"loader must yield graphs with an edge_index, got {_without_edges(data)}")
+        target = data.edge_index[receivers].cpu()
         if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
             raise ValueError(
                 f"edge_index must hold node numbers from 0 to {data.num_nodes - 1}, "
                 f"got values from {target.min()} to {target.max()}"
             )
         degrees = torch.bincount(target, minlength=data.num_nodes)
-        if mask is not None:
-            degrees = degrees[_node_mask(data, mask)]
+        seeds = _seeds(data)
+        degrees = degrees[:seeds] if mask is None else degrees[:seeds][_node_mask(data, mask)[:seeds]]
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts
     return histogram
+
+
+def _without_edges(data: object) -> str:
+    """End of an error message: what a loader yields in place of a graph with an edge_index, and what to do."""
+    if hasattr(data, "edge_types"):
+        one = "Data(edge_index=data[edge_type].edge_index, num_nodes=data[edge_type[-1]].num_nodes)"
+        return f"HeteroData; count each edge type by itself, in graphs of its receivers: {one}"
+    if getattr(data, "adj_t", None) is not None:
+        return f"{type(data).__name__} with adj_t; count the degrees before the edges become a sparse matrix"
+    return f"{type(data).__name__}; for one graph: [data]"
+
+
+def _seeds(data: object) -> int | None:
+    """The number of seeds, which come first, in a batch of a NeighborLoader; None for other graphs."""
+    sampled = getattr(data, "input_id", None) is not None and "batch_size" in data  # a Batch merely computes it
+    return data.batch_size if sampled else None
 
 
 def _node_mask(data: object, name: str) -> Tensor:
@@ -281,6 +297,13 @@ def _node_mask(data: object, name: str) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != (data.num_nodes,):
         raise ValueError(f"{name} must be a boolean tensor [{data.num_nodes}] of every graph, got {mask!r}")
     return mask.cpu()
+
+
+def check_histogram(name: str, histogram: Tensor) -> None:
+    """Raise an error unless a histogram has one dimension, of counts."""
+    _check_counts(name, histogram)
+    if histogram.dim() != 1:
+        raise ValueError(f"{name} must have one dimension, the counts of degree 0, 1, …; got {list(histogram.shape)}")
 
 
 def _check_counts(name: str, counts: Tensor) -> None:

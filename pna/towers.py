@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pna import products
 from pna.arguments import MOST_LAYERS, positive
 
-__all__ = ["Activation", "TowerLinear", "affine", "mlp", "product", "product_backward"]
+__all__ = ["Activation", "LazyWeights", "TowerLinear", "affine", "mlp", "product", "product_backward"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -37,7 +37,23 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return products.batched(x.transpose(0, 1), weight, bias).transpose(0, 1)
 
 
-class TowerLinear(nn.Module):
+class LazyWeights(nn.Module):
+    """A module whose weight and bias may have no size yet; its state dict then holds them as they are."""
+
+    def _save_to_state_dict(self, destination: dict[str, Tensor], prefix: str, keep_vars: bool) -> None:
+        """Save weight and bias, which torch cannot detach while they have no size."""
+        if isinstance(self.weight, nn.UninitializedParameter):
+            destination.update({f"{prefix}weight": self.weight, f"{prefix}bias": self.bias})
+        else:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: object) -> None:
+        """Load weight and bias, unless they have no size either here or there."""
+        if not all(nn.parameter.is_lazy(weight) for weight in (self.weight, state_dict.get(f"{prefix}weight"))):
+            super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class TowerLinear(LazyWeights):
     """The linear maps W_t x + b_t of T towers; a size of 0 means that it is not known yet."""
 
     def __init__(self, towers: int, in_features: int, out_features: int) -> None:

@@ -23,6 +23,7 @@ from pna.verdicts.rules import NOT_RUN, NOT_TESTED, Comparison, Ruling, fact, ru
 from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
+from report.coverage import SINGLE, kept_table
 from report.parts import Aggregate, Part
 
 __all__ = ["CLAIMS", "Claim", "Finding", "judge"]
@@ -47,6 +48,7 @@ class Claim(verdicts.Claim):
         absent: why the released code has no such training
         slips: slips in the printed statement or proof, by their names in verification/
         finding: whether it is no sentence of the paper, but something that the runs show
+        alone: whether it compares scores of networks trained on single tasks, whose intervals cover less
     """
 
     by: Aggregate | None = None
@@ -59,6 +61,7 @@ class Claim(verdicts.Claim):
     absent: str = ""
     slips: tuple[str, ...] = ()
     finding: bool = False
+    alone: bool = False
 
     @property
     def source(self) -> Callable | None:
@@ -228,18 +231,18 @@ CLAIMS: tuple[Claim, ...] = (
           by=Aggregate("the gain of the four models without scalers or sum minus that of the three others, means: "
                        "below zero")),
     Claim("single-trend", "Trained on single tasks, PNA is best as well", "section 5.1, appendix J", "single-task",
-          test=tests.best_in_single, absent=_NO_SINGLE, by=_MODELS),
+          test=tests.best_in_single, absent=_NO_SINGLE, alone=True, by=_MODELS),
     Claim("follows", "The trend of multi-task results follows that of single tasks", "section 5.1", "single-task",
-          test=tests.trend_follows, absent=_NO_SINGLE,
+          test=tests.trend_follows, absent=_NO_SINGLE, alone=True,
           by=Aggregate("the model ahead on single tasks minus the other one, trained on all tasks, mean over all "
                        "pairs: below zero")),
     Claim("amplifies", "Multi-task training amplifies the differences between the models", "section 5.1",
-          "single-task", test=tests.amplifies, absent=_NO_SINGLE,
+          "single-task", test=tests.amplifies, absent=_NO_SINGLE, alone=True,
           instead="PNA's lead over the six other models shrinks on average, in log10 MSE by",
           by=Aggregate("PNA's lead with all tasks minus that with single tasks, mean over the six other models: below "
                        "zero")),
     Claim("no-scalers-benefit", "Models without scalers or sum benefit most from multi-task training", "appendix J",
-          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE,
+          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE, alone=True,
           by=Aggregate("the gain of the four models without scalers or sum minus that of the three others, means: "
                        "below zero")),
     Claim("overfits", "More complex models are more prone to overfitting on a single task", "appendix J", "single-task",
@@ -306,6 +309,8 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     """The verdict on a claim about trainings under one specification, with its budget and the cells behind it."""
     cells = tuple(map(_file, runs.recorded.values()))
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
+    if claim.alone and finding.rows:
+        finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
     if claim.finding and finding.kind != NOT_RUN:
         finding = replace(finding, kind="finding", verdict="finding", evidence=f"{finding.outcome}: {finding.evidence}")
     budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
@@ -313,6 +318,15 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
         return replace(finding, budget=budget)
     evidence = f"{claim.absent}; the paper's, with its departures: {finding.outcome}, {finding.evidence}"
     return replace(finding, kind=_ABSENT, verdict=_ABSENT, evidence=evidence, budget=budget)
+
+
+def _coverage_of_single_tasks() -> str:
+    """A clause on how often the intervals of single tasks contain the truth in simulations."""
+    share = kept_table()["coverage"][SINGLE]
+    return (
+        f"95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, and in "
+        f"{share['least']:.1%} in the worst"
+    )
 
 
 def _sizes(claim: Claim, runs: Runs, outcome: str) -> str:

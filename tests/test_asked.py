@@ -221,6 +221,23 @@ def test_weights_of_a_former_version_compute_as_they_were_trained(version):
     assert_near(ours(data.x, data.edge_index), chained(theirs, data.x, data.edge_index))
 
 
+@pytest.mark.filterwarnings("ignore:.*each scaler multiplies")
+def test_std_of_a_former_version_differs_at_isolated_nodes_alone_and_a_warning_says_so(monkeypatch):
+    data, theirs = graph(), pyg.PNAConv(8, 6, ["std"], ["identity"], DEG)
+    edges = data.edge_index[:, :15]  # leaves nodes without neighbours and nodes with one
+    with pytest.warns(UserWarning, match=r"std of a node without neighbours is √10⁻⁵ instead of 0 \(here: 0\)"):
+        ours = PNAConv.from_pyg(theirs, trained_with="2.1.0")
+
+    def former(self, *inputs, **named):
+        return (self.var_aggr(*inputs, **named).relu() + 1e-5).sqrt()
+
+    monkeypatch.setattr(pyg.StdAggregation, "forward", former)
+    out, expected = ours(data.x, edges), theirs(data.x, edges)
+    alone = torch.bincount(edges[1], minlength=N) == 0
+    assert_near(out[~alone], expected[~alone])
+    assert not torch.allclose(out[alone], expected[alone], rtol=1e-4, atol=1e-5)
+
+
 def test_a_version_that_computed_as_today_needs_nothing_and_a_wrong_one_is_refused():
     theirs = pyg.PNAConv(8, 6, ["mean", "std"], ["linear", "amplification"], DEG)
     with warnings.catch_warnings():

@@ -1,7 +1,9 @@
 """The whole layer as one operator under torch.compile: no break, no warning, and the numbers of the layer called."""
 
 import warnings
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -139,3 +141,10 @@ def test_a_large_graph_on_a_cpu_goes_block_by_block(monkeypatch):
     conv, (x, edges) = make(), inputs()
     monkeypatch.setattr(dispatch.gather, "BLOCK", 100)
     assert not any("pna.layer" in name for name in operators_of(conv, x, edges))
+
+
+@pytest.mark.parametrize("alpha", [np.float64(0.5), np.float32(0.5), Fraction(1, 2)])
+def test_any_number_may_be_an_exponent(alpha):
+    conv = make((["mean"], ["identity", alpha]))
+    assert repr(conv.combined) == "CombinedAggregation(aggregators=['mean'], scalers=['identity', 0.5])"
+    assert_same(torch.compile(conv, fullgraph=True, backend="aot_eager"), conv, *inputs())

@@ -376,6 +376,17 @@ def test_a_half_layer_at_a_degree_beyond_float16():
     assert conv(torch.ones(2, 2, dtype=torch.half), edge_index).isfinite().all()
 
 
+@pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
+def test_a_layer_without_sizes_has_a_state_that_can_be_saved_and_loaded(kind, tmp_path):
+    lazy, again = (kind(-1, 6, AGGREGATORS, SCALERS, DEG, edge_dim=3) for _ in range(2))
+    torch.save(lazy.state_dict(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=False)
+    assert set(state) == set(kind(8, 6, AGGREGATORS, SCALERS, DEG, edge_dim=3).state_dict())
+    again.load_state_dict(state)
+    assert again(torch.randn(3, 8), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 3)).shape == (3, 6)
+    assert not any(torch.nn.parameter.is_lazy(weight) for weight in again.state_dict().values())
+
+
 def test_in_a_pytorch_geometric_sequential():
     edge_index, N = GRAPHS["random, isolated nodes"]
     model = pyg.Sequential(

@@ -1,7 +1,10 @@
 """The layer as one function on a CPU against the layer in parts: outputs, gradients, second derivatives, conditions."""
 
+import copy
+
 import pytest
 import torch
+from torch.func import functional_call
 
 from pna import PNAConv, direct, dispatch, gather
 from pna.neighbourhoods import Neighbourhoods
@@ -63,6 +66,32 @@ def test_without_second_derivatives_the_gradient_is_written_out(in_parts):
     )
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_second_derivative_has_the_weights_and_the_delta_of_its_functional_call(device, calls):
+    x = torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+    conv = make("the paper's")
+    state = conv.state_dict() | {"combined.delta": torch.tensor(3.0).double()}
+    other = make("the paper's")
+    other.load_state_dict(state)
+    outputs = functional_call(copy.deepcopy(conv).to(device), state, (x, EDGES)), other(x, EDGES)
+    first, expected = (torch.autograd.grad(out.square().sum(), x, create_graph=True)[0] for out in outputs)
+    torch.testing.assert_close(first, expected, rtol=1e-9, atol=1e-9)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("name", ["delta", "mean_degree"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_buffer_that_asks_for_a_gradient_gets_it(name, compiled):
+    conv, x = make("others" if name == "mean_degree" else "the paper's"), torch.randn(N, 6, dtype=torch.double)
+    learned = make("others" if name == "mean_degree" else "the paper's", train_norm=True)
+    learned.load_state_dict(conv.state_dict())
+    getattr(conv.combined, name).requires_grad_()
+    run = torch.compile(conv, backend="aot_eager") if compiled else conv
+    run(x, EDGES).square().sum().backward()
+    learned(x, EDGES).square().sum().backward()
+    torch.testing.assert_close(getattr(conv.combined, name).grad, getattr(learned.combined, name).grad)
 
 
 @pytest.mark.parametrize(("nodes", "edges"), [(0, 0), (1, 0), (4, 0), (1, 3)])

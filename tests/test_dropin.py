@@ -13,7 +13,7 @@ import torch.nn.utils.prune
 import torch_geometric.nn as pyg
 from torch import nn
 from torch_geometric.data import Data, HeteroData
-from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
+from torch_geometric.explain import Explainer, GNNExplainer, GraphMaskExplainer, PGExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import get_embeddings, k_hop_subgraph
@@ -237,6 +237,23 @@ def test_gnn_explainer_finds_what_it_finds_with_theirs():
     assert ours.edge_mask.abs().sum() > 0
     torch.testing.assert_close(ours.edge_mask, theirs.edge_mask, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(ours.node_mask, theirs.node_mask, rtol=1e-3, atol=1e-5)
+
+
+def graph_mask(conv):
+    torch.manual_seed(3)
+    explainer = Explainer(
+        conv, GraphMaskExplainer(1, epochs=5, lr=0.5, log=False), explanation_type="model", edge_mask_type="object",
+        model_config={"mode": "multiclass_classification", "task_level": "node", "return_type": "raw"},
+    )  # fmt: skip
+    return explainer(torch.randn(N, 8), EDGES, index=3).edge_mask
+
+
+@pytest.mark.parametrize("towers", [1, 2])
+def test_graph_mask_explainer_finds_what_it_finds_with_theirs(towers):
+    theirs = pyg.PNAConv(8, 6, ["mean", "max"], ["identity", "amplification"], DEG, towers=towers)
+    ours = graph_mask(PNAConv.from_pyg(theirs))
+    assert_near(ours, graph_mask(theirs))
+    assert graph_mask(PNASimpleConv(8, 8, ["mean"], ["identity"])).shape == (E,)
 
 
 def test_pg_explainer_runs_as_with_theirs():

@@ -193,3 +193,11 @@ def test_features_to_sort_have_a_row_for_each_edge(value, error):
     for graph in (GRAPH, GRAPH._replace(order=None)):
         with pytest.raises(error, match="edge_attr must"):
             graph.sort(value)
+
+
+def test_a_graph_moves_to_a_device_with_all_that_it_holds():
+    graph = Neighbourhoods.of(torch.tensor([[0, 1, 2], [1, 0, 0]]), 3).with_transpose()
+    moved = graph.to("meta")
+    assert type(moved.transpose) is type(graph.transpose)
+    assert all(t.is_meta for t in (moved.ptr, moved.source, moved.order, *moved.transpose))
+    assert (moved.flow, moved.num_nodes) == (graph.flow, 3)

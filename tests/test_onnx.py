@@ -27,6 +27,17 @@ class Network(nn.Module):
         return self.third(self.second(x, edge_index).relu(), edge_index, edge_attr)
 
 
+class Fixed(nn.Module):
+    """A layer that is always called with one graph."""
+
+    def __init__(self, conv, graph):
+        super().__init__()
+        self.conv, self.graph = conv, graph
+
+    def forward(self, x, edge_attr):
+        return self.conv(x, self.graph, edge_attr)
+
+
 def inputs(n, e):
     return torch.randn(n, 8), torch.randint(0, n, (2, e)), torch.randn(e, 3)
 
@@ -40,6 +51,23 @@ def test_every_aggregate_by_plain_operations(name):
         expected = aggregate(graph, [name], parts[0], None if parts[1] is None else graph.sort(edge), parts[2])
         found = aggregate(Edges(*edges, 12, None), [name], *parts)
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["a cached graph", "a sorted graph in the model"])
+def test_a_graph_that_was_sorted_before_is_exported(kind, tmp_path):
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x, edges, attributes = inputs(9, 30)
+    conv = PNAConv(8, 6, ["mean", "max"], SCALERS, DEG, edge_dim=3, cached=kind == "a cached graph").eval()
+    model, tensors = conv, (x, edges, attributes)
+    conv(*tensors)
+    if not conv.cached:
+        model, tensors = Fixed(conv, Neighbourhoods.of(edges, 9)), (x, attributes)
+    torch.onnx.export(model, tensors, dynamo=True, verbose=False).save(tmp_path / "layer.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "layer.onnx")
+    (out,) = session.run(None, {known.name: t.numpy() for known, t in zip(session.get_inputs(), tensors, strict=True)})
+    torch.testing.assert_close(torch.from_numpy(out), model(*tensors), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore")

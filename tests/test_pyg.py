@@ -73,6 +73,41 @@ def test_frozen_weights_stay_frozen_both_ways():
         PNAConv.from_pyg(other)
 
 
+@pytest.mark.parametrize("scalers", [["amplification"], ["linear"], ["identity"]])
+def test_only_statistics_that_a_scaler_uses_are_parameters_and_the_others_are_carried_over(scalers):
+    other = theirs(scalers=scalers, train_norm=True)
+    mine = PNAConv.from_pyg(other)
+    mine(torch.randn(5, 8), torch.tensor([[0, 1, 2], [3, 3, 4]])).sum().backward()
+    assert all(p.grad is not None for p in mine.parameters())  # DistributedDataParallel waits for each of them
+    assert len(list(mine.combined.parameters())) == (scalers != ["identity"])
+    again = mine.to_pyg()
+    assert isinstance(again.aggr_module.avg_deg_log, nn.Parameter) == (scalers != ["identity"])
+    for name, weight in other.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name]), name
+
+
+def test_exponents_that_have_a_name_are_converted_by_it():
+    mine = PNAConv(8, 6, ["mean", "max"], [1.0, -1, 0.0], DEG)
+    back = mine.to_pyg()
+    assert list(back.aggr_module.scaler) == ["amplification", "attenuation", "identity"]
+    x, edges = torch.randn(5, 8), torch.tensor([[0, 1, 2], [3, 3, 4]])
+    torch.testing.assert_close(back(x, edges), mine(x, edges))
+    with pytest.warns(UserWarning, match="each scaler multiplies"):
+        assert PNAConv.from_pyg(theirs(), trained_with="2.1.0").to_pyg()
+
+
+def test_degrees_for_a_former_version_are_a_histogram_and_are_not_ignored():
+    with pytest.raises(TypeError, match="deg must be a tensor of counts, got list"):
+        PNAConv.from_pyg(theirs(), trained_with="2.0.4", deg=[1, 2, 3])
+    with pytest.raises(ValueError, match="deg is for trained_with"):
+        PNAConv.from_pyg(theirs(), deg=DEG)
+
+
+def test_from_pyg_of_our_own_layer_says_whose_it_is():
+    with pytest.raises(TypeError, match=r"must be a torch_geometric\.nn\.PNAConv, got pna\.conv\.PNAConv"):
+        PNAConv.from_pyg(PNAConv(8, 6, ["mean"], ["identity"]))
+
+
 def test_other_activations_in_m_and_u():
     other = theirs(towers=2)
     for tower in other.pre_nns:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import PNAConv as PyGConv
 
-from pna import scalers
+from pna import merge_histograms, scalers
 from pna.scalers import SCALERS, DegreeStatistics
 
 
@@ -101,6 +101,12 @@ def test_degree_histogram_equals_pytorch_geometrics():
 def test_bad_histograms(histogram, error, words):
     with pytest.raises(error, match=words):
         DegreeStatistics.from_histogram(histogram)
+
+
+@pytest.mark.parametrize("histogram", [torch.tensor(3), torch.ones(2, 3)])
+def test_histograms_to_be_merged_have_one_dimension(histogram):
+    with pytest.raises(ValueError, match="histogram must have one dimension"):
+        merge_histograms(torch.ones(4), histogram)
 
 
 def test_half_a_neighbour_is_refused():

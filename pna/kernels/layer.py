@@ -156,8 +156,10 @@ def _by_autograd(
     """Gradients of x and of the weights through the twin; `differentiable`: they have derivatives themselves."""
     neighbourhoods = Neighbourhoods(graph[0], graph[3], None)
     wanted = ctx.needs_input_grad[:7]
+    state = dict(zip(WEIGHTS, weights, strict=True))
+    state |= {"combined.delta": graph[1], "combined.mean_degree": graph[2]}  # of the forward pass, not of conv by now
     with plain():
-        out = functional_call(ctx.conv, dict(zip(WEIGHTS, weights, strict=True)), (x, neighbourhoods))
+        out = functional_call(ctx.conv, state, (x, neighbourhoods))
     inputs = [t for t, needed in zip((x, *weights), wanted, strict=True) if needed]
     grads = iter(torch.autograd.grad(out, inputs, g, create_graph=differentiable))
     return [next(grads) if needed else None for needed in wanted]

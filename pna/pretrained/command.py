@@ -74,6 +74,8 @@ def _predict(options: argparse.Namespace) -> None:
 
 def _print_real_world(network: RealWorldNetwork, options: argparse.Namespace) -> None:
     """Print what a network of figure 6 predicts: a number, or the probabilities of ten classes."""
+    if options.source is not None:
+        raise ValueError(f"--source is for the networks of the multi-task benchmark, as {CELL}; got {network.cell!r}")
     graph = options.smiles if options.smiles is not None else _arrays(options.graph, network)
     prediction = network.predict(graph)
     numbers = prediction if isinstance(prediction, float) else prediction.tolist()

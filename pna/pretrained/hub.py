@@ -21,7 +21,8 @@ except ModuleNotFoundError:  # the hub is optional
 
     def _missing(*_: object, **__: object) -> None:
         """Raise an ImportError that says how to install huggingface_hub, in place of any of its methods."""
-        raise ImportError('a model hub needs huggingface_hub, which is not installed: pip install "pna[hub]"')
+        install = 'pip install "pna[hub]", in a clone ".[hub]"'
+        raise ImportError(f"a model hub needs huggingface_hub, which is not installed: {install}")
 
     class PyTorchModelHubMixin:
         """The mixin of huggingface_hub where that is not installed: every method says so."""
@@ -39,7 +40,7 @@ PAPER = "https://arxiv.org/abs/2004.05718"
 class Hub(PyTorchModelHubMixin):
     """Saves a trained network as the folder of a model hub, and loads it from there."""
 
-    load_file: Callable[[str, str, Path], nn.Module]  # of pna.pretrained.loading, which sets it
+    load_file: Callable[[str, str, Path, str | None], nn.Module]  # of pna.pretrained.loading, which sets it
 
     def _save_pretrained(self, save_directory: Path) -> None:
         """Write weights, configuration and card into a folder."""
@@ -47,7 +48,7 @@ class Hub(PyTorchModelHubMixin):
         theta, state = Lifted(networks[0]).stack(networks)
         tensors = {"theta": theta, "state": state, "validation": self.validations}
         write_tensors(save_directory / WEIGHTS, tensors, self.facts)
-        configuration = {"cell": self.cell, "budget": self.budget, "seeds": list(self.seeds)}
+        configuration = {"cell": self.cell, "budget": self.budget, "seeds": list(self.seeds), "depth": self.depth}
         files = {CONFIGURATION: json.dumps(configuration, indent=1), CARD: _card(self)}
         for name, text in files.items():
             write_whole(save_directory / name, lambda file, text=text: file.write(text.encode()))
@@ -62,8 +63,18 @@ class Hub(PyTorchModelHubMixin):
             folder / name if folder.is_dir() else Path(hf_hub_download(model_id, name, **wanted))
             for name in (CONFIGURATION, WEIGHTS)
         ]
-        configuration = json.loads(paths[0].read_text(encoding="utf-8"))
-        return cls.load_file(configuration["cell"], configuration["budget"], paths[1])
+        try:
+            configuration = json.loads(paths[0].read_text(encoding="utf-8"))
+            cell, budget, depth = configuration["cell"], configuration["budget"], configuration.get("depth")
+            network = cls.load_file(cell, budget, paths[1], depth)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{paths[0]} and {WEIGHTS} do not hold a trained network: {error!r}") from error
+        if not isinstance(network, cls):
+            kind = type(network).__name__
+            raise ValueError(
+                f"{model_id} holds {network.cell}: load it with {kind}.from_pretrained, not {cls.__name__}"
+            )
+        return network
 
 
 def _card(network: nn.Module) -> str:

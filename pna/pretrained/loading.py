@@ -11,7 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from pna.errors import MissingData
-from pna.experiments import EVERY_SPEC, Cell, Figure6Run, MultiTaskRun, Profile, all_cells, budgets, profile_of, run_of
+from pna.experiments import (
+    EVERY_SPEC,
+    Cell,
+    Figure6Run,
+    MultiTaskRun,
+    Profile,
+    all_cells,
+    budgets,
+    profile_named,
+    run_of,
+)
 from pna.files import read_tensors
 from pna.networks import build
 from pna.networks.depths import depth_named
@@ -62,11 +72,11 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
     return _network(run, path, weights, depth)
 
 
-def load_file(name: str, budget: str, path: Path) -> MultiTaskNetwork | RealWorldNetwork:
+def load_file(name: str, budget: str, path: Path, depth: str | None = None) -> MultiTaskNetwork | RealWorldNetwork:
     """Load the trained network of a cell at a budget from a file of weights, such as one from a model hub."""
     cell = Cell.parse(name)
-    run = run_of(cell, profile_of(cell, budget, None, None))
-    return _network(run, path, _read(path, run), None)
+    run = run_of(cell, profile_named(budget, cell))
+    return _network(run, path, _read(path, run), depth)
 
 
 MultiTaskNetwork.load_file = RealWorldNetwork.load_file = staticmethod(load_file)  # for from_pretrained

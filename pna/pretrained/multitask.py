@@ -98,7 +98,8 @@ class MultiTaskNetwork(Trained):
             warnings.warn(words, stacklevel=3)  # past no_grad, where the caller is
         (batch,) = replace(labelled, maxima=self.maxima).batches(1)
         weight = next(self.parameters())
-        outputs = self.eval()(GraphBatch.of(batch, weight.device, weight.dtype))
+        with self.evaluating():
+            outputs = self(GraphBatch.of(batch, weight.device, weight.dtype))
         predicted = [column.cpu().numpy() for part in outputs for column in part.double().T]  # [N] or [1] for each task
         true = [*labelled.node_labels.T, *labelled.graph_labels.T]
         return Prediction(

@@ -39,10 +39,12 @@ class RealWorldNetwork(Trained):
         data, model = self.run.dataset, self.run.model
         weight, one = next(self.parameters()), self._graph(graph)
         if len(one.source) == 0:
-            raise ValueError(f"graph must have an edge, got {len(one.x)} nodes and none between them")
+            nodes = "1 node" if len(one.x) == 1 else f"{len(one.x)} nodes"
+            raise ValueError(f"graph must have an edge, got {nodes} and no edge")
         split = DeviceSplit(data, Graphs.of([one]), weight.device, weight.dtype)
         index = torch.zeros(1, dtype=torch.long, device=weight.device)
-        output = self.eval()(split.batch(index, split.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
+        with self.evaluating():
+            output = self(split.batch(index, split.largest(1), edges=model.edge_dim > 0))[0].cpu()  # [outputs]
         if data.task == "classes":
             return output.softmax(0)
         return (output if data.task == "regression" else output.sigmoid()).item()
@@ -57,7 +59,7 @@ class RealWorldNetwork(Trained):
                 return _FROM_SMILES[data.name]((graph, 0.0))
             except ModuleNotFoundError as error:
                 words = f"a SMILES needs {error.name}, which is not installed"
-                raise ImportError(f'{words}: pip install "pna[realworld]"') from error
+                raise ImportError(f'{words}: pip install "pna[realworld]", in a clone ".[realworld]"') from error
         if not isinstance(graph, Data):
             allowed = "a torch_geometric Data" if data.superpixels else "a SMILES or a torch_geometric Data"
             raise TypeError(f"graph must be {allowed}, got {type(graph).__name__}")

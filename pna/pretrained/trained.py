@@ -1,6 +1,7 @@
 """The base class of trained networks, which says where a network comes from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ class Trained(nn.Module, Hub):
 
     facts: dict  # hash, cell, rows and seeds, as in the file of weights
     validations: Tensor  # the validation error of each row
+    depth: str | None = None  # the rule for the number of layers; None for a fixed number
 
     def __init__(self, network: nn.Module, run: Run, seeds: Sequence[int], validation: Tensor) -> None:
         super().__init__()
@@ -42,7 +44,18 @@ class Trained(nn.Module, Hub):
         """The network's output for a batch."""
         return self.network(*batch)
 
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Put the network into evaluation mode, and back into its former mode."""
+        training = self.training
+        self.eval()
+        try:
+            yield
+        finally:
+            self.train(training)
+
     def __repr__(self) -> str:
         seeds = f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
         parameters = f"{count_parameters(self.network):,} parameters"
-        return f"<{self.cell}: {seeds}, budget {self.budget}, validation {self.validation:.3g}, {parameters}>"
+        depth = "" if self.depth is None else f", depth {self.depth}"
+        return f"<{self.cell}: {seeds}, budget {self.budget}{depth}, validation {self.validation:.3g}, {parameters}>"

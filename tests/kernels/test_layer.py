@@ -135,6 +135,23 @@ def test_neighbourhoods_with_and_without_a_transpose_and_the_other_flow(device):
     assert_same(conv, x, edges.t().contiguous().t())
 
 
+def test_a_second_derivative_has_the_delta_of_its_functional_call(device):
+    conv, x = make(device), torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True)
+    other, edges = make(device), graph().to(device)
+    other.load_state_dict(conv.state_dict())
+    for name in ("delta", "mean_degree"):
+        getattr(other.combined, name).fill_(3.0)
+    out = fused(other, x, edges)
+    expected = torch.autograd.grad(out.square().sum(), x, create_graph=True)[0]
+    buffers = {name: t.clone() for name, t in conv.combined.named_buffers()}
+    for name in buffers:
+        getattr(conv.combined, name).data = torch.full_like(buffers[name], 3.0)
+    out = fused(conv, x, edges)
+    for name, t in buffers.items():  # as functional_call puts them back
+        conv.combined._buffers[name] = t
+    torch.testing.assert_close(torch.autograd.grad(out.square().sum(), x, create_graph=True)[0], expected)
+
+
 def test_second_derivatives(device):
     conv = make(device, towers=5, sort=(["mean", "std"], PAPER[1]))
     x = torch.randn(N, 10, dtype=torch.double, device=device, requires_grad=True)

@@ -187,7 +187,7 @@ def test_a_real_world_network_loads_and_has_no_depth_to_choose(shelf):
 def test_it_says_where_it_comes_from(shelf):
     run = shelf.run(NAME)
     shelf.put(run, run.shipped, [3])
-    assert repr(pna.load(NAME)) == f"<{NAME}: seed 3, budget paper, validation 3.1, 1,798 parameters>"
+    assert repr(pna.load(NAME)) == f"<{NAME}: seed 3, budget paper, depth cap, validation 3.1, 1,798 parameters>"
 
 
 # ---- what is refused ----

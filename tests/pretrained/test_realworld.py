@@ -3,6 +3,7 @@
 import json
 import sys
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch_geometric.data import Batch, Data
 
 import pna
 from pna.__main__ import main
+from pna.pretrained import MultiTaskNetwork, RealWorldNetwork
 from pna.realworld.batches import DeviceSplit
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.data.graphs import Graphs
@@ -118,7 +120,7 @@ def test_one_atom_without_bonds(kept):
     _, loaded = kept(ZINC)
     bonds = torch.zeros(0, 1, dtype=torch.long)
     for atom in ("C", Data(x=ATOMS[:1], edge_index=BOND[:, :0], edge_attr=bonds)):
-        with pytest.raises(ValueError, match="graph must have an edge, got 1 nodes and none between them"):
+        with pytest.raises(ValueError, match="graph must have an edge, got 1 node and no edge"):
             loaded.predict(atom)
 
 
@@ -158,6 +160,10 @@ def test_an_image_on_the_command_line(kept, capsys, tmp_path):
         (["--smiles", "CCO", "--network", "mnist/released/pna/no-edges"], "must be a torch_geometric Data for MNIST"),
         (["a.edgelist", "--network", "mnist/released/pna/no-edges"], "takes an .npz with x"),
         (["missing.npz", "--network", "mnist/released/pna/no-edges"], "cannot be read"),
+        (
+            ["--smiles", "CCO", "--network", "mnist/released/pna/no-edges", "--source", "3"],
+            "--source is for the networks",
+        ),
     ],
 )
 def test_what_the_command_line_refuses(kept, capsys, words, message):
@@ -192,6 +198,11 @@ def test_a_folder_for_a_model_hub_holds_weights_and_a_card_with_a_model_index(sh
     network.save_pretrained(tmp_path / "hub")
     again = type(network).from_pretrained(str(tmp_path / "hub"))
     assert repr(again) == repr(network)
+    other = MultiTaskNetwork if isinstance(network, RealWorldNetwork) else RealWorldNetwork
+    with pytest.raises(
+        ValueError, match=rf"load it with {type(network).__name__}\.from_pretrained, not {other.__name__}"
+    ):
+        other.from_pretrained(str(tmp_path / "hub"))
     for (key, a), b in zip(network.state_dict().items(), again.state_dict().values(), strict=True):
         assert torch.equal(a, b), key
     _, metadata, _ = (tmp_path / "hub" / "README.md").read_text().split("---\n", 2)
@@ -200,3 +211,34 @@ def test_a_folder_for_a_model_hub_holds_weights_and_a_card_with_a_model_index(sh
     assert index["results"][0]["metrics"][0]["value"] == pytest.approx(network.validation, abs=1e-6)
     card = huggingface_hub.ModelCard.load(tmp_path / "hub" / "README.md")
     assert card.data.eval_results[0].dataset_name == network.run.cell.training
+
+
+def test_a_network_from_a_folder_has_the_depth_it_was_saved_with(tmp_path):
+    pytest.importorskip("huggingface_hub")
+    network = pna.load("multitask/released/pna/16", depth="N")
+    network.save_pretrained(tmp_path)
+    again = MultiTaskNetwork.from_pretrained(str(tmp_path))
+    assert again.depth == "N"
+    assert "depth N" in repr(again)
+    graph = nx.path_graph(30)
+    with pytest.warns(UserWarning, match="30 nodes"):
+        assert again.predict(graph).facts == network.predict(graph).facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{}", '{"cell": "x", "budget": "paper"}', '{"cell": "multitask/released/pna/16", "budget": "no"}'],
+)
+def test_a_folder_with_another_configuration_is_refused_by_its_name(tmp_path, text):
+    pytest.importorskip("huggingface_hub")
+    pna.load("multitask/released/pna/16").save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=r"config\.json and weights\.safetensors do not hold a trained network"):
+        MultiTaskNetwork.from_pretrained(str(tmp_path))
+
+
+def test_a_prediction_leaves_the_network_in_its_mode(kept):
+    _, loaded = kept(ZINC)
+    before = loaded.predict(Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(2, dtype=torch.long)))
+    assert loaded.train().predict(Data(x=ATOMS, edge_index=BOND, edge_attr=torch.ones(2, dtype=torch.long))) == before
+    assert loaded.training
