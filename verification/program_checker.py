@@ -168,6 +168,7 @@ class Terms:
         """The values of the program's outputs at x."""
         elements = [fmpq(y.numerator, y.denominator) for y in x]
         values: list[fmpq | int] = []
+        lengths: list[int] = []  # in bits; a term counts as one word
         with ctx.workprec(256):
             for number, (name, read, extra) in enumerate(program.steps):
                 if name == "x":
@@ -176,7 +177,8 @@ class Terms:
                     value = fmpq(extra.numerator, extra.denominator)
                 else:
                     value = self._value(name, [values[i] for i in read], extra, number)
-                bits = max(_bits(x) for x in (value, *(values[i] for i in read)))  # long ones may have a short quotient
+                lengths.append(64 if type(value) is int else value.height_bits())
+                bits = max([lengths[-1], *[lengths[i] for i in read]])  # long numbers may have a short quotient
                 self.bits += bits
                 if bits > MOST_BITS or self.bits > MOST_BITS_IN_ALL:
                     require(False, f"step {number}: the numbers grow too long to be exact")
@@ -223,11 +225,6 @@ class Terms:
     def _ball(self, value: fmpq | int) -> arb:
         """The ball around a value: around a term as it was made, around a rational at the working precision."""
         return self.balls[value] if isinstance(value, int) else arb(value)
-
-
-def _bits(value: fmpq | int) -> int:
-    """The length of an exact value; a term counts as one word."""
-    return 64 if type(value) is int else value.height_bits()
 
 
 _RATIONAL: dict[str, Callable[[fmpq, fmpq], fmpq]] = {

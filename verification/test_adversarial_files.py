@@ -351,12 +351,26 @@ def test_there_are_enough_of_them():
     assert len(FILES) + len(IMPOSTORS) + len(HEAVY) + len(MUTATED) + len(LIES) + len(NO_FILES) >= 300
 
 
+def reason(check, *arguments: object) -> str:
+    """Why a check rejects its arguments, "" if it accepts them; asserts that it takes SECONDS of processor time at most.
+
+    A second call counts if the first is slower: a busy machine slows one down.
+    """
+    for _ in range(2):
+        start, said = time.process_time(), ""
+        try:
+            check(*arguments)
+        except CertificateError as error:
+            said = str(error)
+        seconds = time.process_time() - start
+        if seconds < SECONDS:
+            return said
+    pytest.fail(f"it takes {seconds:.2f} seconds")
+
+
 def refused(check, *arguments: object) -> None:
-    """Assert that a check rejects its arguments, within SECONDS of processor time."""
-    start = time.process_time()
-    with pytest.raises(CertificateError):
-        check(*arguments)
-    assert time.process_time() - start < SECONDS
+    """Assert that a check rejects its arguments, with a reason and within SECONDS of processor time."""
+    assert reason(check, *arguments)
 
 
 @pytest.mark.parametrize(("name", "stem", "text"), FILES, ids=[name for name, _, _ in FILES])
@@ -404,32 +418,18 @@ LARGEST = list(largest())
 
 @pytest.mark.parametrize(("name", "certificate"), LARGEST, ids=[name for name, _ in LARGEST])
 def test_the_longest_that_are_computed_take_no_longer(name, certificate):
-    start, reason = time.process_time(), ""
-    try:
-        check_certificate(certificate)
-    except CertificateError as error:
-        reason = str(error)
-    assert time.process_time() - start < SECONDS
-    assert not re.search("allowed|too long", reason)
+    assert not re.search("allowed|too long", reason(check_certificate, certificate))
 
 
 @pytest.mark.parametrize("certificate", HONEST, ids=[certificate["kind"] for certificate in HONEST])
 def test_the_honest_ones_hold(certificate):
-    start = time.process_time()
-    check_certificate(certificate)
-    assert time.process_time() - start < SECONDS
+    assert not reason(check_certificate, certificate)
     require_true(certificate)
 
 
 @pytest.mark.parametrize("certificate", MUTATED, ids=range(len(MUTATED)))
 def test_what_is_altered_is_refused_or_true(certificate):
-    start = time.process_time()
-    try:
-        check_certificate(certificate)
-    except CertificateError:
-        assert time.process_time() - start < SECONDS
-    else:
-        assert time.process_time() - start < SECONDS
+    if not reason(check_certificate, certificate):
         require_true(certificate)
 
 
