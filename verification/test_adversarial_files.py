@@ -352,7 +352,7 @@ def test_there_are_enough_of_them():
 
 
 def reason(check, *arguments: object) -> str:
-    """Why a check rejects its arguments, "" if it accepts them; asserts that it takes SECONDS of processor time at most.
+    """Why a check rejects its arguments, "" if it accepts them; asserts that it takes less than SECONDS to say so.
 
     A second call counts if the first is slower: a busy machine slows one down.
     """
