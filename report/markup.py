@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pna.verdicts.rules import WORDS, number
+from pna.verdicts.rules import WORDS, interval_end, number
 from pna.verdicts.statistics import Estimate
 from report.shorten import grouped, short_path
 
@@ -27,7 +27,7 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 _TEMPLATES.globals["COLOURS"] = dict(
-    zip(WORDS, ("good", "part", "bad", "open", "absent", "mend", "absent", "wait", "none"), strict=True)
+    zip(WORDS, ("good", "part", "bad", "open", "seen", "mend", "absent", "wait", "none"), strict=True)
 )
 
 
@@ -48,7 +48,7 @@ def stacked(text: str, *notes: str) -> Markup:
 
 def estimate(one: Estimate, digits: int = 2, *notes: str) -> Markup:
     """A value with its 95 % interval below it, and notes below that."""
-    interval = " … ".join(number(end, digits) for end in one.interval) if one.known else "too few seeds"
+    interval = " … ".join(interval_end(end, digits) for end in one.interval) if one.known else "too few seeds"
     return stacked(number(one.value, digits), interval, *notes)
 
 

@@ -14,7 +14,7 @@ from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.multitask import TASKS
 from pna.verdicts.contrasts import mean_contrast
-from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, less, number, rule
+from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, interval_end, less, number, rule
 from pna.verdicts.statistics import LEVEL, Estimate
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
@@ -146,7 +146,7 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
 def _with_interval(one: Estimate) -> str:
     """An estimate and its interval, as in "−3.16 (−3.20 to −3.12)": value, lower and upper end."""
     low, high = one.interval
-    return f"{number(one.value)} ({number(low)} to {number(high)})"
+    return f"{number(one.value)} ({interval_end(low)} to {interval_end(high)})"
 
 
 def _connected(runs: Runs) -> str:
