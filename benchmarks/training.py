@@ -29,13 +29,13 @@ import torch
 from benchmarks.crew import Crew, Job
 from benchmarks.machine import describe, keep
 from pna.command_line import seconds
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, TRAININGS, Cell, all_cells, run_of
+from pna.experiments import PROFILES, TRAININGS, Cell, all_cells, run_of
 from pna.experiments.mps import mps
 from pna.experiments.side_by_side import ON_A_GPU, visible_gpus
 from pna.figures.published import RELEASED_SECONDS
 from pna.training.store import load
+from report.speed import in_figures
 
-FIGURES = ("figure4", "figure5", "moments", "graph-types", "standard", "single-task", "parameters")
 ROWS: dict[str, float] = {  # the goal with ten seeds, ms
     "multitask/released/pna/16": 1.2,
     "multitask/released/pna-no-scalers/16": 1.2,
@@ -131,11 +131,6 @@ def epochs_of(cell: Cell, runs: int) -> tuple[list[int], bool]:
     if not path.exists():
         return [ASSUMED] * runs, False
     return [replica.epochs for replica in load(path).replicas], True
-
-
-def in_figures() -> list[Cell]:
-    """Cells of the paper's multi-task figures, each once."""
-    return list(dict.fromkeys(cell for name in FIGURES for spec in SPECS for cell in EXPERIMENTS[name].cells(spec)))
 
 
 def whole_paper(options: argparse.Namespace, end: float) -> dict:

@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("predict", "pna.pretrained.command", "predict", "predict the properties of a graph in a file"),
     Command("hubs", "pna.experiments.hubs", "main", "train four kinds of scalers, and test them on far larger degrees"),
     Command("replay", "pna.experiments.replay", "replay", "train a recorded cell's first epochs again, and compare"),
-    Command("evaluate", "pna.experiments.command", "evaluate", "test the saved weights of a cell on other graphs"),
+    Command("evaluate", "pna.experiments.command", "evaluate", "test the trained weights of a cell"),
     Command(
         "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"
     ),
@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("usage: python -m pna COMMAND ...\n\ncommands:", file=stream)
     for command in COMMANDS:
         print(f"  {command.name:<{width}}  {command.summary}", file=stream)
+    print(
+        "\nRun `python -m pna COMMAND --help` for the options of a command, or `python -m pna --version`.", file=stream
+    )
     return 0 if asked_for_help else 2
 
 

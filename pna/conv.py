@@ -157,7 +157,7 @@ class PNAConv(Layer):
 
         Parameters
         ----------
-        x : Tensor [N, in_channels], or a pair of them
+        x : Tensor [N, in_channels], or a pair [N_1, in_channels], [N_2, in_channels]
             Node features; for a bipartite graph, those of the nodes in the first and in the second row of edge_index.
         edge_index : Tensor [2, E] or Neighbourhoods
             Edges (j, i) in any order, or a graph that has been sorted before.
@@ -167,7 +167,7 @@ class PNAConv(Layer):
         Returns
         -------
         Tensor [N, out_channels]
-            The new features of the receiving nodes.
+            The new features of the receiving nodes; for a pair, N is the number of receivers.
         """
         return dispatch.layer(self, x, edge_index, edge_attr)
 

@@ -18,42 +18,49 @@ __all__ = ["DERIVATIVES", "derivative"]
 
 
 def _sum(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the sum: ∂Σ/∂m_j = 1."""
+    """Gradient through the sum: g_i ∂Σ_i/∂m_j = g_i, g [N, ...] -> [E, ...]."""
     return spread(g, ptr, m.shape[0])
 
 
 def _mean(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the mean: ∂μ/∂m_j = 1/d."""
+    """Gradient through the mean: g_i ∂μ_i/∂m_j = g_i / d_i, g [N, ...] -> [E, ...]."""
     return spread(g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _max(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the maximum: ∂max/∂m_j = 1/ties where m_j is a maximum, else 0."""
+    """Gradient through the maximum, g [N, ...] -> [E, ...].
+
+    g_i ∂max_i/∂m_j = g_i / ties where m_j is a maximum, else 0.
+    """
     is_top = (m == spread(segment_max(m, ptr), ptr, m.shape[0])).to(m.dtype)
     return spread(g / segment_sum(is_top, ptr).clamp(min=1), ptr, m.shape[0]) * is_top
 
 
 def _min(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the minimum, -max(-X): the two signs cancel."""
+    """Gradient through the minimum, -max(-X), whose two signs cancel, g [N, ...] -> [E, ...]."""
     return _max(g, -m, ptr)
 
 
 def _var(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the variance: ∂σ²/∂m_j = 2 (m_j - μ) / d."""
+    """Gradient through the variance: g_i ∂σ²_i/∂m_j = 2 g_i (m_j - μ_i) / d_i, g [N, ...] -> [E, ...]."""
     return centred(m, ptr) * spread(2 * g / degree(m, ptr).clamp(min=1), ptr, m.shape[0])
 
 
 def _std(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the standard deviation: ∂σ/∂m_j = (m_j - μ) / (d σ), σ with its ε."""
+    """Gradient through the standard deviation, g [N, ...] -> [E, ...].
+
+    g_i ∂σ_i/∂m_j = g_i (m_j - μ_i) / (d_i σ_i), σ with its ε.
+    """
     c = centred(m, ptr)
     std = (expectation(c.square(), ptr) + EPSILON).sqrt()
     return c * spread(g / (degree(m, ptr).clamp(min=1) * std), ptr, m.shape[0])
 
 
 def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
-    """Derivative of the moment M_n, in units of the neighbourhood's largest |m_j - μ|, as the moment itself.
+    """Gradient through the moment M_n, g_i ∂M_n/∂m_j, g [N, ...] -> [E, ...].
 
     ∂M_n/∂m_j = (|e| + ε)^(1/n - 1) ((m_j - μ)^(n-1) - E[(X - μ)^(n-1)]) / d with e = E[(X - μ)^n], and 0 at e = 0.
+    Like the moment, it is computed in units of the neighbourhood's largest |m_j - μ|.
     """
     c, s = unit(centring(rounded)(m, ptr), ptr)
     lower = c ** (n - 1)
@@ -66,7 +73,10 @@ def _moment(g: Tensor, m: Tensor, ptr: Tensor, n: int, rounded: bool) -> Tensor:
 
 
 def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the softmax: ∂softmax/∂m_j = w_j (1 + m_j - softmax), w the normalised weights."""
+    """Gradient through the softmax, for normalised weights w, g [N, ...] -> [E, ...].
+
+    g_i ∂softmax_i/∂m_j = g_i w_j (1 + m_j - softmax_i).
+    """
     weight = (m - spread(segment_max(m, ptr), ptr, m.shape[0])).exp()
     total = segment_sum(weight, ptr).clamp(min=1)
     softmax = segment_sum(weight * m, ptr) / total
@@ -74,7 +84,7 @@ def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
 
 
 def _softmin(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
-    """Derivative of the softmin, -softmax(-X): the two signs cancel."""
+    """Gradient through the softmin, -softmax(-X), whose two signs cancel, g [N, ...] -> [E, ...]."""
     return _softmax(g, -m, ptr)
 
 

@@ -1,4 +1,4 @@
-"""Errors that are no mistakes in the program. A command turns each into one line and an exit code."""
+"""Errors that are not bugs: each becomes one line and an exit code."""
 
 __all__ = ["GPUFull", "MissingData", "OutOfTime"]
 

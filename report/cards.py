@@ -34,7 +34,7 @@ the Laplacian of the random feature; for the graph whether it is connected, its 
 _MULTITASK_DATA = """\
 Random graphs of ten families, 15 to 24 nodes, 5,120 for training (sections 4 and 5.1, appendix G), drawn by this
 package from a fixed seed. `described` follows the paper's text, `released` the authors' code, whose label *connected*
-is false for bipartite graphs too. They hold no data about people."""
+is also false for connected bipartite graphs. They hold no data about people."""
 
 _MULTITASK_ERROR = """\
 Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
@@ -45,7 +45,7 @@ it counts with its best weights until then."""
 
 _MULTITASK_LIMITS = """\
 - They were trained on random graphs of 15 to 24 nodes without isolated nodes. Errors grow with the number of nodes and,
-  beyond 24 nodes, with the largest degree; `predict` warns by what was found on real graphs.
+  beyond 24 nodes, with the largest degree; `predict` warns accordingly, using a fit to real graphs.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
   training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
   `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
@@ -241,10 +241,10 @@ def _structures(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
         numbers = (f"{relative(recorded, side).value:.2f}" for side in sides)
         rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
     words = (
-        "On real graphs (`python -m pna multitask show --collection real`), without the task *connected*: the mean "
-        "log10 of MSE\nover that of predicting the training mean, of the five best of ten seeds; above zero it is "
-        "worse. The last\ncolumns name the networks with the lowest and the highest error, at 25-100 nodes and at "
-        "most 12 layers:"
+        "On real graphs (`python -m pna multitask show --collection real`): mean over five tasks, without *connected*, "
+        "of log10\nof the MSE relative to predicting the training mean. It is the mean of the five best of ten seeds, "
+        "estimated from all\nseeds where there are more. Above zero a network is worse than the mean. The last columns "
+        "name the networks with the\nlowest and the highest error, at 25-100 nodes and at most 12 layers:"
     )
     return [words, _markdown(rows)] if len(rows) > 1 else []
 

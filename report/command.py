@@ -23,7 +23,9 @@ def claims(arguments: Sequence[str]) -> int:
     """Print every claim of the paper with its verdict."""
     parser = _parser("claims", claims)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write them to this file, as one JSON list")
-    parser.add_argument("--verdict", choices=WORDS, metavar="WORD", help=f"only claims that are {', '.join(WORDS)}")
+    parser.add_argument(
+        "--verdict", choices=WORDS, metavar="WORD", help=f"only claims with this verdict: {', '.join(WORDS)}"
+    )
     parser.add_argument("--spec", choices=SPECS, help="only verdicts on this specification")
     parser.add_argument("--figure", metavar="NAME", help="only claims of this figure, as 5 or single-task")
     options = parser.parse_args(arguments)

@@ -381,17 +381,17 @@ def best_in_single(runs: Runs) -> Rows:
 
 
 def same_rank(runs: Runs) -> Rows:
-    """Each pair of models in the standard architecture: the one ahead in the recurrent one against the other."""
+    """Compare each pair of models in the standard architecture: the one ahead in the recurrent one minus the other."""
     return _in_order(runs.of("multitask"), runs.of("standard"))
 
 
 def trend_follows(runs: Runs) -> Rows:
-    """Each pair of models trained on all tasks: the one ahead when trained on single tasks against the other."""
+    """Compare each pair of models trained on all tasks: the one ahead on single tasks minus the other."""
     return _in_order(runs.of("single-task"), runs.of("multitask"))
 
 
 def _in_order(first: Models, second: Models) -> Rows:
-    """Each pair of models in the second training: the one ahead in the first against the other.
+    """Compare each pair of models in the second training: the one ahead in the first minus the other.
 
     The two trainings have different seeds. A pair counts against the claim only if its order is significant in both.
     """

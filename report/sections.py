@@ -1,12 +1,13 @@
 """The folding sections of the page: claims, how verdicts are made, theory, curves, speed, provenance."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from pna.experiments import EXPERIMENTS, SPECS
+from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS
 from pna.figures.catalogue import FIGURES
 from pna.figures.realworld import figure6_runs
 from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
@@ -84,6 +85,7 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
         counts=_counts(findings),
         shared={figure: _shared(group.values()) for figure, group in by_figure.items()},
         own_budget=_own_budget,
+        in_words=_in_words,
         figures=FIGURES,
         claims=by_figure,
         estimated=_estimated,
@@ -117,6 +119,12 @@ def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
     return {spec: [part for part in rows[0] if all(part in row for row in rows)] for spec, rows in parts.items()}
 
 
+def _in_words(parts: Iterable[str]) -> str:
+    """The parts of a budget as one phrase, in which a profile's name is called a budget."""
+    profile = re.compile(rf"({'|'.join(PROFILE_NAMES)})([\w-]*): ")
+    return "; ".join(profile.sub(r"budget \1\2, ", part, count=1) if profile.match(part) else part for part in parts)
+
+
 def _own_budget(finding: Finding, shared: dict[str, list[str]]) -> str:
     """The parts of a finding's budget that are not said for its whole figure."""
     return "; ".join(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
@@ -135,7 +143,7 @@ def _comparisons(finding: Finding, rows: Sequence[Decision]) -> Markup:
         for row, one in ((row, row.comparison) for row in rows)
     ]
     whose = f"As {finding.spec}, the" if finding.spec else "The"
-    caption = f"{whose} line is at {number(rows[0].comparison.bound, 1)}"
+    caption = f"{whose} dashed line marks {number(rows[0].comparison.bound, 1)}"
     header = ("comparison", "interval", "value", "p (Holm)", "outcome")
     return table(header, lines, caption, {1: "plot", 2: "number", 3: "number"})
 
@@ -172,9 +180,9 @@ def _alarms(facts: dict[str, dict]) -> Markup:
     ]  # fmt: skip
     header = ("comparisons", "stated", "mean", "most", "single tasks: mean", "single tasks: most")
     caption = (
-        "How often two equal networks have a p-value below 5 % over the number of comparisons, the least that Holm's "
-        "correction asks for, as a multiple of what is stated; networks of single tasks, some seeds of which learn "
-        "and some do not, apart"
+        "How often two equal networks get a p-value below 5 % divided by the number of comparisons, the smallest "
+        "threshold in Holm's correction, as a multiple of the stated rate. Networks for single tasks, where some seeds "
+        "learn and others do not, have their own columns"
     )
     return table(header, rows, caption)
 

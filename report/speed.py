@@ -3,13 +3,21 @@
 import json
 from collections.abc import Callable, Iterator
 
-from pna.experiments import Cell
+from pna.experiments import EXPERIMENTS, SPECS, Cell
 from pna.figures.realworld import CELLS, column_title
-from pna.places import repository
+from pna.places import repository, results_folder
+from pna.training.store import load
 
-__all__ = ["pace", "rows"]
+__all__ = ["in_figures", "pace", "rows"]
+
+FIGURES = ("figure4", "figure5", "moments", "graph-types", "standard", "single-task", "parameters")
 
 Row = tuple[str, str, str, str]  # what, ours, how many times faster than what, machine
+
+
+def in_figures() -> list[Cell]:
+    """Cells of the paper's multi-task figures, each once."""
+    return list(dict.fromkeys(cell for name in FIGURES for spec in SPECS for cell in EXPERIMENTS[name].cells(spec)))
 
 
 def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
@@ -21,11 +29,17 @@ def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _whole_paper(facts: dict) -> Iterator[tuple[str, str, str]]:
-    """Yield the row on all multi-task trainings side by side, against one cell at a time, if that was timed."""
-    hours, factor = facts["hours"], facts["factor"]
-    if factor is not None:
-        ours = f"{hours['figures, side by side']:.2f} h; one after the other {hours['figures']:.2f} h"
-        yield "all cells of the multi-task figures, side by side", ours, f"{factor:.2f} × one cell at a time"
+    """Yield the row on the multi-task figures' trainings side by side, against one cell at a time.
+
+    The hours are those of the recorded epochs. There is no row if a cell is not recorded, or nothing ran side by side.
+    """
+    factor, paces, cells = facts["factor"], pace(), in_figures()
+    paths = {cell: results_folder() / "paper" / cell.place for cell in cells}
+    if factor is not None and all(cell in paces and path.exists() for cell, path in paths.items()):
+        hours = sum(paces[cell] * replica.epochs for cell, path in paths.items() for replica in load(path).replicas)
+        what = f"the {len(cells)} cells of the paper's multi-task figures, {facts['at_once']} side by side"
+        ours = f"{hours / factor:.2f} h; one after the other {hours:.2f} h"
+        yield what, ours, f"{factor:.2f} × one cell at a time"
 
 
 def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
@@ -36,11 +50,14 @@ def _aggregation(facts: dict) -> Iterator[tuple[str, str, str]]:
 
 
 def _layer(facts: dict) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for one PNA layer on a GPU, recorded and then called one by one, against PyTorch Geometric."""
-    ways = {"recorded": ("ours, recorded", "times_ours_recorded"), "called one by one": ("ours", "times_ours")}
-    for way, (ours, times) in ways.items():
+    """Yield two rows for one PNA layer on a GPU, both sides recorded and both called, against PyTorch Geometric."""
+    ways = {
+        "both recorded as CUDA graphs": ("ours, recorded", "times_ours_recorded", "torch_geometric, recorded"),
+        "both called directly": ("ours", "times_ours", "torch_geometric"),
+    }
+    for way, (ours, times, theirs) in ways.items():
         what = f"one PNA layer on a batch like {facts['batch']}'s, {way}"
-        yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times]['torch_geometric']:.1f} × PyTorch Geometric"
+        yield what, f"{facts['ms'][ours]:.2f} ms", f"{facts[times][theirs]:.1f} × PyTorch Geometric"
 
 
 def _cpu(facts: dict) -> Iterator[tuple[str, str, str]]:

@@ -22,7 +22,8 @@ FORMULA = re.compile(
     r"|(log10|max|min|mean|std|softmax|softmin)\b"  # the paper's functions
     r"|\w+(\.\w+)+|(ogb|graph-tool|matplotlib|networkx|numpy|torch)\b"  # torch.nn.Linear, ogb's GCN
 )
-SIGNATURE = re.compile(r"[a-z][^.]*\[.*->", flags=re.DOTALL)  # nodes [V, 3], edges [E] -> [V]
+# Shapes and nothing else: [V, 3] -> [V], nodes [V, 3], edges [E] -> [V], training, x [R, V] -> [R].
+SHAPES = re.compile(r"((\w+ )?\[|[a-z])[^.:]*->", flags=re.DOTALL)
 FRAGMENTS = ("Of", "Likewise", "Ditto", "The same", "The other way round", "That", "So many")
 AUTOGRAD = {"forward", "backward", "setup_context", "vmap"}  # methods of a Function, whose class says what it computes
 PREPOSITIONS = ("As (?!many|much)", "By", "For", "From", "In", "On", "Than", "To", "Until", "With", "Without")
@@ -81,7 +82,9 @@ def _definitions_in(node: ast.AST, kind: str = "function") -> Iterator[tuple[ast
 def complaint(docstring: str) -> str:
     """Say what is wrong with the first sentence of a docstring; "" if nothing is."""
     first = re.split(r"(?<=[.:;])\s", docstring.strip(), maxsplit=1)[0]
-    if not (first[:1].isupper() or FORMULA.match(first) or SIGNATURE.match(docstring)):
+    if SHAPES.match(docstring.strip()):
+        return "starts with shapes, and does not say what is computed"
+    if not (first[:1].isupper() or FORMULA.match(first)):
         return "starts with neither a capital nor a formula"
     for words in FRAGMENTS:
         if re.match(rf"{words}\b", first):
@@ -174,7 +177,12 @@ def test_every_folder_has_files():
         ("d_i in the dtype of the messages.", ""),
         ("a b + c as precise as float32.", ""),
         ("1/√d of each node.", ""),
-        ("nodes [V, 3], labels [V, 3] or None -> errors [3].", ""),
+        ("nodes [V, 3], labels [V, 3] or None -> errors [3].", "does not say what is computed"),
+        ("[V, in] -> [V, out].", "does not say what is computed"),
+        ("W [R, T, F], shift [R, T, F] -> [R, T, D].", "does not say what is computed"),
+        ("mean or sum, x [R, V, F], the graphs of all replicas -> [R, B, F].", "does not say what is computed"),
+        ("Apply the layer to node features: [V, in] -> [V, out].", ""),
+        ("x [V, F] as [V, T, F / T], without a copy.", ""),
         ("As many layers as nodes.", ""),
         ("a graph of n nodes", "neither a capital nor a formula"),
         ("`count` streams of high priority.", ""),

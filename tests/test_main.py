@@ -33,7 +33,10 @@ def test_no_command_exits_2(capsys):
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_exits_0(flag, capsys):
     assert main([flag]) == 0
-    assert "multitask" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "multitask" in out
+    assert "python -m pna COMMAND --help" in out
+    assert "python -m pna --version" in out
 
 
 def test_version_is_the_packages(capsys):

@@ -91,11 +91,11 @@ def _proofs(slow: bool, keep: bool) -> tuple[dict[str, dict[str, str]], set[str]
     runs = {COQ: proofs}
     if slow:
         transcript, runs[HOL_LIGHT] = prove.prove_hol_light()
-    for tool, said in runs.items():
+    for tool, answer in runs.items():
         if keep:
-            prove.record(tool, said, transcript if tool == HOL_LIGHT else None)
+            prove.record(tool, answer, transcript if tool == HOL_LIGHT else None)
         else:
-            prove.compare(tool, said)
+            prove.compare(tool, answer)
     theorems = {tool: runs[tool] if tool in runs else prove.recorded(tool) for tool in (COQ, HOL_LIGHT)}
     return theorems[COQ]["theorems"] | theorems[HOL_LIGHT]["theorems"], set(runs)
 

@@ -157,7 +157,7 @@ def check_certificate(certificate: object, directory: Path | None = None) -> Pro
     """What the certificate proves; raises CertificateError unless it does. Weights that it names are in `directory`."""
     require(isinstance(certificate, dict), "a certificate must be an object")
     kind = name(certificate.get("kind"), KINDS, "kind")
-    wanted, check, said = KINDS[kind]
+    wanted, check, statement = KINDS[kind]
     fields(certificate, {*wanted, "kind"}, f"a {kind}")
     values = {key: value for key, value in certificate.items() if key != "kind"}
     try:
@@ -166,14 +166,14 @@ def check_certificate(certificate: object, directory: Path | None = None) -> Pro
         raise
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
         raise CertificateError(f"cannot be evaluated: {type(error).__name__}: {str(error)[:200]}") from error
-    return Proved(kind, about, n, (kind, _one_form({key: values[key] for key in said})))
+    return Proved(kind, about, n, (kind, _canonical({key: values[key] for key in statement})))
 
 
-def _one_form(said: dict) -> Hashable:
-    """The statement in one form: the order of a multiset's elements, and of two multisets, says nothing."""
-    multisets = {key: tuple(sorted(map(Fraction, said.pop(key)))) for key in _MULTISETS if key in said}
+def _canonical(statement: dict) -> Hashable:
+    """Canonical form of a statement, independent of the order of a multiset's elements and of the two multisets."""
+    multisets = {key: tuple(sorted(map(Fraction, statement.pop(key)))) for key in _MULTISETS if key in statement}
     pair = frozenset(multisets.pop(side) for side in ("first", "second") if side in multisets)
-    return pair, tuple(multisets.items()), json.dumps(said, sort_keys=True)
+    return pair, tuple(multisets.items()), json.dumps(statement, sort_keys=True)
 
 
 _MULTISETS = ("first", "second", "elements", "multiset")
@@ -366,8 +366,8 @@ def _check_encoding_collision(scaler: object, N: object, K: object, first: objec
 
 
 KINDS: dict[str, tuple[frozenset[str], Callable[..., tuple[str, int]], tuple[str, ...]]] = {
-    kind: (frozenset({*said, *proof}), check, said)
-    for kind, check, said, proof in (
+    kind: (frozenset({*statement, *proof}), check, statement)
+    for kind, check, statement, proof in (
         ("collision", _check_collision, ("first", "second"), ("agree", "differ")),
         ("exact collision", _check_exact, ("aggregators", "first", "second"), ()),
         ("box", check_box, ("n", "aggregators"), ("centre", "radius", "midpoints", "radii", "precision")),

@@ -106,8 +106,8 @@ def load(name: str) -> list[Aggregator]:
         try:
             functions = functions()
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            raise UsageError(f"{name!r} must be callable without arguments and return a list: {said}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{name!r} must be callable without arguments and return a list: {reason}") from error
     if not isinstance(functions, Sequence) or not functions or not all(isinstance(g, Callable) for g in functions):
         raise UsageError(f"{name!r} must be, or return, a list of functions that is not empty")
     return list(functions)

@@ -199,9 +199,10 @@ def _round_trip() -> Figure:
 
 
 def piece_picture(channels: int = 256, stretch: float = 0.9, shown: int = 12) -> Figure:
-    """A random ReLU network's messages, two multisets with one mean, std, max and min, and how far theirs agree.
+    """Draw a random ReLU network's messages and a pair of multisets with the same mean, std, max and min.
 
-    The pair lies around the network's widest linear piece, which is shaded.
+    The title says how closely their aggregates agree. The pair lies around the network's widest linear piece, which is
+    shaded.
 
     channels: outputs of the network. stretch: the pair's width, as a share of the piece's. shown: channels drawn.
     """

@@ -64,7 +64,8 @@ def diamond(t: Fraction) -> tuple[Fraction, Fraction]:
 def h(g: Aggregator, centre: tuple[Fraction, Fraction], a: Fraction, b: Fraction | None = None) -> arb:
     """The odd function of the proof at a, as a ball; or a ball of all its values from a to b.
 
-    No coordinate of u moves faster than t. Raises NotDefinedError or NotSmoothError where g may not be continuous.
+    The ball is valid because each coordinate of u = diamond(t) changes by at most the change of t. Raises
+    NotDefinedError or NotSmoothError where g may not be continuous.
     """
     b = a if b is None else b
     r, u = (centre[1] - centre[0]) / 2, diamond((a + b) / 2)

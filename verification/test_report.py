@@ -60,9 +60,9 @@ def test_a_row_that_holds_after_repair_names_the_repair(monkeypatch):
 
 
 def test_multisets_that_collide_are_said_to_be_different():
-    said = [*(theorem.words for theorem in THEOREMS), *(check.statement for check in CHECKS)]
-    assert not [words for words in said if re.search(r"\btwo multisets", words)]
-    assert sum("two different multisets" in words for words in said) >= 10
+    statements = [*(theorem.words for theorem in THEOREMS), *(check.statement for check in CHECKS)]
+    assert not [words for words in statements if re.search(r"\btwo multisets", words)]
+    assert sum("two different multisets" in words for words in statements) >= 10
 
 
 def test_a_proof_whose_file_has_changed_is_not_called_one(monkeypatch):
@@ -117,7 +117,7 @@ def test_figures_are_drawn(tmp_path, monkeypatch):
 @pytest.mark.parametrize("channels", [1, 16, 256])
 def test_the_picture_of_a_piece_says_how_far_its_pair_agrees(channels):
     inside, outside = (figures.piece_picture(channels, stretch).axes[0].get_title() for stretch in (0.9, 3.0))
-    said = [float(re.search(r"differ by (\S+) of", title)[1]) for title in (inside, outside)]
-    assert said[0] < 1e-14
-    assert said[1] > 1e-4
+    differences = [float(re.search(r"differ by (\S+) of", title)[1]) for title in (inside, outside)]
+    assert differences[0] < 1e-14
+    assert differences[1] > 1e-4
     assert f"{4 * channels:,} aggregates" in inside

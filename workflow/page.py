@@ -81,14 +81,14 @@ def says_the_same(before: str, after: str) -> bool:
 def _taken_apart(page: str) -> tuple[list[str], list[float]]:
     """The words of a page, without the mark of what it was made from, and the numbers that its cells print."""
     page = re.sub(_MARK, "", page)
-    said, numbers = re.compile(r'(<pre class="said".*?</pre>)', re.S), []
+    printed, numbers = re.compile(r'(<pre class="said".*?</pre>)', re.S), []
 
     def number(match: re.Match) -> str:
         numbers.append(float(match[0].replace(",", "").replace("−", "-")))
         return "#"
 
     words = []
-    for k, part in enumerate(said.split(re.sub(_PIXELS, "", page))):
+    for k, part in enumerate(printed.split(re.sub(_PIXELS, "", page))):
         words.append(re.sub(r"\s+", " ", re.sub(_NUMBER, number, re.sub(_TIME, "", part)) if k % 2 else part))
     return words, numbers
 

@@ -60,9 +60,9 @@ def _asked(arguments: Sequence[str]) -> list[str]:
 
 def _state(arguments: Sequence[str], folders: Sequence[Path], variables: dict[str, str]) -> str:
     """SHA-256 over the arguments, the environment, and name, size and time of every file that is read or written."""
-    said = [_asked(arguments), sys.executable, variables]
-    said.append(sorted(map(str, Path("/dev").glob("nvidia[0-9]*"))))
-    digest = hashlib.sha256(repr(said).encode())
+    facts = [_asked(arguments), sys.executable, variables]
+    facts.append(sorted(map(str, Path("/dev").glob("nvidia[0-9]*"))))
+    digest = hashlib.sha256(repr(facts).encode())
     for folder in (*(ROOT / name for name in READ), *folders):
         for path, status in _files(folder):
             digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())

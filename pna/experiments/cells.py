@@ -1,7 +1,7 @@
-"""Cells: a cell is one training of one model, all its seeds together. Its name is training/spec/model/variant.
+"""Cells: a cell is one model, trained under one specification with all its seeds.
 
-As an example, multitask/released/pna/16 is PNA with 16 hidden features on the multi-task benchmark, as
-the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
+Its name is training/spec/model/variant. As an example, multitask/released/pna/16 is PNA with 16 hidden features on the
+multi-task benchmark, as the released code has it; zinc/released/pna/edges is PNA on ZINC with edge features.
 """
 
 import math
@@ -112,7 +112,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Cell:
-    """A training of one model, by the four parts of its name."""
+    """One model, trained under one specification with all its seeds, by the four parts of its name."""
 
     training: str  # one of TRAININGS, or a real-world data set
     spec: str

@@ -68,10 +68,17 @@ def _train_parser() -> argparse.ArgumentParser:
     """Build the parser of `pna train`."""
     about = "Train all seeds of a cell together. Several cells, or all that are missing, are trained side by side."
     parser = argparse.ArgumentParser(prog="pna train", description=about)
-    names = "training/spec/model/variant, as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
+    names = (
+        "training/spec/model/variant, such as multitask/released/pna/16 or zinc/released/pna/edges; --list shows all"
+    )
     parser.add_argument("cells", nargs="*", metavar="CELL", help=names)
     parser.add_argument("--missing", action="store_true", help="train all cells that are not recorded and have data")
-    parser.add_argument("--experiment", action="append", choices=EXPERIMENTS, help="with --missing: only its cells")
+    parser.add_argument(
+        "--experiment",
+        action="append",
+        choices=EXPERIMENTS,
+        help="with --missing: only the cells of this experiment",
+    )
     parser.add_argument("--spec", choices=SPECS, help="with --missing: only the cells of this specification")
     parser.add_argument(
         "--side-by-side",
@@ -256,8 +263,8 @@ def results(arguments: Sequence[str]) -> int:
     """List what is recorded, partial and missing for each figure."""
     parser = argparse.ArgumentParser(prog="pna results", description=results.__doc__)
     parser.add_argument("--profile", choices=PROFILE_NAMES, help="only this profile (default: each cell's fullest)")
-    parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
-    parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
+    parser.add_argument("--epochs", type=positive, help="show trainings with this number of epochs")
+    parser.add_argument("--seeds", type=positive, help="show trainings with this number of seeds")
     options = parser.parse_args(arguments)
     return run_command("results", lambda: _results(options))
 
@@ -323,11 +330,15 @@ def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """Test the trained weights of a cell, on its own or on other graphs."""
+    """Test the trained weights of a cell on its own test graphs or on others."""
     parser = argparse.ArgumentParser(prog="pna evaluate", description=evaluate.__doc__)
     parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
     parser.add_argument("--on", choices=COLLECTIONS, help="the collection to test on (default: the cell's own)")
-    parser.add_argument("--depth", metavar="RULE", help="depth: N/2, N, cap, diameter, convergence or a number")
+    parser.add_argument(
+        "--depth",
+        metavar="RULE",
+        help="rule for the number of layers: N/2, N, cap, diameter, convergence or a number (default: the cell's own)",
+    )
     _budget(parser)
     options = parser.parse_args(arguments)
     return run_command("evaluate", lambda: _evaluate(options))

@@ -1,4 +1,4 @@
-"""Section 2.2 put to the test: which scaler extrapolates to degrees far beyond those of training?
+"""Train PNA with four kinds of scalers, and test each at degrees far beyond those of training (section 2.2).
 
     python -m pna hubs [NAME ...] [--device cuda]
 
@@ -66,9 +66,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run `pna hubs`: train the networks that are not recorded, and print the errors of all that are."""
     parser = argparse.ArgumentParser(prog="pna hubs", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to train: {', '.join(SCALERS)} (default: all)")
-    parser.add_argument("--epochs", type=positive, default=SETTINGS.epochs, help="default: %(default)s")
-    parser.add_argument("--seeds", type=positive, default=SETTINGS.seeds, help="default: %(default)s")
-    parser.add_argument("--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--epochs", type=positive, default=SETTINGS.epochs, help="number of epochs (default: %(default)s)"
+    )
+    parser.add_argument("--seeds", type=positive, default=SETTINGS.seeds, help="number of seeds (default: %(default)s)")
+    parser.add_argument(
+        "--device", type=device, default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda"
+    )
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in SCALERS]:
         parser.error(f"NAME must be one of {', '.join(SCALERS)}; got {unknown[0]!r}")

@@ -95,7 +95,7 @@ def _scan_chunks(
 
 @triton.jit
 def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr):
-    """Merge the first pass over a hub's chunks into that over its messages first : last, [1, BC] each."""
+    """Merge the first-pass results of a hub's chunks into those of all its messages, first : last; [1, BC] each."""
     lead = tl.cdiv(first, LIMIT)  # its chunks are lead : stop
     stop = tl.cdiv(last, LIMIT)
     mean = tl.zeros([1, c.shape[0]], ACC)

@@ -49,7 +49,10 @@ def _weights(module: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 class _Layer(Function):
-    """x [N, in], weight and bias of U, M and the mixing layer, the PNAConv, the graph, whether to save -> [N, out]."""
+    """The PNA layer as an autograd Function.
+
+    x [N, in], weight and bias of U, M and the mixing layer, the PNAConv, the graph, whether to save -> [N, out].
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:

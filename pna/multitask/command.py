@@ -78,15 +78,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pna multitask", description="The multi-task graph benchmark.")
     commands = parser.add_subparsers(dest="command", required=True)
     make = _command(commands, "make", _make, "draw and label the graphs of a data set, and write them to a file")
-    show = _command(commands, "show", _show, "print what a data set holds, made first if need be")
+    show = _command(commands, "show", _show, "print what a data set holds; make it first if it is missing")
     make.add_argument(
         "what",
         nargs="?",
         choices=SAMPLED,
-        help="sample anew from the packages of real networks: subgraphs (real) or the neighbourhoods of hubs (hubs)",
+        help="sample again from the packages of real networks: subgraphs (real) or the neighbourhoods of hubs (hubs)",
     )
     make.add_argument("--packages", type=Path, help="with real or hubs: a folder of downloaded packages (.whl, .deb)")
-    make.add_argument("--out", type=Path, help="with real or hubs: the file to write (default: that of pna)")
+    make.add_argument(
+        "--out", type=Path, help="with real or hubs: the file to write (default: the file in the package)"
+    )
     for command in (make, show):
         command.add_argument(
             "--collection", choices=COLLECTIONS, default="multitask", help="which data set (default: multitask)"

@@ -87,7 +87,7 @@ def multitask_all_sizes(spec: Spec) -> tuple[Split, ...]:
 
 @cache
 def extrapolation(spec: Spec) -> tuple[Split, ...]:
-    """Splits of section 5.1's last paragraph: validation on sizes 25-30 (D4), tests on ever larger graphs.
+    """Splits of section 5.1's last paragraph: validation on 25 to 29 nodes (D4: 15 to 19), tests on ever larger graphs.
 
     The paper shows the tests from 20 to 50 nodes; the three larger ones are the released code's.
     """

@@ -58,7 +58,7 @@ class PNA(nn.Module):
             initialise(layer.weight, spec, layer.bias)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         return functional.leaky_relu(self.conv(x, batch.neighbourhoods))
 
 
@@ -75,7 +75,7 @@ class GCN(nn.Module):
             nn.init.uniform_(parameter, -1 / math.sqrt(sizes[1]), 1 / math.sqrt(sizes[1]))
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         h = activated(x, self.weight.t(), None, "identity")
         norm = torch.rsqrt(batch.neighbourhoods.degree.to(x.dtype) + 1).unsqueeze(1)  # [V, 1]
         h = norm * h
@@ -94,7 +94,7 @@ class GIN(nn.Module):
         self.U = MLP([sizes[0], sizes[1], sizes[1]], spec, last="relu", norm=True)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         total = (1 + self.epsilon) * x + aggregate(batch.neighbourhoods, ["sum"], source=x).squeeze(1)
         return self.U(total, nodes_per_graph=batch.N)
 
@@ -119,7 +119,7 @@ class GAT(nn.Module):
             nn.init.uniform_(parameter, -bound, bound)
 
     def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         h = activated(x, self.weight.flatten(0, 1), None, "identity").unflatten(1, (HEADS, -1))  # [V, heads, F]
         return functional.elu(self._attended(h, batch).flatten(1))
 

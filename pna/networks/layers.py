@@ -60,7 +60,10 @@ class MLP(nn.Module):
         self.last = last
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
-        """[rows, first size] -> [rows, last size]; nodes_per_graph: the size of all graphs, if rows are their nodes."""
+        """Apply all layers in turn: [rows, first size] -> [rows, last size].
+
+        nodes_per_graph: the size of all graphs, if the rows are their nodes.
+        """
         kernels = nodes_per_graph is None and kernels_for("pna.networks.kernels.head", x, self.layers, self.norms)
         if kernels:
             return kernels.head(x, self.layers, self.norms, self.between, self.last)

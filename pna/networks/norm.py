@@ -29,7 +29,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(features))
 
     def forward(self, x: Tensor, nodes_per_graph: int | None = None) -> Tensor:
-        """[rows, F] -> [rows, F]; nodes_per_graph: the size of all graphs, if the rows are their nodes."""
+        """Normalise: [rows, F] -> [rows, F]; nodes_per_graph: the size of all graphs, if the rows are their nodes."""
         F = x.shape[-1]
         if self.position_norm and nodes_per_graph == F:
             positions = x.view(-1, F, F).transpose(1, 2).reshape(-1, F)  # [graphs · features, positions]

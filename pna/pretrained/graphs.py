@@ -141,7 +141,7 @@ HEADERS = (("source", "target"), ("src", "dst"), ("from", "to"), ("node1", "node
 
 
 def _edges(path: Path, comma: bool = False) -> nx.Graph:
-    """Read an edge list: two nodes a line, then attributes, which are ignored.
+    """Read an edge list: two nodes per line, then attributes, which are ignored.
 
     A table with a header may have the two nodes in any columns; without one they are the first two. networkx's own
     reader skips lines that it cannot read, and keeps blanks around names.

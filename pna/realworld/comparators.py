@@ -52,7 +52,7 @@ class MLPLayer(nn.Module):
         self.linear = Linear(*sizes)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]. Like the other comparators, it has no dropout."""
+        """Apply the layer to node features: [V, in] -> [V, out]. Like the other comparators, it has no dropout."""
         return activated(x, self.linear, "relu")
 
 
@@ -64,7 +64,7 @@ class GatedMLPLayer(MLPLayer):
         self.gate = Linear(sizes[1], sizes[1]) if last else None
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         x = super().forward(x, batch, embedding, noise)
         return x if self.gate is None else torch.sigmoid(self.gate(x)) * x
 
@@ -77,7 +77,7 @@ class GCNLayer(nn.Module):
         self.linear, self.norm = Linear(*sizes), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         graph = batch.neighbourhoods
         if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
             mean, x = kernels.neighbours(x, graph, "mean")
@@ -94,7 +94,7 @@ class GraphSageLayer(nn.Module):
         self.linear, self.norm = Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         both, x = beside_mean(x, batch.neighbourhoods)
         return self.norm(activated(both, self.linear, "unit"), batch, batch.norm, residual=x)
 
@@ -116,7 +116,7 @@ class GINLayer(nn.Module):
         self.inner, self.norm = BatchNorm(sizes[1]), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         graph = batch.neighbourhoods
         if kernels := kernels_for("pna.realworld.kernels.neighbours", x, graph):
             y, x = kernels.neighbours(x, graph, "sum", self.eps)
@@ -141,7 +141,7 @@ class GATLayer(nn.Module):
         nn.init.uniform_(self.a, -1 / math.sqrt(2 * width), 1 / math.sqrt(2 * width))
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         graph = batch.neighbourhoods
         if kernels := kernels_for("pna.realworld.kernels.attention", x, graph):
             weight = self.linear.weight  # [F, in]
@@ -184,7 +184,7 @@ class MoNetLayer(nn.Module):
         return torch.exp(-0.5 * ((u - self.mu) * self.inverse_sigma).square().sum(-1))
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         graph, z = batch.neighbourhoods, self.linear(x)  # [V, K·F]
         if kernels := kernels_for("pna.realworld.kernels.monet", z, graph):
             pseudo = self.pseudo.weight, self.pseudo.bias
@@ -301,7 +301,7 @@ class OGBGCNLayer(nn.Module):
         self.norm = BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         if kernels := kernels_for("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
             x = linear(x, self.linear.weight, None)
             root, bias = self.root.squeeze(0), self.linear.bias
@@ -325,7 +325,7 @@ class OGBGINLayer(nn.Module):
         self.inner, self.norm = BatchNorm(wide), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, F] -> [V, F]."""
+        """Apply the layer to node features: [V, F] -> [V, F]."""
         if kernels := kernels_for("pna.realworld.kernels.message", x, self.bonds.weight, batch.neighbourhoods):
             graph = batch.neighbourhoods
             y = kernels.received(x, self.bonds.weight, self.eps, None, batch.edge, batch.count, graph)

@@ -55,7 +55,7 @@ class SageLayer(nn.Module):
         self.linear, self.norm = Linear(2 * sizes[0], sizes[1]), BatchNorm(sizes[1])
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]."""
+        """Apply the layer to node features: [V, in] -> [V, out]."""
         both, x = beside_mean(x, batch.neighbourhoods)
         y = functional.normalize(self.linear(both), dim=1) if self.last else activated(both, self.linear, "unit")
         return self.norm(y, batch, batch.norm, residual=x if self.residual else None)
@@ -74,7 +74,7 @@ class DiffPool(nn.Module):
         self.layers = nn.ModuleList(ClusterLayer((hidden, width), k) for width in widths)
 
     def forward(self, x: Tensor, batch: PaddedBatch) -> Tensor:
-        """[V, nodes] -> [B, out]."""
+        """Pool and classify the graphs: node features [V, nodes] -> [B, out]."""
         h, A = self.pooled(x, batch)
         h = h / math.sqrt(self.k)  # 1/√n, the smaller graph having k nodes
         for layer in self.layers:
@@ -94,7 +94,10 @@ class DiffPool(nn.Module):
         return total.unflatten(1, (self.k, -1)).split([Z.shape[1], self.k], dim=2)
 
     def assign(self, both: Tensor, batch: PaddedBatch) -> Tensor:
-        """Assign every node to the clusters of its graph: [V, 2 nodes] -> S [V, k], whose rows sum to one."""
+        """Assign every node to the clusters of its graph: [V, 2 · features] -> S [V, k], whose rows sum to one.
+
+        both: the features of a node beside their mean over its neighbours.
+        """
         B = len(batch.valid)
         if B > self.places:
             raise ValueError(f"batch must have at most {self.places} graphs, each place having its weights; got {B}")
@@ -120,7 +123,7 @@ class ClusterLayer(nn.Module):
         self.linear, self.norm = Linear(*sizes), ClusterNorm(k)
 
     def forward(self, h: Tensor, A: Tensor, valid: Tensor) -> Tensor:
-        """h [B, k, in], A [B, k, k] and valid [B] -> [B, k, out]."""
+        """Apply the layer to the clusters: h [B, k, in], A [B, k, k] and valid [B] -> [B, k, out]."""
         received, features = (A @ h).flatten(0, 1), h.flatten(0, 1)  # [B · k, in]
         y = activated(received, self.linear, "unit", residual=features if self.residual else None)
         return self.norm(y.unflatten(0, h.shape[:2]), valid)
@@ -133,7 +136,7 @@ class ClusterNorm(norm.BatchNorm):
         super().__init__(k, affine=False)
 
     def forward(self, h: Tensor, valid: Tensor) -> Tensor:
-        """[B, k, F] -> [B, k, F]; valid [B]: 1 for a graph, 0 where there is none."""
+        """Normalise: [B, k, F] -> [B, k, F]; valid [B]: 1 for a graph, 0 where there is none."""
         _, mean, var = self.moments(h, valid.view(-1, 1, 1), valid.sum() * h.shape[2])
         return (h - mean) * torch.rsqrt(var + norm.EPSILON)  # a new difference: its gradient is added in this order
 

@@ -116,7 +116,10 @@ class TowersLayer(nn.Module):
             initialise(layer.weight, RELEASED, layer.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]. embedding: the linear map of the edge features."""
+        """Apply the layer to node features: x [V, in] -> [V, out].
+
+        embedding: linear map of the edge features; noise: for dropout, or None.
+        """
         graph, names = batch.neighbourhoods, self.combined.aggregators
         if kernels := kernels_for("pna.realworld.kernels.towers", x, names, graph):
             y = self._by_kernels(kernels.towers, x, batch, embedding)  # [V, out]
@@ -161,7 +164,7 @@ class SimpleLayer(nn.Module):
         initialise(self.U.weight, RELEASED, self.U.bias)
 
     def forward(self, x: Tensor, batch: PaddedBatch, embedding: nn.Linear | None, noise: Tensor | None) -> Tensor:
-        """[V, in] -> [V, out]. This layer does not use edge features."""
+        """Apply the layer to node features: [V, in] -> [V, out]. This layer does not use edge features."""
         graph = batch.neighbourhoods
         aggregates = aggregate(graph, self.combined.aggregators, source=x.unsqueeze(1))  # [V, 1, A, in]
         y = (self.combined.mapped(aggregates, graph.degree, self.U.weight, batch.scale) + self.U.bias).squeeze(1)

@@ -27,9 +27,9 @@ class Ones(nn.Module):
 def run(tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
-    made = run_of(CELL, PROFILES["smoke"].changed(epochs=20))
-    assert isinstance(made, DropoutRun)
-    return made
+    smoke_run = run_of(CELL, PROFILES["smoke"].changed(epochs=20))
+    assert isinstance(smoke_run, DropoutRun)
+    return smoke_run
 
 
 @pytest.mark.parametrize("rate", RATES)

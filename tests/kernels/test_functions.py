@@ -22,7 +22,10 @@ class Rows(NamedTuple):
 
 
 class _Weighted(KernelFunction):
-    """power, x [R, V, F], weight [R, F], bias [R, F] or None, calls [R], rows -> y [R, V, F], sums [R]."""
+    """A weighted power of some rows as a Function.
+
+    power, x [R, V, F], weight [R, F], bias [R, F] or None, calls [R], rows -> y [R, V, F], sums [R].
+    """
 
     @staticmethod
     def forward(power: int, x: Tensor, weight: Copied, bias: Copied | None, calls: Strided, rows: Rows):
@@ -142,7 +145,7 @@ def test_a_second_derivative_is_refused_in_words():
 
 
 class _Distance(KernelFunction):
-    """x [R, V] or [1, V], labels [V] -> distances [R], x and labels as they came."""
+    """Distances between x and labels: x [R, V] or [1, V], labels [V] -> distances [R], x and labels as they came."""
 
     results = 1
 

@@ -8,7 +8,7 @@ from pna.figures.scores import overall as overall_score
 from pna.figures.scores import ratio as ratio_score
 from pna.figures.scores import score
 from pna.verdicts.statistics import Estimate
-from report import comparisons, coverage, summary
+from report import comparisons, coverage, sections, summary
 from report.parts import Aggregate, Part, average, known, overall, ratio
 from report.realworld_claims import agreement
 from tests.figures.conftest import write_result, write_score
@@ -141,7 +141,20 @@ def test_the_first_screen_compares_the_published_averages_with_an_interval(resul
     (sentence,) = summary._published([runs_of("figure4", "released", "paper")])
     assert sentence.startswith("As released, ours minus published is ")
     assert "on average over the 7 models" in sentence
-    assert "that is one task" in sentence
+    assert "because of one task" in sentence
+
+
+def test_the_first_screen_says_which_numbers_are_estimated_from_more_seeds():
+    sides = [runs_of("figure4", spec, "recorded") for spec in ("described", "released")]
+    assert summary._more_seeds(sides) == " (as described: estimated from 40)"
+    assert summary._more_seeds([runs_of("figure4", "described", "paper")]) == ""
+
+
+def test_a_profile_is_called_a_budget_and_a_data_set_is_not():
+    parts = ("paper-300-epochs: 10 seeds, at most 300 epochs", "ZINC: 4 seeds, at most 1,000 epochs")
+    assert sections._in_words(parts) == (
+        "budget paper-300-epochs, 10 seeds, at most 300 epochs; ZINC: 4 seeds, at most 1,000 epochs"
+    )
 
 
 def test_more_seeds_cover_as_often_and_equal_networks_differ_no_more_often_than_stated():

@@ -33,7 +33,7 @@ class LogHandler(LogHandlerBase):
         self.expected: dict[str, int] = {}
         self.dry = bool(self.common_settings.dryrun)
         self.terminal = sys.stderr.isatty()
-        self.said = time.monotonic()
+        self.last_message = time.monotonic()
         if not self.dry:
             threading.Thread(target=self._tick, daemon=True).start()
 
@@ -124,12 +124,12 @@ class LogHandler(LogHandlerBase):
             time.sleep(1 if self.terminal else 5)
             if self.terminal and self.running:
                 print(f"\r\033[K{self._line()[:150]}", end="", file=sys.stderr, flush=True)
-            elif self.running and time.monotonic() - self.said >= EVERY:
+            elif self.running and time.monotonic() - self.last_message >= EVERY:
                 self._say(self._line())
 
     def _say(self, text: str) -> None:
         """Print a line; on a terminal it takes the place of the progress line."""
-        self.said = time.monotonic()
+        self.last_message = time.monotonic()
         print(f"\r\033[K{text}" if self.terminal else text, file=sys.stderr, flush=True)
 
     @property

@@ -102,7 +102,10 @@ def norm_backward(
 
 
 class _Normalise(KernelFunction):
-    """x [R, rows, F], weight and bias [R, F], known [R, 2, F] or None -> y [R, rows, F], statistics [R, 2, F]."""
+    """Batch normalisation as an autograd Function.
+
+    x [R, rows, F], weight and bias [R, F], known [R, 2, F] or None -> y [R, rows, F], statistics [R, 2, F].
+    """
 
     @staticmethod
     def forward(x: Copied, weight: Copied, bias: Copied, known: Copied | None) -> tuple[Tensor, Tensor]:

@@ -92,7 +92,10 @@ def _gradient(prediction, tasks, y, grad, grad_prediction, r, block, count, BLOC
 
 
 class _Loss(KernelFunction):
-    """nodes [R, V, 3], graphs [R, G, 3], tasks [R, 6] or None, labels [V, 3] and [G, 3] -> losses [R] and errors."""
+    """The loss and the mean squared errors as an autograd Function.
+
+    nodes [R, V, 3], graphs [R, G, 3], tasks [R, 6] or None, labels [V, 3] and [G, 3] -> losses [R] and errors.
+    """
 
     @staticmethod
     def forward(

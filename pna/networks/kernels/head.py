@@ -224,7 +224,10 @@ def _gradients(*tensors: Tensor) -> tuple[list[Tensor], list[Tensor]]:
 
 
 class _Head(KernelFunction):
-    """training, slopes, x [R, V, in], the layers' and norms' tensors [R, …], running statistics -> [R, V, out]."""
+    """The layers before the labels as an autograd Function.
+
+    training, slopes, x [R, V, in], the layers' and norms' tensors [R, …], running statistics -> [R, V, out].
+    """
 
     @staticmethod
     def forward(training: bool, slopes: tuple[float, float], x: Copied, *tensors: Strided) -> Tensor:

@@ -99,7 +99,10 @@ def _sizes(inputs: int, outputs: int) -> dict[str, int]:
 
 
 class _Linear(KernelFunction):
-    """x [R, V, in], or [1, V, in] for every replica; weight [R, out, in], bias [R, out] -> [R, V, out]."""
+    """The linear layer with its activation as an autograd Function.
+
+    x [R, V, in], or [1, V, in] for every replica; weight [R, out, in], bias [R, out] -> [R, V, out].
+    """
 
     @staticmethod
     def forward(x: CopiedOrShared, weight: Copied, bias: Copied, slope: float) -> Tensor:

@@ -85,7 +85,10 @@ def activation_backward(grad, z, bias, grad_z, sums, V, F, KIND: tl.constexpr, W
 
 
 class _Activated(KernelFunction):
-    """kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F]."""
+    """Bias, activation and residual as an autograd Function.
+
+    kind, z [R, V, F], bias [R, F], residual [R, V, F] or None -> [R, V, F].
+    """
 
     @staticmethod
     def forward(kind: str, z: Tensor, bias: Tensor, residual: Tensor | None) -> Tensor:

@@ -279,8 +279,11 @@ def assignment_columns_back(x, weight, bias, count, length, offset, rate, along,
 
 
 class _Assign(KernelFunction):
-    """training, x [R, V, D], W [R, places, k, D], b, scale, shift [R, C], count [R], running mean and variance [R, C],
-    the graphs of all replicas -> S [R, V, k], |z| [R, V], mean and variance [R, C]."""
+    """DiffPool's assignment as an autograd Function.
+
+    training, x [R, V, D], W [R, places, k, D], b, scale, shift [R, C], count [R], running mean and variance [R, C],
+    the graphs of all replicas -> S [R, V, k], |z| [R, V], mean and variance [R, C].
+    """
 
     @staticmethod
     def forward(

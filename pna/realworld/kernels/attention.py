@@ -115,7 +115,10 @@ def attention_sent(sender_ptr, place, grad_logit, grad_nodes, F: tl.constexpr, H
 
 
 class _Attention(KernelFunction):
-    """heads, nodes [R, V, F + 2 H], the messages of all replicas -> [R, V, F], the weights [R, E, H]."""
+    """GAT's attention as an autograd Function.
+
+    heads, nodes [R, V, F + 2 H], the messages of all replicas -> [R, V, F], the weights [R, E, H].
+    """
 
     @staticmethod
     def forward(heads: int, nodes: Tensor, messages: Messages) -> tuple[Tensor, Tensor]:

@@ -198,7 +198,9 @@ def batch_places(
 
 
 class _Draw(KernelFunction):
-    """index [R, B], sizes, the data set -> the parts of Drawn, [R, ...] each, then the joined graphs of all replicas.
+    """The draw of a batch as an autograd Function.
+
+    index [R, B], sizes, the data set -> the parts of Drawn, [R, ...] each, then the joined graphs of all replicas.
 
     It is index arithmetic: no output has a gradient.
     """

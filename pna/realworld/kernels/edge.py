@@ -89,7 +89,10 @@ def edge_embed_back(
 
 
 class _Embedded(KernelFunction):
-    """W3 [R, T, F, Q], shift [R, T, F], E [R, Q, D], b [R, Q] or None -> [R, T, Fp, D], and [R, T, F] if b."""
+    """The embedding of the edges in M as an autograd Function.
+
+    W3 [R, T, F, Q], shift [R, T, F], E [R, Q, D], b [R, Q] or None -> [R, T, Fp, D], and [R, T, F] if b.
+    """
 
     @staticmethod
     def forward(W3: Strided, shift: Tensor, E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:

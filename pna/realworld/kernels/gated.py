@@ -104,8 +104,11 @@ def gated_forward(nodes, edge, ptr, source, y, moved, totals, quotients, F: tl.c
 
 
 class _Gated(KernelFunction):
-    """nodes [R, V, 4 F], edge [R, E, F], the messages of all replicas -> y [R, V, F], m [R, E, F], Σ σ(m_ij) + ε and
-    the quotients [R, V, F]."""
+    """What the nodes of GatedGCN receive, as an autograd Function.
+
+    nodes [R, V, 4 F], edge [R, E, F], the messages of all replicas -> y [R, V, F], m [R, E, F], Σ σ(m_ij) + ε and
+    the quotients [R, V, F].
+    """
 
     @staticmethod
     def forward(nodes: Tensor, edge: Tensor, messages: Messages) -> tuple[Tensor, ...]:
@@ -267,9 +270,12 @@ def gated_receive(
 
 
 class _GatedLayer(KernelFunction):
-    """last, nodes [R, V, 4 F], e [R, E, F], C [R, F, F] and None, or s [R, E, D], C W and W [R, F, D]; scale and shift
+    """A layer of GatedGCN, messages moved on, as an autograd Function.
+
+    last, nodes [R, V, 4 F], e [R, E, F], C [R, F, F] and None, or s [R, E, D], C W and W [R, F, D]; scale and shift
     [R, F], factor [R, E, 1], count [R], running mean and variance [R, F], the messages of all replicas -> y [R, V, F],
-    e moved on [R, E, F], m [R, E, F], Σ σ(m) + ε and the quotients [R, V, F], mean and variance [R, F]."""
+    e moved on [R, E, F], m [R, E, F], Σ σ(m) + ε and the quotients [R, V, F], mean and variance [R, F].
+    """
 
     @staticmethod
     def forward(

@@ -182,7 +182,10 @@ def message_backward(x, bonds, own, bias, edge, count, ptr, sender_ptr, receiver
 
 
 class _Received(KernelFunction):
-    """x [R, V, F], bonds [R, K, F], own [R, 1 or F], bias [R, F] or None, edge [R, E, K], count [R] -> [R, V, F]."""
+    """The sum of a node's messages as an autograd Function.
+
+    x [R, V, F], bonds [R, K, F], own [R, 1 or F], bias [R, F] or None, edge [R, E, K], count [R] -> [R, V, F].
+    """
 
     @staticmethod
     def forward(

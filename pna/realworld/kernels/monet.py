@@ -100,7 +100,10 @@ def gaussian_gradients(weight, bias, mu, inverse, ptr, source, target, w, grad, 
 
 
 class _GaussianSum(KernelFunction):
-    """z [R, V, K·F], W [R, 2, 2], b [R, 2], mu and 1/σ [R, K, 2], messages -> [R, V, F], w [R, E, K]."""
+    """MoNet's weighted sum of messages as an autograd Function.
+
+    z [R, V, K·F], W [R, 2, 2], b [R, 2], mu and 1/σ [R, K, 2], messages -> [R, V, F], w [R, E, K].
+    """
 
     @staticmethod
     def forward(

@@ -85,7 +85,10 @@ def neighbours_backward(x, eps, ptr, sender_ptr, receiver, grad, residual, grad_
 
 
 class _Neighbours(KernelFunction):
-    """kind, x [R, V, F], eps [R, 1] or None, the messages of all replicas -> [R, V, F or 2 F], x."""
+    """The sum or mean of the neighbours as an autograd Function.
+
+    kind, x [R, V, F], eps [R, 1] or None, the messages of all replicas -> [R, V, F or 2 F], x.
+    """
 
     @staticmethod
     def forward(kind: str, x: Tensor, eps: Tensor | None, messages: Messages) -> tuple[Tensor, Tensor]:

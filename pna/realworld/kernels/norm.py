@@ -100,7 +100,10 @@ def norm_apply(
     ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, DROP: tl.constexpr,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """Compute weight · (factor · x - mean) / √(var + ε) + bias and what follows, and update the running statistics."""
+    """Compute weight · (factor · x - mean) / √(var + ε) + bias, then activation, residual and dropout.
+
+    It also updates the running statistics.
+    """
     r = tl.program_id(1).to(tl.int64)
     live = tl.load(count + r).to(tl.int32)
     n = tl.maximum(live.to(tl.float32), 1.0)
@@ -136,7 +139,7 @@ def norm_evaluate(
     x, factor, weight, bias, mean, var, residual, y, V, F,
     ACTIVATION: tl.constexpr, RESIDUAL: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute weight · (factor · x - mean) / √(var + ε) + bias and what follows, by known statistics."""
+    """Compute weight · (factor · x - mean) / √(var + ε) + bias by known statistics, then activation and residual."""
     r = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0)
     place, inside = block_of(block, V, F, WIDTH, BLOCK)
@@ -230,8 +233,11 @@ def norm_back(
 
 
 class _Normalise(KernelFunction):
-    """activation, p, x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F], residual and noise [R, V, F] or
-    None, running mean and variance [R, F] -> y [R, V, F], mean and variance [R, F]."""
+    """Batch normalisation in training as an autograd Function.
+
+    activation, p, x [R, V, F], factor [R, V, 1], count [R], weight and bias [R, F], residual and noise [R, V, F] or
+    None, running mean and variance [R, F] -> y [R, V, F], mean and variance [R, F].
+    """
 
     @staticmethod
     def forward(
@@ -292,8 +298,11 @@ class _Normalise(KernelFunction):
 
 
 class _Evaluate(KernelFunction):
-    """activation, x [R, V, F], factor [R, V, 1], weight, bias, mean and variance [R, F], residual [R, V, F] or None ->
-    [R, V, F]."""
+    """Batch normalisation by known statistics as an autograd Function.
+
+    activation, x [R, V, F], factor [R, V, 1], weight, bias, mean and variance [R, F], residual [R, V, F] or None ->
+    [R, V, F].
+    """
 
     @staticmethod
     def forward(activation: str | None, x: Tensor, *tensors: Tensor | None) -> Tensor:

@@ -77,7 +77,10 @@ def pool_backward(S, Z, received, ptr, features, adjacency, grad_S, grad_Z, grad
 
 
 class _Pooled(KernelFunction):
-    """S [R, V, k], Z [R, V, H], received [R, V, k], the graphs of all replicas -> [R, B, k, H] and [R, B, k, k]."""
+    """DiffPool's pooling as an autograd Function.
+
+    S [R, V, k], Z [R, V, H], received [R, V, k], the graphs of all replicas -> [R, B, k, H] and [R, B, k, k].
+    """
 
     @staticmethod
     def forward(S: Tensor, Z: Tensor, received: Tensor, graphs: Graphs) -> tuple[Tensor, Tensor]:

@@ -68,7 +68,10 @@ def readout_backward(
 
 
 class _Readout(KernelFunction):
-    """mean or sum, x [R, V, F], the graphs of all replicas -> [R, B, F]."""
+    """The readout as an autograd Function.
+
+    mean or sum, x [R, V, F], the graphs of all replicas -> [R, B, F].
+    """
 
     @staticmethod
     def forward(mean: bool, x: Tensor, graphs: Graphs) -> Tensor:

@@ -201,7 +201,7 @@ class Shape(NamedTuple):
 
     @property
     def planes(self) -> int:
-        """How many numbers the backward pass keeps for each node and feature (sums.cuh); made odd."""
+        """Numbers that the backward pass keeps for each node and feature (sums.cuh), rounded up to an odd number."""
         names = self.model.names
         order = max((int(name[-1]) for name in names if name.startswith("moment")), default=0)
         others, extremes = order > 0 or not {"mean", "sum", "std"}.isdisjoint(names), {"max", "min"} & set(names)
@@ -273,7 +273,9 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
 
 
 class _AllLayers(KernelFunction):
-    """shape, x [V, H], the tiles, depths [V, 1] or empty, delta [R], norm and known [R, …], weights [R, …] -> outputs
+    """All layers of the recurrent part as an autograd Function.
+
+    shape, x [V, H], the tiles, depths [V, 1] or empty, delta [R], norm and known [R, …], weights [R, …] -> outputs
     [R, V, one or all layers, H], GIN's statistics [R, layers, mean and variance, H], the states that backward needs,
     the depths of graphs [R, V], and the packed weights.
     """

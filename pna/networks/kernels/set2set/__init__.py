@@ -55,7 +55,9 @@ def _lstm_weights(
 
 
 class _Set2Set(KernelFunction):
-    """keep, x [R, G, N, H], the gates' tensors [R, …] -> state and read [R, G, 2, H], what backward needs, and the
+    """Set2Set as an autograd Function.
+
+    keep, x [R, G, N, H], the gates' tensors [R, …] -> state and read [R, G, 2, H], what backward needs, and the
     packed weights, [R, 8, H, H] and [R, 4, H].
     """
 
@@ -82,7 +84,10 @@ class _Set2Set(KernelFunction):
 
 
 def _forward(x: Tensor, weights: Tensor, bias: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
-    """State and read [R, G, 2, H]; and if `keep` what backward needs of every step and block, else nothing."""
+    """Compute state and read, [R, G, 2, H], and the values that the backward pass needs.
+
+    The latter are [R, N, programs, size] if `keep`; else an empty tensor.
+    """
     R, G, N, H = x.shape
     out, size = x.new_empty(R, G, 2, H), 3 * GRAPHS * H + 2 * GRAPHS  # see readout.cuh
     steps = x.new_empty(R, N, _programs(G), size) if keep else x.new_empty(0)
