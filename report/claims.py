@@ -237,10 +237,10 @@ CLAIMS: tuple[Claim, ...] = (
                        "pairs: below zero")),
     Claim("amplifies", "Multi-task training amplifies the differences between the models", "section 5.1",
           "single-task", test=tests.amplifies, absent=_NO_SINGLE, together=True,
-          quote="The trend of these multi-task results follows and amplifies the difference in the average performances "
-          "of the models when trained separately on the individual tasks.",
-          because="trained on one task, PNA (no scalers), MPNN (max) and GAT stay at a constant prediction in most runs, "
-          "so that PNA leads them by more there",
+          quote="The trend of these multi-task results follows and amplifies the difference in the average "
+          "performances of the models when trained separately on the individual tasks.",
+          because="trained on one task, PNA (no scalers), MPNN (max) and GAT stay at a constant prediction in most "
+          "runs, so that PNA leads them by more there",
           instead="PNA's lead over the six other models shrinks on average, in log10 MSE by",
           by=Aggregate("PNA's lead with all tasks minus that with single tasks, mean over the six other models: below "
                        "zero")),
@@ -340,8 +340,8 @@ def _fewer_seeds(runs: Runs) -> str:
         return ""
     ours, theirs = (number(score(run).value) for run in both)
     return (
-        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are not "
-        f"mixed; figure 4 has {more} (PNA {theirs})"
+        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are "
+        f"not mixed; figure 4 has {more} (PNA {theirs})"
     )
 
 

@@ -87,11 +87,21 @@ def picture(path: Path, shows: str) -> Markup:
     """A picture with its alternative text: the SVG itself, in the page's own colours; without one, the PNG."""
     vector, pixels = path.with_suffix(".svg"), path.with_suffix(".png")
     if vector.exists():
-        box, body = _inline(vector.read_text(encoding="utf-8"), path.stem)
-        return render("picture", shows=shows, box=box, body=Markup(body))
+        text = vector.read_text(encoding="utf-8")
+        box, body = _inline(text, path.stem)
+        return render("picture", shows=shows, box=box, body=Markup(body), least=_least_width(text, box))
     if pixels.exists():
         return render("picture", shows=shows, png=base64.b64encode(pixels.read_bytes()).decode())
     return blocks(f"{path.stem} is not drawn yet.")
+
+
+_LETTERS = 11.0  # px that the smallest letters of a picture have at least, exponents included
+
+
+def _least_width(text: str, box: str) -> int:
+    """The width in px below which a picture scrolls instead of shrinking, so that its smallest letters can be read."""
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: [^;]*?([\d.]+)px", text)]
+    return math.ceil(float(box.split()[2]) * _LETTERS / min(sizes)) if sizes else 0
 
 
 # The elements that matplotlib writes; a page that holds an SVG inline would run whatever else is in it.

@@ -75,7 +75,7 @@ def _mean_of(test: Decision) -> str:
 
 
 def _why(finding: Finding) -> tuple[str, str]:
-    """The numbers most surely against a claim, and why it fails, with how many comparisons are against it and for it."""
+    """The numbers most surely against a claim, and why it fails, with the comparisons against it and for it counted."""
     deciding = finding.tests or finding.rows  # the parts of its test, where one test decides
     surest = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
     if not surest:
