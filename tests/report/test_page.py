@@ -328,9 +328,9 @@ def test_numbers_have_a_space_before_their_percent_sign_and_style_has_none():
     page = '<style>a{width:5%}</style><p title="5%">5% or 95&nbsp;% or 7 %</p><script>x=5%3</script>'
     text = _spaced(page)
     assert "5\N{NO-BREAK SPACE}% or 95\N{NO-BREAK SPACE}% or 7\N{NO-BREAK SPACE}%<" in text
-    assert text.replace("\N{NO-BREAK SPACE}", "").count("5%") == page.count("5%")
     assert "width:5%" in text
     assert 'title="5%"' in text
+    assert "x=5%3" in text
 
 
 def test_below_its_least_width_a_picture_scrolls(tmp_path):
