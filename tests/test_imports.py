@@ -88,9 +88,12 @@ def imported(file):
     for node in ast.walk(parsed(FILES[file])):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
+            if file.startswith("workflow"):  # scripts, which find their neighbours
+                names |= {f"workflow.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file} imports relative to its place"
-            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            homes = pna._HOMES if node.module == "pna" else {}
+            inner = (homes.get(alias.name, f"{node.module}.{alias.name}") for alias in node.names)
             names |= {name if name in FILES else node.module for name in inner}
         elif isinstance(node, ast.Constant) and str(node.value).startswith("pna."):
             names |= {node.value} - {file.rpartition(".")[0]}

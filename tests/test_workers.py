@@ -1,4 +1,4 @@
-"""A pass divided among threads by features: the same bits with any number of them, also after a fork."""
+"""A pass divided among threads by features: the same bits whenever there are as many, also after a fork."""
 
 import os
 
@@ -27,7 +27,7 @@ def results():
     return [out, *torch.autograd.grad(out.square().sum(), [x, *conv.parameters()])]
 
 
-def test_the_same_bits_with_any_number_of_threads(threads):
+def test_with_any_number_of_threads_the_numbers_agree_and_with_the_same_number_the_bits(threads):
     threads(1)
     expected = results()
     for number in (2, 3):

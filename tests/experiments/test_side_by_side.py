@@ -136,14 +136,15 @@ def test_a_signal_makes_every_cell_save_a_checkpoint(few_graphs, runs, held_up, 
 def test_when_the_sweep_is_killed_its_trainings_end_and_the_same_command_goes_on(few_graphs, runs, held_up, capfd):
     words = [*NAMES, *SMOKE, "--side-by-side", "2"]
     sweep = Forked(lambda: train(words))
-    while held_up() < 2:
+    while held_up() < 2 and sweep.poll() is None:
         time.sleep(0.01)
     sweep.kill()
     assert sweep.wait() == -9
     for name, run in zip(NAMES, runs, strict=True):
         words = [name, *SMOKE, "--resume", "--time-budget", "0"]
-        codes = (Forked(lambda words=words: train(words)).wait() for _ in range(100))
-        assert next(code for code in codes if code != FAILED) == STOPPED  # until it has ended
+        while (code := Forked(lambda words=words: train(words)).wait()) == FAILED:
+            time.sleep(0.01)  # until it has ended
+        assert code == STOPPED
         assert run.checkpoint.exists()
     assert len(files(few_graphs)) == 3
 
@@ -294,6 +295,7 @@ def test_the_longest_come_first():
 
 def test_on_a_terminal_a_table_is_drawn_over(monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
     assert train([*NAMES, *SMOKE, "--side-by-side", "2", "--time-budget", "1000"]) == 0
     out = capsys.readouterr().out
     assert re.search(

@@ -93,12 +93,12 @@ def undisturbed(kind: Kind, folder: Path) -> tuple[dict, float]:
         return contents(folder), time.monotonic() - start
 
 
-def killed(kind: Kind, folder: Path, rng, kills: int, expected: dict, supports: float) -> Counter:
+def killed(kind: Kind, folder: Path, rng, kills: int, expected: dict, seconds: float) -> Counter:
     """Kills a call so often, or until it ends before; lets it end, and counts what is lost, different or left over."""
     found = Counter({"kills": 0, "lost": 0, "different": 0, "left over": 0})
     with tiny(folder):
         before = progress(kind)
-        while found["kills"] < kills and _kill(kind, rng, supports):
+        while found["kills"] < kills and _kill(kind, rng, seconds):
             found["kills"] += 1
             now = progress(kind)
             found["lost"] += any(now[cell] < steps for cell, steps in before.items())
@@ -122,11 +122,11 @@ def killed(kind: Kind, folder: Path, rng, kills: int, expected: dict, supports: 
     return found
 
 
-def _kill(kind: Kind, rng, supports: float) -> bool:
+def _kill(kind: Kind, rng, seconds: float) -> bool:
     """Kills a call at a random moment, unless it has ended before. Of a sweep: itself, a training, or all."""
     process = Forked(kind.call)
     with contextlib.suppress(TimeoutExpired):
-        process.wait(rng.uniform(0.0, SHARE * supports))
+        process.wait(rng.uniform(0.0, SHARE * seconds))
     victims = [process.pid]
     if kind.name == "sweep" and (children := process.children()):
         victims = rng.choice(([process.pid], [rng.choice(children)], [process.pid, *children]))

@@ -21,10 +21,10 @@ def kinds(tmp_path_factory):
 @forks
 @pytest.mark.parametrize(("name", "kills"), [("training", 3), ("sweep", 2), ("data", 3)])
 def test_nothing_is_lost_different_or_left_over(kinds, tmp_path, name, kills):
-    expected, supports = rounds.undisturbed(kinds[name], tmp_path / "undisturbed")
+    expected, seconds = rounds.undisturbed(kinds[name], tmp_path / "undisturbed")
     for sooner in range(20):  # on a busy machine a call may end before it is killed: then sooner
         folder = tmp_path / f"killed-{sooner}"
-        found = rounds.killed(kinds[name], folder, random.Random(0), kills, expected, supports / 2**sooner)
+        found = rounds.killed(kinds[name], folder, random.Random(0), kills, expected, seconds / 2**sooner)
         assert (found["lost"], found["different"], found["left over"]) == (0, 0, 0)
         if found["kills"]:
             break
@@ -33,14 +33,14 @@ def test_nothing_is_lost_different_or_left_over(kinds, tmp_path, name, kills):
 
 @forks
 def test_what_is_lost_different_or_left_over_is_noticed(kinds, tmp_path):
-    expected, supports = rounds.undisturbed(kinds["data"], tmp_path / "undisturbed")
+    expected, seconds = rounds.undisturbed(kinds["data"], tmp_path / "undisturbed")
     (path,) = expected
     for words, other in (
         ("lost", expected | {"data/another": b""}),
         ("different", {path: b""}),
         ("left over", {}),
     ):
-        found = rounds.killed(kinds["data"], tmp_path / words, random.Random(0), 0, other, supports)
+        found = rounds.killed(kinds["data"], tmp_path / words, random.Random(0), 0, other, seconds)
         assert [word for word, count in found.items() if count] == [words]
 
 

@@ -109,6 +109,7 @@ class Tab:
     def open(self, page, width, scheme="light"):
         self.resize(width)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.events.clear()  # those of the page before
         self.call("Page.navigate", url=page.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(json.loads(self.socket.recv()))

@@ -1,3 +1,4 @@
+import fcntl
 import io
 import os
 import shutil
@@ -91,6 +92,9 @@ class Workflow:
         """All of it at once, as when a machine goes down."""
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        for lock in Path(self.environment["PNA_BUILD"]).glob("*/lock"):
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the last of its processes has ended, too
 
     def result(self, cell, profile):
         return Path(self.environment["PNA_RESULTS"]) / profile.name / cell.place

@@ -14,7 +14,6 @@ COUNTS = """
 import signal, sys, time
 found = []
 signal.signal(signal.SIGINT, lambda *_: found.append(1))
-time.sleep(0.5)  # until the one that started this waits for it
 print("ready", flush=True)
 while not found:
     time.sleep(0.01)
@@ -27,7 +26,16 @@ sys.path.insert(0, {str(ROOT / "workflow")!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import run
 run.PATIENCE = {{patience}}
-print("code:", run._wait(subprocess.Popen([sys.executable, "-c", {COUNTS!r}])), flush=True)
+process = subprocess.Popen([sys.executable, "-c", {COUNTS!r}], stdout=subprocess.PIPE, text=True)
+wait = process.wait
+def ready_and_wait(timeout):
+    process.wait = wait
+    print(process.stdout.readline(), end="", flush=True)  # "ready": what started it waits for it, too
+    return wait(timeout)
+process.wait = ready_and_wait
+code = run._wait(process)
+print(process.stdout.read(), end="")
+print("code:", code, flush=True)
 """
 
 

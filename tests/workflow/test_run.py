@@ -59,7 +59,7 @@ def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_
     workflow, cells = prepared
     start = time.monotonic()
     code, output = workflow.run(*GRAPH_TYPES)
-    supports = time.monotonic() - start
+    seconds = time.monotonic() - start
     assert code == 0, output
     assert "[2/2] done: notebook graph-types" in output
     assert "All steps succeeded." in output
@@ -77,7 +77,7 @@ def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_
     rng = random.Random(0)
     for _ in range(int(os.environ.get("PNA_KILLS", "2"))):
         process = other.start(*GRAPH_TYPES)
-        time.sleep(rng.uniform(0.1, 0.9) * supports)
+        time.sleep(rng.uniform(0.1, 0.9) * seconds)
         other.kill(process)
     code, output = other.run(*GRAPH_TYPES)
     assert code == 0, output
