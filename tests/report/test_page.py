@@ -189,6 +189,17 @@ def test_a_verdict_filters_the_claims_by_keyboard_and_by_address(tab):
     assert json.loads(tab.run(CHOSEN)) == every
 
 
+def test_on_a_phone_a_verdict_leaves_the_heading_below_the_bar(tab):
+    tab.resize(390)
+    tab.run("document.querySelector('nav details').open = false; location.hash = '#verdict=undecided'")
+    tab.run(chromium.DRAWN)
+    bar, heading = (
+        f"document.{where}.getBoundingClientRect()"
+        for where in ("querySelector('nav')", "getElementById('claims-title')")
+    )
+    assert tab.run(f"{bar}.bottom") <= tab.run(f"{heading}.top") < 200
+
+
 def test_the_contents_list_every_claim(page):
     text = page.read_text()
     nav = text[text.index("<nav") : text.index("</nav>")]
