@@ -138,7 +138,10 @@ def _redrawn_lead(runs: Models) -> Ruling:
 
 @dataclass(frozen=True)
 class Spread:
-    """The standard deviation of a model's average over redrawn test sets: root mean square over models, bounds."""
+    """The standard deviation of a model's average over redrawn test sets: root mean square over models, bounds.
+
+    `by_model` has each model's own, by title.
+    """
 
     value: float
     lower: float
@@ -153,7 +156,7 @@ def spread(runs: Models) -> Spread:
     degrees of freedom of five sets, however many models there are.
     """
     deviations = {
-        model: float(np.std([score(run, split).value for split in REDRAWN], ddof=1)) for model, run in runs.items()
+        run.title: float(np.std([score(run, split).value for split in REDRAWN], ddof=1)) for run in runs.values()
     }
     freedom = len(REDRAWN) - 1
     value = math.sqrt(np.mean(np.square(list(deviations.values()))))
@@ -167,7 +170,14 @@ def _redrawn_spread(runs: Models) -> Ruling:
     sides = {"reproduced": one.upper < MARGIN, "contradicted": one.lower > MARGIN, "undecided": True}
     words = {"reproduced": f"by less than {MARGIN}", "contradicted": f"by more than {MARGIN}"}
     kind = next(kind for kind, true in sides.items() if true)
-    return Ruling(kind, words.get(kind, kind), f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %")
+    ends = (f"{one.by_model[model]:.3f} for {model}" for model in _least_and_most(one.by_model))
+    text = f"standard deviation {one.value:.3f}, at most {one.upper:.3f} at 95 %; from {' to '.join(ends)}"
+    return Ruling(kind, words.get(kind, kind), text)
+
+
+def _least_and_most(deviations: dict[str, float]) -> tuple[str, str]:
+    """The models with the smallest and the largest deviation."""
+    return min(deviations, key=deviations.get), max(deviations, key=deviations.get)
 
 
 def _redrawn_connected(runs: Models) -> Ruling:

@@ -23,6 +23,7 @@ from pna.verdicts.rules import NOT_RUN, NOT_TESTED, Comparison, Ruling, fact, nu
 from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
+from report.coverage import SINGLE, kept_table
 from report.parts import Aggregate, Part
 
 __all__ = ["ABSENT", "CLAIMS", "Claim", "Finding", "judge"]
@@ -48,6 +49,7 @@ class Claim(verdicts.Claim):
         slips: slips in the printed statement or proof, by their names in verification/
         finding: whether it is no sentence of the paper, but something that the runs show
         together: whether it also judges figure 4's networks, of which it takes the seeds of its other cells' budget
+        alone: whether it compares scores of networks trained on single tasks, whose intervals cover less
     """
 
     by: Aggregate | None = None
@@ -61,6 +63,7 @@ class Claim(verdicts.Claim):
     slips: tuple[str, ...] = ()
     finding: bool = False
     together: bool = False
+    alone: bool = False
 
     @property
     def source(self) -> Callable | None:
@@ -230,13 +233,13 @@ CLAIMS: tuple[Claim, ...] = (
           by=Aggregate("the gain of the four models without scalers or sum minus that of the three others, means: "
                        "below zero")),
     Claim("single-trend", "Trained on single tasks, PNA is best as well", "section 5.1, appendix J", "single-task",
-          test=tests.best_in_single, absent=_NO_SINGLE, by=_MODELS),
+          test=tests.best_in_single, absent=_NO_SINGLE, alone=True, by=_MODELS),
     Claim("follows", "The trend of multi-task results follows that of single tasks", "section 5.1", "single-task",
-          test=tests.trend_follows, absent=_NO_SINGLE, together=True,
+          test=tests.trend_follows, absent=_NO_SINGLE, alone=True, together=True,
           by=Aggregate("the model ahead on single tasks minus the other one, trained on all tasks, mean over all "
                        "pairs: below zero")),
     Claim("amplifies", "Multi-task training amplifies the differences between the models", "section 5.1",
-          "single-task", test=tests.amplifies, absent=_NO_SINGLE, together=True,
+          "single-task", test=tests.amplifies, absent=_NO_SINGLE, alone=True, together=True,
           quote="The trend of these multi-task results follows and amplifies the difference in the average "
           "performances of the models when trained separately on the individual tasks.",
           because="trained on one task, PNA (no scalers), MPNN (max) and GAT stay at a constant prediction in most "
@@ -245,7 +248,7 @@ CLAIMS: tuple[Claim, ...] = (
           by=Aggregate("PNA's lead with all tasks minus that with single tasks, mean over the six other models: below "
                        "zero")),
     Claim("no-scalers-benefit", "Models without scalers or sum benefit most from multi-task training", "appendix J",
-          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE, together=True,
+          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE, alone=True, together=True,
           by=Aggregate("the gain of the four models without scalers or sum minus that of the three others, means: "
                        "below zero")),
     Claim("overfits", "More complex models are more prone to overfitting on a single task", "appendix J", "single-task",
@@ -317,6 +320,8 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
     if claim.together and finding.rows:
         finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
+    if claim.alone and finding.rows:
+        finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
     budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     if runs.spec == "released" and claim.absent:
@@ -342,6 +347,15 @@ def _fewer_seeds(runs: Runs) -> str:
     return (
         f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are "
         f"not mixed; figure 4 has {more} (PNA {theirs})"
+    )
+
+
+def _coverage_of_single_tasks() -> str:
+    """A clause on how often the intervals of single tasks contain the truth in simulations."""
+    share = kept_table()["coverage"][SINGLE]
+    return (
+        f"95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, and in "
+        f"{share['least']:.1%} in the worst"
     )
 
 

@@ -23,10 +23,11 @@ from pna.figures.scores import FREEDOM, KEPT, SHOWN, SPLIT, by_seed, ratios_by_s
 from pna.multitask import TASKS
 from pna.verdicts.statistics import LEVEL, choice_covariance, subset_freedom, subset_jackknife, subset_weights
 
-__all__ = ["METHODS", "USED", "kept_table", "populations", "simulate", "table"]
+__all__ = ["METHODS", "SINGLE", "USED", "kept_table", "populations", "simulate", "table"]
 
 SEEDS = 10
 USED = "bootstrap error, t with 5 degrees of freedom"
+SINGLE = "single tasks, two humps: the interval in use"
 Array = NDArray[np.float64]
 Ends = tuple[Array, Array]
 
@@ -292,7 +293,7 @@ def table(trials: int = 2_000) -> dict:
         coverage[name] = _summary([more_seeds(population, seeds, trials) for *_, population in recorded])
     single = [humps(pairs) for pairs in single_task_pairs().values() if _usable(pairs)]
     if single:
-        coverage["single tasks, two humps: the interval in use"] = _summary([_in_use(one, trials) for one in single])
+        coverage[SINGLE] = _summary([_in_use(one, trials) for one in single])
     alarms = {
         f"{count}": _summary([false_alarms(population, count, 10 * trials) for *_, population in recorded])
         | ({"single tasks": _summary([false_alarms(one, count, 10 * trials) for one in single])} if single else {})

@@ -1,6 +1,6 @@
 """The parts of a claim: comparisons as contrasts, and the aggregate test that is made of them.
 
-A part is one comparison with its keys, such as {"model": "GIN", "size": "20-25"}. An `Aggregate` says for which keys a
+A part is one comparison with its keys, such as {"model": "GIN", "size": "20-24"}. An `Aggregate` says for which keys a
 claim has to hold one by one; over all other keys the parts are averaged, seed by seed where they share seeds.
 """
 

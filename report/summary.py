@@ -17,7 +17,7 @@ from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, interval_end, less, numb
 from pna.verdicts.statistics import LEVEL, Estimate
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
-from report.coverage import USED, kept_table
+from report.coverage import SINGLE, USED, kept_table
 from report.markup import render
 from report.parts import Part
 from report.realworld_claims import ZINC, agreement
@@ -74,13 +74,12 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     cells = [cell for cell in all_cells(EVERY_SPEC) if cell.training in TRAININGS]
     runs = [run for cell in cells if (run := recorded_run(cell, PROFILES["paper"]))]
     planned = sum(recorded_run(cell, PROFILES["planned"]) is not None for cell in cells)
-    sure = kept_table()["coverage"][USED]
+    sure, alone = (kept_table()["coverage"][name] for name in (USED, SINGLE))
     words = (
         f"{len(runs)} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals "
         f"contain the truth in {sure['mean']:.1%} of simulated cases, and in {sure['least']:.1%} in the worst "
-        "population. Each "
-        f"claim has one test, written down in a plan, whose runs have new seeds: {planned} of {len(cells)} cells have "
-        "them."
+        f"population; for single tasks in {alone['mean']:.1%} and {alone['least']:.1%}. Each claim has "
+        f"one test, written down in a plan, whose runs have new seeds: {planned} of {len(cells)} cells have them."
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
@@ -154,10 +153,15 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             named, undecided = f" ({', '.join(away)})" if away else "", len(rows) - held - len(away)
             yield (
                 f"As released, ours minus published is {_with_interval(mean)} on average over the {len(rows)} models; "
-                f"{held} published averages match ours to within a factor of two, {len(away) or 'none'} "
-                f"differ{'s' * (len(away) == 1)} significantly{named}, and {undecided} are undecided. "
+                f"{held} published averages match ours to within a factor of two, {_differing(len(away))} shown to "
+                f"differ by more{named}, and {undecided} are undecided. "
                 f"{_connected(runs)}"
             )
+
+
+def _differing(count: int) -> str:
+    """How many are, with the verb: "none is", "1 is" or "2 are"."""
+    return f"{count or 'none'} {'are' if count > 1 else 'is'}"
 
 
 def _with_interval(one: Estimate) -> str:

@@ -76,9 +76,10 @@ def _widened(run: RecordedRun) -> RecordedRun:
 
 
 def sizes_of(run: RecordedRun) -> dict[str, str]:
-    """Test sets of the extrapolation by the sizes of their graphs, as 20-25, the smallest first."""
-    splits = [split for split in run.splits if split.startswith("extrapolation/test_")]
-    return {split.split("test_")[1].replace("_", "-"): split for split in splits}
+    """Test sets of the extrapolation by the sizes of their graphs, the smallest first: test_20_25 has sizes 20-24."""
+    beginning = "extrapolation/test_"
+    splits = {split: split.removeprefix(beginning).split("_") for split in run.splits if split.startswith(beginning)}
+    return {f"{low}-{int(end) - 1}": split for split, (low, end) in splits.items()}
 
 
 # ---- as they are drawn ----

@@ -138,7 +138,13 @@ def test_the_spread_is_that_between_the_sets_with_the_bound_of_four_degrees_of_f
     assert one.value == pytest.approx(np.std(sets, ddof=1))
     assert one.upper == pytest.approx(one.value * np.sqrt(4 / 0.710723), rel=1e-5)  # the chi-squared table's 5 %
     assert one.lower == pytest.approx(one.value * np.sqrt(4 / 9.487729), rel=1e-5)
-    assert answers()["redrawn-spread", "described"].answer == "undecided"
+    row = answers()["redrawn-spread", "described"]
+    assert row.answer == "undecided"
+    assert re.search("; from 0.079 for .* to 0.079 for ", row.ruling.text)  # all spread alike here
+
+
+def test_the_least_and_the_most_of_the_spreads_are_named():
+    assert beyond._least_and_most({"PNA": 0.03, "GIN": 0.01, "GAT": 0.02}) == ("GIN", "PNA")
 
 
 def test_tails_compare_the_gain_of_scalers_on_two_kinds_of_networks(results):

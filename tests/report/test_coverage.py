@@ -43,7 +43,7 @@ def test_the_kept_table_says_93_to_97_percent():
     kept = coverage.kept_table()
     assert 0.93 <= kept["coverage"][coverage.USED]["mean"] <= 0.97
     low = [row["cell"] for row in kept["rows"] if row[coverage.USED] < 0.93]
-    assert low == ["extrapolation/described/mpnn-sum/16, 45-50 nodes"]  # some of its seeds explode, others do not
+    assert low == ["extrapolation/described/mpnn-sum/16, 45-49 nodes"]  # some of its seeds explode, others do not
     assert kept["populations"] == len(kept["rows"])
     assert set(kept["coverage"]) > set(coverage.METHODS)
 

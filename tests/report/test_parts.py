@@ -122,6 +122,10 @@ def test_figure_6_says_how_many_numbers_are_equal_and_how_many_differ_by_chance(
     assert moved.differ == (f"{realworld.column_title(column)}, {title}",)
     assert moved.joint[0] < together.joint[0]
     assert f"{moved.equivalent} of 57 published numbers" in str(moved)
+    (finding,) = findings_of(claim_named("published-6"), "paper")
+    assert [row.comparison.name for row in finding.tests] == [
+        realworld.column_title(name) for name in realworld.COLUMNS
+    ]
     assert agreement({}) is None
 
 

@@ -14,11 +14,14 @@ import pytest
 from report.sections import UNCOMMITTED
 
 ROOT = Path(__file__).parents[2]
-# The cells whose code was in no commit when they were trained; the plan trains them again.
+# The results whose code was in no commit when they were trained; the plan trains them again.
 NOT_COMMITTED = {
-    *(f"multitask/described/{m}-16" for m in ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")),
-    *(f"multitask/released/{m}-16" for m in ("pna-no-scalers", "mpnn-max", "mpnn-sum")),
-    "multitask/released-D11/pna-16",
+    *(
+        f"paper/multitask/described/{m}-16"
+        for m in ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
+    ),
+    *(f"paper/multitask/released/{m}-16" for m in ("pna-no-scalers", "mpnn-max", "mpnn-sum")),
+    "paper/multitask/released-D11/pna-16",
 }
 
 
@@ -27,11 +30,11 @@ def git(*words):
 
 
 def recorded():
-    """The cells of results/paper by (commit, code hash)."""
+    """The results of both full budgets, such as "planned/multitask/described/pna-16", by (commit, code hash)."""
     cells = {}
-    for path in sorted((ROOT / "results" / "paper").glob("*/*/*.json")):
+    for path in sorted(p for budget in ("paper", "planned") for p in (ROOT / "results" / budget).glob("*/*/*.json")):
         facts = json.loads(path.read_text())
-        cell = "/".join((*path.parts[-3:-1], path.stem))
+        cell = "/".join((*path.parts[-4:-1], path.stem))
         cells.setdefault((facts["commit"], facts["code"]), set()).add(cell)
     return cells
 
