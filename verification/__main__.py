@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import threading
 from fractions import Fraction
 from pathlib import Path
 
@@ -138,8 +139,15 @@ def _report(_: argparse.Namespace) -> int:
     return 0 if write_report() else 1
 
 
+SLOW = 10
+"""After how many seconds `collide` says that it is still searching."""
+
+
 def _collide(options: argparse.Namespace) -> int:
     """Print a collision of the user's aggregators, and write it if asked; 1 without a proof, 2 if they are unusable."""
+    slow = threading.Timer(SLOW, print, ["collide: still searching"], {"file": sys.stderr, "flush": True})
+    slow.daemon = True
+    slow.start()
     try:
         collision = collide.find_collision(collide.load(options.aggregators), options.n, *options.interval)
     except collide.UsageError as error:
@@ -148,6 +156,8 @@ def _collide(options: argparse.Namespace) -> int:
     except NoCollisionError as error:
         print(f"collide: {error}", file=sys.stderr)
         return 1
+    finally:
+        slow.cancel()
     print(collision)
     if options.out is not None:
         try:

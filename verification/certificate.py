@@ -1,7 +1,7 @@
 """Reads certificates strictly: what they may be written with, and how large they may be.
 
-Numbers are whole, or rationals "p/q" in the digits 0 to 9. A field that is missing, given twice, unknown or too large
-is refused here, before anything is computed from it, so that a malformed certificate costs no time.
+Numbers are whole, or rationals "p/q" in lowest terms and in the digits 0 to 9. A field that is missing, given twice,
+unknown or too large is refused here, before anything is computed from it: a malformed certificate costs no time.
 """
 
 import json
@@ -138,11 +138,13 @@ def natural(value: object, what: str, smallest: int, largest: int) -> int:
 
 
 def rational(value: object, what: str, digits: int = MOST_DIGITS) -> Fraction:
-    """The rational that the text "p" or "p/q" says."""
+    """The rational that the text "p" or "p/q" says, which must be in lowest terms: each has one text."""
     require(isinstance(value, str), f"{what} must be a rational as text, got {_shown(value)}")
     require(len(value) <= digits, f"{what}: {len(value)} characters, where {digits} are allowed")
     require(re.fullmatch(r"-?[0-9]+(/[1-9][0-9]*)?", value) is not None, f"{what}: not a rational: {_shown(value)}")
-    return Fraction(value)
+    number = Fraction(value)
+    require(str(number) == value, f"{what}: not in lowest terms: {_shown(value)}")
+    return number
 
 
 def rationals(value: object, what: str, digits: int = MOST_DIGITS) -> list[Fraction]:

@@ -31,7 +31,7 @@ from verification.certificate import (
     require,
 )
 from verification.interval_checker import check_box, check_sign_change
-from verification.program_checker import MOST_STEPS_EXACT, Terms, read_program
+from verification.program_checker import MOST_STEPS_EXACT, Terms, canonical_program, read_program
 
 __all__ = ["STATEMENTS", "CertificateError", "Proved", "check_certificate", "check_directory", "check_file", "sizes"]
 
@@ -170,9 +170,18 @@ def check_certificate(certificate: object, directory: Path | None = None) -> Pro
 
 
 def _canonical(statement: dict) -> Hashable:
-    """Canonical form of a statement, independent of the order of a multiset's elements and of the two multisets."""
+    """Canonical form of a statement, independent of orders that say nothing and of steps that a program does not use.
+
+    The orders are those of a multiset's elements, of the two multisets, of temperatures and of a program's outputs.
+    """
     multisets = {key: tuple(sorted(map(Fraction, statement.pop(key)))) for key in _MULTISETS if key in statement}
     pair = frozenset(multisets.pop(side) for side in ("first", "second") if side in multisets)
+    for key in ("aggregator", "aggregators"):
+        described = statement.get(key)
+        if isinstance(described, dict) and described["name"] == "program":
+            statement[key] = canonical_program(described)
+        elif isinstance(described, dict) and "temperatures" in described:
+            statement[key] = {**described, "temperatures": sorted(described["temperatures"])}
     return pair, tuple(multisets.items()), json.dumps(statement, sort_keys=True)
 
 
@@ -181,6 +190,17 @@ _MULTISETS = ("first", "second", "elements", "multiset")
 
 MOST_BITS = 1_000
 """The longest element of a collision, over the common denominator of all."""
+MOST_POWER_BITS = 60_000_000
+"""The length of all powers that are summed: the longest element, times how many there are, times all orders."""
+
+
+def _order(aggregator: str) -> int:
+    """The highest power that an aggregator takes of its elements; an unknown one is refused."""
+    if aggregator in ("mean", "std", "max", "min"):
+        return 2 if aggregator == "std" else 1
+    match = re.fullmatch(r"power sum ([1-9][0-9]?)", aggregator)
+    require(match is not None, f"unknown aggregator {aggregator[:40]!r}: mean, std, max, min, power sum 1 to 99")
+    return int(match[1])
 
 
 def _aggregate(aggregator: str, x: list[int]) -> Fraction | int:
@@ -192,9 +212,8 @@ def _aggregate(aggregator: str, x: list[int]) -> Fraction | int:
         return Fraction(d * sum(y * y for y in x) - sum(x) ** 2, d * d)
     if aggregator in ("max", "min"):
         return sorted(x)[-1 if aggregator == "max" else 0]
-    match = re.fullmatch(r"power sum ([1-9][0-9]?)", aggregator)
-    require(match is not None, f"unknown aggregator {aggregator[:40]!r}: mean, std, max, min, power sum 1 to 99")
-    return sum(y ** int(match[1]) for y in x)
+    order = _order(aggregator)
+    return sum(y**order for y in x)
 
 
 def _check_collision(first: object, second: object, agree: object, differ: object) -> tuple[str, int]:
@@ -203,12 +222,12 @@ def _check_collision(first: object, second: object, agree: object, differ: objec
     require(sorted(elements[0]) != sorted(elements[1]), "the two multisets are the same")
     unit = math.lcm(*(q.denominator for q in itertools.chain(*elements)))
     x, y = ([int(q * unit) for q in side] for side in elements)  # scaling changes no agreement
-    require(
-        max(abs(z) for z in [*x, *y]).bit_length() <= MOST_BITS,
-        f"over their common denominator the elements have more than {MOST_BITS} bits",
-    )
+    bits = max(abs(z) for z in [*x, *y]).bit_length()
+    require(bits <= MOST_BITS, f"over their common denominator the elements have more than {MOST_BITS} bits")
     agree, differ = names(agree, "agree"), names(differ, "differ")
     require(len(agree) > 0, "no aggregator is said to agree")
+    work = bits * (len(x) + len(y)) * sum(map(_order, [*agree, *differ]))
+    require(work <= MOST_POWER_BITS, f"the powers have {work} bits in all, where {MOST_POWER_BITS} are allowed")
     for aggregator in agree:
         require(_aggregate(aggregator, x) == _aggregate(aggregator, y), f"{aggregator} differs")
     for aggregator in differ:

@@ -1,6 +1,8 @@
 """Theorem 1 for the user's own aggregators: `python -m verification collide --aggregators module:function --n 5`."""
 
 import importlib
+import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -35,11 +37,12 @@ Finds two different multisets of n reals on which all the given aggregators agre
 MODULE:FUNCTION names a list of aggregators, or a function without arguments that returns one. An aggregator is a
 function of a list of numbers, which are given in increasing order. It is written with
   + - * / ** abs sum len sorted max min, comparisons, constants,
-  exp log sqrt tanh sin cos of numpy or of verification.smooth, np.sum np.mean np.std np.max np.min;
+  exp log sqrt cbrt tanh sin cos of numpy or of verification.smooth, np.sum np.mean np.std np.max np.min;
 not with those of math, which turn numbers into floats.
 
 Two ways are tried. First rational multisets, computed exactly: they collide for any number of aggregators whose
 messages are linear, or ReLU networks, on a piece where these are linear (formal/piecewise_linear.v); max(0, x) is ReLU.
+A multiset is also compared with its shifted and its mirror image.
 Then Theorem 1, for smooth aggregators: fewer than n may be independent, and others are left out where they follow from
 those. For n = 2 and one aggregator continuity is enough, and maximum, minimum and absolute of verification.smooth may
 be used where arguments meet. Example, in the file mine.py:
@@ -100,12 +103,12 @@ def load(name: str) -> list[Aggregator]:
         raise UsageError(f"--aggregators must be MODULE:FUNCTION, got {name!r}")
     try:
         functions = getattr(importlib.import_module(module_name), attribute)
-    except Exception as error:  # anything can happen in a user's module
+    except (Exception, SystemExit) as error:  # anything can happen in a user's module
         raise UsageError(f"cannot load {name!r}: {type(error).__name__}: {error}") from error
     if isinstance(functions, Callable):
         try:
             functions = functions()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
             raise UsageError(f"{name!r} must be callable without arguments and return a list: {reason}") from error
     if not isinstance(functions, Sequence) or not functions or not all(isinstance(g, Callable) for g in functions):
@@ -126,11 +129,36 @@ def find_collision(aggregators: Sequence[Aggregator], n: int, low: Fraction, hig
     functions = [_name_errors(k, g) for k, g in enumerate(aggregators, start=1)]
     try:
         _require_functions(functions, n, low, high)
-        return _exact(functions, n, low, high) or _by_theorem_1(functions, n, low, high)
+        collision = _exact(functions, n, low, high) or _by_theorem_1(functions, n, low, high)
     except NotSmoothError as error:
         raise UsageError(f"these aggregators cannot be used: {error}") from error
     except NotDefinedError as error:
         raise NoCollisionError(f"{error}: choose another interval") from error
+    _require_floats(aggregators, collision)
+    return collision
+
+
+def _require_floats(aggregators: Sequence[Aggregator], collision: Found) -> None:
+    """Raise UsageError if an aggregator that is called with floats does not agree, rounding errors apart."""
+    X, Y = ([float(x.mid() if isinstance(x, arb) else x) for x in Z] for Z in (collision.X, collision.Y))
+    close = [[math.nextafter(x, side) for x in X] for side in (-math.inf, math.inf)]
+    for k, g in enumerate(aggregators, start=1):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                first, second, *others = (float(g(list(Z))) for Z in (X, Y, *close))
+        except (Exception, SystemExit):  # it is for exact numbers only
+            continue
+        rounding = max(abs(value - first) for value in others)
+        if abs(first - second) > FLOAT_ERROR * max(1, abs(first), abs(second)) + 1000 * rounding:
+            raise UsageError(
+                f"g_{k} computes something else with floats: on floats of the X and Y that were found it is {first} "
+                f"and {second}, where it agrees exactly on the numbers themselves"
+            )
+
+
+FLOAT_ERROR = 1e-6
+"""The largest difference of an aggregator on floats of X and Y, by the larger of its size and 1, that is rounding."""
 
 
 def _require_functions(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> None:
@@ -173,14 +201,33 @@ def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: 
     """A collision of fewer than n independent aggregators; the others must follow from them."""
     if n == 2 and len(functions) == 1:
         return _checked(_two(functions[0], [], low, high))
-    sphere = Sphere.between(low, high, n)
+    try:
+        return _near(functions, Sphere.between(low, high, n), low, high)
+    except (NotDefinedError, NotSmoothError, NoCollisionError) as error:  # an odd moment is 0 at equally spaced points
+        if n == 2:
+            raise
+        try:
+            return _near(functions, _uneven(low, high, n), low, high)
+        except (NotDefinedError, NoCollisionError, NotSmoothError, UsageError) as other:
+            raise (error if isinstance(error, NoCollisionError) else other) from other
+
+
+def _uneven(low: Fraction, high: Fraction, n: int) -> Sphere:
+    """A sphere like Sphere.between whose centre's gaps are as 1 to 2 to 3 and so on, half the first as its radius."""
+    unit = 2 * (high - low) / (n * (n - 1))
+    return Sphere(tuple(low + unit * i * (i + 1) / 2 for i in range(n)), unit / 2)
+
+
+def _near(functions: Sequence[Aggregator], sphere: Sphere, low: Fraction, high: Fraction) -> Found:
+    """A collision near the sphere's centre of those aggregators that are independent there; the others must follow."""
+    n = len(sphere.centre)
     with ctx.workprec(PRECISION):
         chosen, why = independent(gradients(functions, sphere.centre))
     if len(chosen) >= n:
         listed = ", ".join(f"g_{k + 1}" for k in chosen)
         raise UsageError(
             f"{listed} are {n} independent aggregators for multisets of size n = {n}: Theorem 1 speaks of fewer, and "
-            f"these tell multisets apart near {n} equally spaced points of the interval"
+            f"these tell multisets apart near {{{', '.join(map(str, sphere.centre))}}}"
         )
     if not chosen:
         raise NoCollisionError(f"{'; '.join(why.values())}: choose another interval")
@@ -189,7 +236,14 @@ def _by_theorem_1(functions: Sequence[Aggregator], n: int, low: Fraction, high: 
     try:
         return _checked(collision, [f"left out, because it follows: {reason}" for reason in why.values()])
     except NoCollisionError as error:
-        raise NoCollisionError("; ".join([str(error), *why.values()]) + ": choose another interval") from error
+        if not why:
+            raise
+        listed, others = (", ".join(f"g_{k + 1}" for k in places) for places in (chosen, why))
+        reasons = "; ".join(why.values())
+        raise NoCollisionError(
+            f"a collision of {listed} was found, and not that {others} agree there ({reasons}): choose another "
+            f"interval, or leave out {others}. {error}"
+        ) from error
 
 
 def _checked(collision: Found, notes: Sequence[str] = ()) -> Found:
@@ -197,7 +251,7 @@ def _checked(collision: Found, notes: Sequence[str] = ()) -> Found:
     try:
         check_certificate(collision.certificate)
     except CertificateError as error:
-        raise NoCollisionError(f"a collision was found, and the checker does not accept its proof: {error}") from error
+        raise NoCollisionError(f"the checker does not accept the proof: {error}") from error
     return replace(collision, proof="\n".join([collision.proof, *notes]))
 
 
@@ -216,20 +270,40 @@ def affine_pairs(n: int) -> Iterator[tuple[list[int], list[int]]]:
             yield tuple(sorted([*x, *added]) for x in pair)
 
 
-PLACES = tuple(Fraction(k, 64) for k in (0, 11, 21, 32, 43, 53))
+def image_pairs(n: int) -> Iterator[tuple[list[int], list[int]]]:
+    """A multiset of n integers with itself shifted by 1, and with its mirror image about its mean if that is another.
+
+    The first collide for functions of differences; the second for the mean and functions of distances from it.
+    """
+    X = [n * i * (i + 1) // 2 for i in range(n)]
+    mirrored = sorted(2 * sum(X) // n - x for x in X)
+    yield X, [x + 1 for x in X]
+    if mirrored != X:
+        yield X, mirrored
+
+
+PLACES = tuple(Fraction(k, 64) + shift for shift in (0, Fraction(1, 997)) for k in (0, 11, 21, 32, 43, 53))
 SMALLEST = 18
-"""Where in the interval linear pieces are looked for, and down to which power of 1/2 of its width."""
+"""Where in the interval linear pieces are looked for, and down to which power of 1/2 of its width.
+
+Kinks are often at dyadic numbers, so half of the places are not.
+"""
 
 
 def _exact(functions: Sequence[Aggregator], n: int, low: Fraction, high: Fraction) -> Found | None:
     """A collision on rational multisets, on a piece where the messages are linear; None if there is none."""
-    for place in PLACES:
-        for integers in affine_pairs(n):
-            smallest = _moved(integers, low, high, place, SMALLEST)
-            if _agree(functions, *smallest):
-                pairs = (_moved(integers, low, high, place, k) for k in range(SMALLEST + 1))
-                largest = next(pair for pair in pairs if _agree(functions, *pair))
-                return _checked(_exact_collision(functions, *largest))
+    for pairs in (affine_pairs, image_pairs):
+        for place in PLACES:
+            for integers in pairs(n):
+                if not _agree(functions, *_moved(integers, low, high, place, SMALLEST)):
+                    continue
+                for halvings in range(SMALLEST + 1):
+                    X, Y = _moved(integers, low, high, place, halvings)
+                    try:
+                        if _agree(functions, X, Y):
+                            return _checked(_exact_collision(functions, X, Y))
+                    except NotSmoothError:  # a kink is among the elements: the two agree there by two formulas
+                        continue
     return None
 
 
@@ -269,6 +343,9 @@ def certificate_file(collision: Found) -> dict:
     return {"statement": STATEMENT, "certificates": [collision.certificate]}
 
 
+SEE_HELP = "collide --help lists what an aggregator may use"
+
+
 def _name_errors(k: int, g: Aggregator) -> Aggregator:
     """The k-th aggregator, with errors that name it and say what went wrong."""
 
@@ -280,12 +357,12 @@ def _name_errors(k: int, g: Aggregator) -> Aggregator:
             raise type(error)(f"g_{k}: {error}") from error
         except RecursionError as error:
             raise UsageError(f"g_{k} calls itself too often") from error
-        except Exception as error:
-            raise UsageError(f"g_{k} fails: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"g_{k} fails: {type(error).__name__}: {error}; {SEE_HELP}") from error
         try:
             return x[0]._operand(result)
         except TypeError as error:
-            raise UsageError(f"g_{k} must return one number, got {result!r:.60}") from error
+            raise UsageError(f"g_{k} must return one number, got {result!r:.60}; {SEE_HELP}") from error
 
     return aggregator
 

@@ -27,7 +27,7 @@ from verification.certificate import (
     require,
     weights,
 )
-from verification.program_checker import MOST_WORK, power, read_program, require_consequences
+from verification.program_checker import MOST_WORK, power, read_program, require_affordable, require_consequences
 
 __all__ = ["CONTINUOUS", "FAMILIES", "LARGEST_N", "check_box", "check_sign_change"]
 
@@ -127,10 +127,10 @@ def _std(x: list[arb], epsilon: arb) -> tuple[arb, list[arb]]:
 
 
 def _paper_smooth(description: dict, n: int, _: Path | None) -> Evaluate:
-    """The evaluator of the given ones of mean, std, softmax and softmin, and of their gradients."""
+    """The evaluator of the first n - 1 of mean, std, softmax and softmin, and of their gradients."""
     chosen, epsilon = names(description["aggregators"], "aggregators"), rational(description["epsilon"], "epsilon")
-    for aggregator in chosen:
-        name(aggregator, ["mean", "std", "softmax", "softmin"], "an aggregator")
+    first = ["mean", "std", "softmax", "softmin"][: n - 1]
+    require(chosen == first, f"the aggregators must be {first}, got {chosen[:4]}")
 
     def evaluate(x: list[arb]) -> Gradients:
         """The chosen aggregators at x, and their gradients."""
@@ -254,6 +254,8 @@ def check_box(
     family = name(aggregators.get("name"), FAMILIES, "the aggregators' name")
     describe, wanted = FAMILIES[family]
     evaluate = describe(fields(aggregators, {*wanted, "name"}, f"the aggregators ({family})"), n, directory)
+    if family == "program":
+        require_affordable(aggregators["steps"], precision)
     with ctx.workprec(precision):
         _newton_test(evaluate, c, scale, m, r)
     return family, n
@@ -327,6 +329,7 @@ def check_sign_change(aggregator: object, centre: object, a: object, b: object, 
         program = read_program(aggregator["steps"], aggregator["outputs"], 2)
         require(len(program.outputs) == 1, "there must be one output")
         require_consequences(program, aggregator["follow"])
+        require_affordable(aggregator["steps"], precision)
         g = program.value
     else:
         about = name(aggregator, CONTINUOUS, "the aggregator")

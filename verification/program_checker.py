@@ -9,6 +9,7 @@ On rational elements a program is evaluated exactly. What is not rational (a roo
 is the same where the same operation is done with the same operands.
 """
 
+import hashlib
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,17 +17,30 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
-from verification.certificate import ball, natural, rational, require
+from verification.certificate import BITS, ball, natural, rational, require
 
-__all__ = ["MOST_STEPS", "MOST_STEPS_EXACT", "MOST_WORK", "Program", "Terms", "read_program", "require_consequences"]
+__all__ = [
+    "MOST_STEPS",
+    "MOST_STEPS_EXACT",
+    "MOST_WORK",
+    "Program",
+    "Terms",
+    "canonical_program",
+    "read_program",
+    "require_affordable",
+    "require_consequences",
+]
 
 MOST_STEPS, MOST_STEPS_EXACT = 10_000, 60_000
 """The longest programs, in balls with gradients and exactly."""
 MOST_WORK = 40_000
 """Steps times outputs, each of which is differentiated on its own."""
+TRANSCENDENTAL = {"exp", "log", "tanh", "sin", "cos"}
+COST = 10
+"""How many steps of arithmetic a transcendental one counts for."""
 LARGEST_POWER = 256
 MOST_BITS, MOST_BITS_IN_ALL, MOST_TERMS = 20_000, 50_000_000, 5_000
-"""The longest rational of an exact evaluation, the length of all, and how many values may not be rational."""
+"""The longest rational of an exact evaluation, the sum of the longest of every step, and the most irrational values."""
 
 Slopes = tuple[arb, ...]
 
@@ -154,6 +168,7 @@ class Terms:
         """The values of the program's outputs at x."""
         elements = [fmpq(y.numerator, y.denominator) for y in x]
         values: list[fmpq | int] = []
+        lengths: list[int] = []  # in bits; a term counts as one word
         with ctx.workprec(256):
             for number, (name, read, extra) in enumerate(program.steps):
                 if name == "x":
@@ -162,7 +177,8 @@ class Terms:
                     value = fmpq(extra.numerator, extra.denominator)
                 else:
                     value = self._value(name, [values[i] for i in read], extra, number)
-                bits = 64 if type(value) is int else value.height_bits()
+                lengths.append(64 if type(value) is int else value.height_bits())
+                bits = max([lengths[-1], *[lengths[i] for i in read]])  # long numbers may have a short quotient
                 self.bits += bits
                 if bits > MOST_BITS or self.bits > MOST_BITS_IN_ALL:
                     require(False, f"step {number}: the numbers grow too long to be exact")
@@ -181,7 +197,7 @@ class Terms:
             require(read[0].height_bits() * abs(extra) <= MOST_BITS, f"step {number} (power): a number grows too long")
             require(extra >= 0 or read[0] != 0, f"step {number} (power) divides by 0")
             return read[0] ** extra
-        key = (name, extra, *((isinstance(value, int), str(value)) for value in read))
+        key = (name, extra, *(value if isinstance(value, int) else (value.p, value.q) for value in read))
         if key not in self.places:
             require(len(self.balls) < MOST_TERMS, f"more than {MOST_TERMS} values that are not rational")
             operands = [self._ball(value) for value in read]
@@ -228,6 +244,27 @@ def read_program(steps: object, outputs: object, n: int, longest: int = MOST_STE
     chosen = tuple(natural(i, "an output", 0, len(steps) - 1) for i in outputs)
     require(longest > MOST_STEPS or len(set(chosen)) == len(chosen), "an output twice")
     return Program(read, chosen)
+
+
+def require_affordable(steps: list[list], precision: int) -> None:
+    """Reject a program whose steps have been read if it takes too long to evaluate at this precision."""
+    work, most = sum(COST if step[0] in TRANSCENDENTAL else 1 for step in steps) * precision, MOST_STEPS * BITS
+    require(
+        work <= most,
+        f"steps ({', '.join(sorted(TRANSCENDENTAL))} as {COST} each) times bits are {work}, where {most} are allowed",
+    )
+
+
+def canonical_program(program: dict) -> list[str]:
+    """What the program says to agree, in one form: without steps that nothing reads, their numbers and their order."""
+    digests: list[bytes] = []
+    for name, *rest in program["steps"]:
+        first = [] if name in ("x", "constant") else [digests[i] for i in (rest[:1] if name == "power" else rest)]
+        digest = hashlib.sha256(f"{name} {len(first)} {rest[len(first) :]}".encode())
+        for operand in first:
+            digest.update(operand)
+        digests.append(digest.digest())
+    return sorted({digests[i].hex() for i in (*program["outputs"], *program.get("follow", ()))})
 
 
 def require_consequences(program: Program, follow: object) -> None:

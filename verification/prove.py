@@ -47,9 +47,16 @@ HOL_LIGHT_AXIOMS = (
 )
 FORBIDDEN = {
     COQ: r"Admitted|admit|give_up|Axioms?|Parameters?|Conjectures?|Abort|Unset\s+\w+\s+Checking|bypass_check"
-    r"|Module|Notation|Infix",  # these could hide a definition, or print a statement as another one
-    HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC",
+    # these could hide a definition, or print a statement as another one
+    r"|Module|Notation|Infix|Coercion|Load|Add\s+(?:Rec\s+)?(?:LoadPath|ML)|Declare\s+ML|Redirect|Set\s+Printing"
+    r"|Global\s+Unset",
+    HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC|Obj|external|install_printer|let\s+(?:rec\s+)?(?:axioms|hyp)",
 }
+_QUOTED = {
+    COQ: r'"(?:[^"]|"")*"',
+    HOL_LIGHT: r'"(?:[^"\\]|\\.)*"|`[^`]*`|\'"\'|\{\w*\|',
+}
+"""What a comment's mark may stand in without beginning or ending a comment: strings, and HOL Light's terms."""
 PACKAGES = {
     COQ: (
         "coq",
@@ -84,7 +91,11 @@ def prove_coq() -> Proofs:
             shutil.copy(path, folder)
             _coqc(folder, path.name)
         contents = _ask(folder, {module: f"Print Module {module}" for module in modules})
+        opaque = [f"{module}.{name}" for module in modules for name in _OPAQUE.findall(contents[module])]
+        sorts = _ask(folder, {place: f"Check ltac:(let T := type of @{place} in {_SORT})" for place in opaque})
         definitions = [f"{module}.{name}" for module in modules for name in _defined(contents[module])]
+        definitions += [place for place in opaque if not sorts[place].startswith("Prop")]
+        _require_listed(definitions)
         names = {t.name: f"{Path(t.file).stem}.{t.name}" for t in THEOREMS if t.tool == COQ}
         questions = {f"{name}.statement": f"Check {place}" for name, place in names.items()}
         questions |= {f"{name}.assumptions": f"Print Assumptions {place}" for name, place in names.items()}
@@ -102,6 +113,15 @@ def _defined(content: str) -> list[str]:
     """The definitions of a module, without the induction principles that Coq adds to a type."""
     names = _DEFINED.findall(content)
     return [name for name in names if not (name.endswith(_PRINCIPLES) and name.rpartition("_")[0] in names)]
+
+
+def _require_listed(definitions: list[str]) -> None:
+    """Raise NotProvedError if a definition of a source is not among those that Coq is asked to print."""
+    for path in sources(COQ):
+        names = _DEFINES.findall(_without_comments(COQ, path.read_text(encoding="utf-8")))
+        missing = [name for name in names if f"{path.stem}.{name}" not in definitions]
+        if missing:
+            raise NotProvedError(f"{path.name}: Coq does not print the definitions {', '.join(missing)}")
 
 
 def prove_hol_light() -> tuple[str, Proofs]:
@@ -127,7 +147,11 @@ Require Import power_sums proposition_1 theorem_2 four_aggregators.
 Unset Printing Implicit Defensive.
 Set Printing Width 110.
 Local Open Scope ring_scope."""  # so that statements are printed with the notations they are written in
-_DEFINED = re.compile(r"^ +(?:Definition|Inductive|CoInductive|Record|Variant|Class|Structure)\s+(\w+)", re.MULTILINE)
+_KINDS = "Definition|Inductive|CoInductive|Record|Variant|Class|Structure"
+_DEFINED = re.compile(rf"(?:^|\s)(?:{_KINDS})\s+([\w']+)")
+_DEFINES = re.compile(rf"(?:^|\s)(?:{_KINDS}|Fixpoint|CoFixpoint|Function|Example|Instance)\s+([\w']+)")
+_OPAQUE = re.compile(r"(?:^|\s)Parameter\s+([\w']+)")  # what is proved with Qed: a proposition, or a value
+_SORT = "let S := type of T in exact S"
 _PRINCIPLES = ("_rect", "_ind", "_rec", "_sind")
 _SEARCH = re.compile(r"(\d+\.\.)+(solved at \d+)?")  # what HOL Light's MESON prints of its search
 
@@ -162,15 +186,19 @@ def _said(text: str, name: str) -> str:
 
 def _hol_light_definitions() -> list[str]:
     """The names of the definitions in HOL Light's sources."""
-    texts = [_without_comments(path.read_text(encoding="utf-8")) for path in sources(HOL_LIGHT)]
+    texts = [_without_comments(HOL_LIGHT, path.read_text(encoding="utf-8")) for path in sources(HOL_LIGHT)]
     return [name for text in texts for name in re.findall(r"^let (\w+) = new_definition", text, flags=re.MULTILINE)]
 
 
 def forbidden(tool: str, source: str) -> Iterator[str]:
     """Yield what a source takes on trust instead of proving it, comments apart: "line 3: Admitted" and the like."""
-    code = _without_comments(source)
+    code = _without_comments(tool, source)
     for match in re.finditer(rf"\b(?:{FORBIDDEN[tool]})\b", code):
         yield f"line {code.count(chr(10), 0, match.start()) + 1}: {match[0]}"
+    for match in re.finditer(_QUOTED[tool], source):
+        if re.search(r"\(\*|\*\)|^'|^\{", match[0]):  # what is a comment must not depend on how quotes are read
+            line = source.count("\n", 0, match.start()) + 1
+            yield f"line {line}: quotes that may hide a comment's mark: {match[0][:20]}"
 
 
 def record(tool: str, proofs: Proofs, transcript: str | None = None) -> None:
@@ -188,19 +216,38 @@ def record(tool: str, proofs: Proofs, transcript: str | None = None) -> None:
 
 
 def compare(tool: str, proofs: Proofs) -> None:
-    """Raise NotProvedError unless files, statements and definitions are those recorded.
+    """Raise NotProvedError unless files, statements and definitions are those recorded, line breaks apart.
 
-    Another version of the tool may print a statement differently; then only the hashes of the files are compared.
+    Another version of the tool may print a statement differently. That is refused too, and the message says so.
     """
     content = recorded(tool)
-    if _versions(tool) == content["versions"]:
+    try:
         _require_same(content, proofs)
+    except NotProvedError as error:
+        if (installed := _versions(tool)) == content["versions"]:
+            raise
+        versions = f"recorded with {_listed(content['versions'])}, installed: {_listed(installed)}"
+        raise NotProvedError(
+            f"{error}. {tool} has another version here ({versions}), which may print the same otherwise"
+        ) from error
+
+
+def _listed(versions: dict[str, str]) -> str:
+    """The packages with their versions, on one line."""
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
+
+
+def _on_one_line(answer: str | dict[str, str]) -> str | dict[str, str]:
+    """What a tool printed, with its white space made single blanks: where lines break says nothing."""
+    if isinstance(answer, str):
+        return " ".join(answer.split())
+    return {part: _on_one_line(text) for part, text in answer.items()}
 
 
 def _require_same(content: dict, proofs: Proofs) -> None:
-    """Raise NotProvedError unless theorems and definitions are printed as they are recorded."""
+    """Raise NotProvedError unless theorems and definitions are printed as they are recorded, line breaks apart."""
     for part in ("theorems", "definitions"):
-        before, now = content[part], proofs[part]
+        before, now = _on_one_line(content[part]), _on_one_line(proofs[part])
         changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         if changed:
             name = changed[0]
@@ -232,16 +279,16 @@ def _check_sources(tool: str) -> None:
         if believed:
             raise NotProvedError(f"{path.name}: {'; '.join(believed)}")
         if tool == COQ:
-            stated = re.findall(r"^\s*Theorem (\w+)", _without_comments(text), flags=re.MULTILINE)
+            stated = re.findall(r"^\s*Theorem (\w+)", _without_comments(tool, text), flags=re.MULTILINE)
             listed = [t.name for t in THEOREMS if t.file == path.name]
             if stated != listed:
                 raise NotProvedError(f"{path.name}: its theorems are {stated}, the table has {listed}")
 
 
-def _without_comments(source: str) -> str:
-    """The source with (* comments *), which nest, made blank; lines stay where they are."""
+def _without_comments(tool: str, source: str) -> str:
+    """The source with (* comments *), which nest, made blank; lines stay where they are, and quotes are left whole."""
     parts, depth = [], 0
-    for token in re.split(r"(\(\*|\*\))", source):
+    for token in re.split(rf"(\(\*|\*\)|{_QUOTED[tool]})", source):
         depth += {"(*": 1, "*)": -1}.get(token, 0)
         inside = depth > 0 or token == "*)"
         parts.append("\n" * token.count("\n") if inside else token)

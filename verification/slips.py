@@ -99,6 +99,13 @@ def _sorted_coordinates(vectors: Sequence[tuple[int, int]]) -> list[list[int]]:
     return [sorted(coordinate) for coordinate in zip(*vectors, strict=True)]
 
 
+def _mixed_moments_discriminate() -> bool:
+    """Whether Σx, Σy, Σx², Σxy and Σy² tell all multisets of two vectors of {0, 1, 2}² apart."""
+    multisets = list(combinations_with_replacement(product(range(3), repeat=2), 2))
+    orders = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
+    return len({tuple(sum(x**i * y**j for x, y in X) for i, j in orders) for X in multisets}) == len(multisets)
+
+
 def _product(a: int, b: int, modulus: int) -> tuple[int, int]:
     """The coefficients of (x - a)(x - b) over ℤ/modulus."""
     return (-a - b) % modulus, a * b % modulus
@@ -384,7 +391,7 @@ SLIPS: list[Slip] = [
         "not (formal/piecewise_linear.v, pna_layer_not_injective)",
         repair="Theorem 1 asks for n real outputs; about weights it says nothing, and the appendix tests them",
         fails=lambda: _order_statistics_discriminate(3) and _more_channels_still_collide(64),
-        holds=lambda: not _means_of_powers_separate(3, size=4),
+        holds=lambda: _means_of_powers_separate(4) and not _means_of_powers_separate(3, size=4),
     ),
     Slip(
         name="alpha_zero",
@@ -401,13 +408,13 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="Theorem 1 and figure 1",
         printed="multisets of size n whose underlying set is ℝ",
-        instance="the features of a node are vectors of F numbers, and the theorem is about one of them: n outputs may "
-        "discriminate n scalars, and never discriminate n vectors of ℝ^F, F > 1",
+        instance="the features of a node are vectors of F numbers, and the theorem is about one of them: n continuous "
+        "outputs may discriminate n scalars, and never discriminate n vectors of ℝ^F, F > 1",
         repair="for vectors n F outputs are needed, by the invariance of domain as for scalars (not formalised; linear "
         "and ReLU messages collide in any number, formal/vector_features.v). Coordinate by coordinate all order "
-        "statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}",
+        "statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}; Σx, Σy, Σx², Σxy and Σy² tell these apart",
         fails=lambda: _sorted_coordinates([(0, 0), (1, 1)]) == _sorted_coordinates([(0, 1), (1, 0)]),
-        holds=lambda: _order_statistics_discriminate(3),
+        holds=_mixed_moments_discriminate,
     ),
     Slip(
         name="factorisation",

@@ -27,6 +27,7 @@ __all__ = [
     "Real",
     "absolute",
     "ball",
+    "cbrt",
     "cos",
     "exp",
     "log",
@@ -99,6 +100,10 @@ class Ordered:
         raise TypeError(
             "an element cannot become a float (math.exp, …): use numpy's functions or those of verification.smooth"
         )
+
+    def cbrt(self) -> "Ordered":
+        """The cube root, of numbers that are not 0."""
+        return self ** Fraction(1, 3) if self > 0 else -((-self) ** Fraction(1, 3))
 
     def conjugate(self) -> "Ordered":
         """The number itself: what numpy's std asks for."""
@@ -239,7 +244,7 @@ def _elementary(name: str) -> "Callable[[Real | Exact], Real | float]":
     return function
 
 
-exp, log, sqrt, tanh, sin, cos = map(_elementary, ("exp", "log", "sqrt", "tanh", "sin", "cos"))
+exp, log, sqrt, cbrt, tanh, sin, cos = map(_elementary, ("exp", "log", "sqrt", "cbrt", "tanh", "sin", "cos"))
 
 
 def maximum(xs: "Sequence[Real]") -> Real:

@@ -233,7 +233,7 @@ class TestBox:
         first, *rest = certificate["midpoints"]
         moved = {**certificate, "midpoints": [str(Fraction(first) + Fraction(19, 200)), *rest]}
         assert_rejected({**moved, "radii": ["1/10"] * 4}, "Newton operator")
-        check_certificate({**moved, "radii": ["2/10"] * 4})
+        check_certificate({**moved, "radii": ["1/5"] * 4})
 
     @pytest.mark.parametrize("sign", [1, -1])
     def test_both_multisets_must_be_ordered(self, sign):
@@ -271,6 +271,8 @@ class TestBox:
         description = certificate["aggregators"]
         for names in (["mean", "std"], ["mean", "std", "std"], ["mean", "std", "softmin"], ["mean", "std", "median"]):
             assert_rejected({**certificate, "aggregators": {**description, "aggregators": names}})
+        reordered = {**description, "aggregators": ["std", "mean", "softmax"]}  # true, and not what the report says
+        assert_rejected({**certificate, "aggregators": reordered}, "must be")
         # Another ε leaves a true statement, since √(σ² + ε) agrees where σ² does: it is still a proof, and accepted.
         check_certificate({**certificate, "aggregators": {**description, "epsilon": "1/1000"}})
 

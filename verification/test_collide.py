@@ -38,6 +38,20 @@ W, B = (1.5, -1.0, 0.75, -2.0), (-2.25, 1.375, 0.5, 2.5)  # kinks at 3/2, 11/8 a
 V = [[draw.gauss(0, 1) for _ in range(4)] for _ in range(64)]
 
 
+WIDE = [[draw.gauss(0, 1) for _ in range(64)] for _ in range(66)]  # the weights, the biases, and those of 64 channels
+
+
+def wide_channel(y, k):
+    """Channel k of a ReLU network with one hidden layer of 64."""
+    weights, biases, *rows = WIDE
+    return max(0, sum(max(0, y * w + b) * v for w, b, v in zip(weights, biases, rows[k], strict=True)))
+
+
+def third_moment(x):
+    """The third central moment."""
+    return mean([(y - mean(x)) ** 3 for y in x])
+
+
 calls = itertools.count()
 
 
@@ -49,6 +63,28 @@ def channel(y, k):
 MINE = {
     "operator": [lambda x, g=g, s=s: g(x) * s(len(x)) for g in (np.mean, std, max, min) for s in SCALERS],
     "relu": [lambda x, k=k: sum(channel(y, k) for y in x) for k in range(64)],
+    "wide": [lambda x, k=k: sum(wide_channel(y, k) for y in x) for k in range(64)],
+    "kink_at_low": [lambda x: sum(max(0, y - 1) for y in x)],
+    "kinks_at_the_ends": [lambda x: sum(max(0, y - 1) for y in x), lambda x: sum(max(0, 2 - y) for y in x)],
+    "kinks_on_a_grid": [
+        lambda x, k=k: sum(y - k / 64 if y > k / 64 else 0.01 * (y - k / 64) for y in x) for k in range(64, 129)
+    ],
+    "of_differences": [np.std, lambda x: max(x) - min(x), lambda x: sum((y - mean(x)) ** 4 for y in x)],
+    "central_moments": [lambda x, k=k: sum((y - mean(x)) ** k for y in x) for k in range(1, 8)],
+    "even_moments": [
+        mean,
+        std,
+        lambda x: sum((y - mean(x)) ** 4 for y in x),
+        lambda x: sum(abs(y - mean(x)) for y in x),
+    ],
+    "third": [mean, lambda x: third_moment(x) ** (1 / 3)],
+    "third_root": [mean, lambda x: np.cbrt(third_moment(x))],
+    "third_signed": [
+        mean,
+        lambda x: third_moment(x) ** (1 / 3) if third_moment(x) > 0 else -((-third_moment(x)) ** (1 / 3)),
+    ],
+    "kinks_around_0": [lambda x: sum(max(0, y) for y in x)],
+    "typed": [lambda x: x[0] if isinstance(x[0], float) else 0],
     "layer": [lambda x, k=k, g=g: g([channel(y, k) for y in x]) for k in range(3) for g in (mean, std, max, min)],
     "high_power": [lambda x: sum(v**400 for v in x)],
     "repeated": [mean, log_sum_exp, lambda x: 2 * log_sum_exp(x) + 1],
@@ -58,7 +94,7 @@ MINE = {
     "hidden_dependence": [
         lambda x: sum(np.exp(y) for y in x),
         lambda x: sum(np.exp(2 * y) for y in x),
-        lambda x: sum(np.exp(y) for y in x) ** 2 + (sum(x) - 6) ** 2,
+        lambda x: sum(np.exp(y) for y in x) ** 2 + (sum(x) - 6) ** 2 * (3 * sum(x) - 17) ** 2,  # at both centres
     ],
     "alone": [lambda x: math.exp(x[0])],
     "smooth": lambda: [mean, log_sum_exp],
@@ -96,6 +132,7 @@ def mine(monkeypatch):
     module = types.ModuleType("mine")
     vars(module).update(MINE)
     monkeypatch.setitem(sys.modules, "mine", module)
+    monkeypatch.setattr("verification.__main__.SLOW", 3600)
 
 
 def collide(capsys, name, n, *more):
@@ -151,6 +188,9 @@ COLLIDE = [
     ("numpy", 4), ("order_dependent", 4), ("medians", 4), ("around_0", 4), ("beside_a_pole", 2), ("high_power", 3),
     ("where_one_is_constant", 2), ("repeated", 3), ("repeated", 4), ("dependent", 3), ("dependent", 4), ("kink", 4),
     ("step", 4), ("jump", 2), ("pole", 2), ("pole_at_the_centre", 4), ("layer", 5), ("layer", 8),
+    *(("kink_at_low", n) for n in (2, 3, 5)), ("kinks_at_the_ends", 3), ("kinks_on_a_grid", 3), ("kinks_on_a_grid", 5),
+    ("wide", 2), ("of_differences", 2), ("of_differences", 4), ("central_moments", 2), ("central_moments", 3),
+    ("central_moments", 5), ("even_moments", 3), ("third", 3), ("third", 4), ("third_root", 4), ("third_signed", 3),
     *(("pna", n) for n in range(5, 13)), *(("operator", n) for n in range(5, 9)), *(("relu", n) for n in range(2, 9)),
 ]  # fmt: skip
 
@@ -174,7 +214,7 @@ def test_the_checker_accepts_what_is_found(capsys, tmp_path, name, n):
         moved(certificate[field]) if field == "a" else [moved(certificate[field][0]), *certificate[field][1:]]
     )
     path.write_text(json.dumps(altered))
-    if name not in ("step", "jump"):  # constant near there: they agree on other multisets too
+    if name not in ("step", "jump", "kink_at_low"):  # constant near there: they agree on other multisets too
         with pytest.raises(CertificateError):
             check_file(path)
 
@@ -193,6 +233,51 @@ def test_what_has_no_proof_is_said(capsys, name, n, message):
     status, out, err = collide(capsys, f"mine:{name}", n)
     assert (status, out) == (1, "")
     assert message in err
+
+
+@pytest.mark.parametrize("interval", [("0", "1"), ("-1", "0"), ("0", "4")])
+def test_a_kink_at_an_end_of_the_interval_is_no_obstacle(capsys, interval):
+    status, out, err = collide(capsys, "mine:kinks_around_0", 3, "--interval", *interval)
+    assert (status, err) == (0, "")
+    x, y = multisets(out)
+    assert sum(max(0, v) for v in x) == pytest.approx(sum(max(0, v) for v in y))
+
+
+def test_where_only_some_aggregators_collide_it_is_said(capsys):
+    _, _, err = collide(capsys, "mine:hidden_dependence", 4)
+    assert "a collision of g_1, g_2 was found, and not that g_3" in err
+
+
+def test_what_computes_something_else_with_floats_is_refused(capsys):
+    status, out, err = collide(capsys, "mine:typed", 3)
+    assert (status, out) == (2, "")
+    assert "g_1 computes something else with floats" in err
+
+
+@pytest.mark.parametrize("text", ["import sys; sys.exit(0)", "def aggregators(): raise SystemExit(0)",
+                                  "aggregators = [lambda x: exit(0)]"])  # fmt: skip
+def test_a_module_that_ends_the_program_proves_nothing(capsys, tmp_path, monkeypatch, text):
+    (tmp_path / "that_quits.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "that_quits", raising=False)
+    status, out, err = collide(capsys, "that_quits:aggregators", 3)
+    assert (status, out) == (2, "")
+    assert "SystemExit: 0" in err
+
+
+@pytest.mark.parametrize(
+    "g", [lambda x: sum(x) // 1, lambda x: sum(x) % 1, lambda x: round(x[0], 2), lambda x: len(set(x)),
+          lambda x: sum(np.where(y > 1, y - 1, 0) for y in x)]
+)  # fmt: skip
+def test_what_an_aggregator_may_not_use_names_the_help(g):
+    with pytest.raises(UsageError, match="collide --help lists what an aggregator may use"):
+        find_collision([g], 3, Fraction(1), Fraction(2))
+
+
+def test_a_long_search_is_said_to_go_on(capsys, monkeypatch):
+    monkeypatch.setattr("verification.__main__.SLOW", 0)
+    status, _, err = collide(capsys, "mine:pna", 8)
+    assert (status, err) == (0, "collide: still searching\n")
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -29,10 +29,43 @@ def test_no_source_holds_what_would_only_be_believed(tool):
      (COQ, "#[bypass_check(guard)]", ["line 1: bypass_check"]), (COQ, "(* Admitted (* Axiom *) admit *) Qed.", []),
      (COQ, "Lemma admittedly : True.", []), (COQ, "(* one\n*)\nConjecture c : False.", ["line 3: Conjecture"]),
      (HOL_LIGHT, "let T = new_axiom `F`;;", ["line 1: new_axiom"]),
-     (HOL_LIGHT, "let T = mk_thm([],`F`);;", ["line 1: mk_thm"])],
+     (COQ, 'Load "/tmp/other".', ["line 1: Load"]), (COQ, 'Add LoadPath "/tmp".', ["line 1: Add LoadPath"]),
+     (COQ, 'Add Rec LoadPath "/tmp".', ["line 1: Add Rec LoadPath"]),
+     (COQ, 'Declare ML Module "m".', ["line 1: Declare ML", "line 1: Module"]),
+     (COQ, 'Redirect "small.statement" Check I.', ["line 1: Redirect"]),
+     (COQ, "Global Set Printing Depth 3.", ["line 1: Set Printing"]),
+     (COQ, "Global Unset Printing Notations.", ["line 1: Global Unset"]),
+     (COQ, "Unset Printing Implicit Defensive.", []),
+     (COQ, "Coercion is_true : bool >-> Sortclass.", ["line 1: Coercion"]),
+     (COQ, 'Definition a := "text".', []), (COQ, '(* said: "admit" *) Qed.', []),
+     (HOL_LIGHT, "let T = mk_thm([],`F`);;", ["line 1: mk_thm"]),
+     (HOL_LIGHT, "let T : thm = Obj.magic ([],`F`);;", ["line 1: Obj"]),
+     (HOL_LIGHT, 'external f : int -> thm = "%identity";;', ["line 1: external"]),
+     (HOL_LIGHT, "#install_printer p;;", ["line 1: install_printer"]),
+     (HOL_LIGHT, "let axioms () = [];;", ["line 1: let axioms"]), (HOL_LIGHT, "let hyp _ = [];;", ["line 1: let hyp"]),
+     (HOL_LIGHT, "map hyp [T];; axioms();;", [])],
 )  # fmt: skip
 def test_what_is_only_believed_is_found(tool, source, findings):
     assert list(forbidden(tool, source)) == findings
+
+
+@pytest.mark.parametrize(
+    ("tool", "source", "word"),
+    [(COQ, 'Definition a := "(*"%string.\nNotation "\'n\'" := True.\nDefinition b := "*)"%string.', "Notation"),
+     (COQ, 'Definition a := """(*"%string. Admitted. (* *)', "Admitted"),
+     (HOL_LIGHT, 'let s = "(*";;\nlet T = new_axiom `F`;;\nlet t = "*)";;', "new_axiom"),
+     (HOL_LIGHT, 'let s = "\\"(*";; let T = new_axiom `F`;; let t = "*)";;', "new_axiom")],
+)  # fmt: skip
+def test_a_string_hides_nothing(tool, source, word):
+    findings = list(forbidden(tool, source))
+    assert any(finding.endswith(f": {word}") for finding in findings)
+    assert any("may hide a comment" in finding for finding in findings)
+
+
+@pytest.mark.parametrize("quote", ["'\"'", '{|"|}', "{x|(*|x}"])
+def test_quotes_that_ocaml_reads_in_another_way_are_refused(quote):
+    """Read as a string, what stands between two of them would seem to be in it."""
+    assert any("may hide" in x for x in forbidden(HOL_LIGHT, f"(* {quote} *) let T = new_axiom `F`;; (* {quote} *)"))
 
 
 @needs_coq
@@ -95,6 +128,31 @@ def test_an_emptied_definition_is_noticed(monkeypatch, tmp_path):
 
 
 @needs_coq
+@pytest.mark.parametrize(
+    ("text", "name", "body"),
+    [("Definition sizes := 3. Definition sizes' := 4.\nTheorem small : sizes' = 4. Proof. reflexivity. Qed.",
+      "sizes'", "4"),
+     ("Definition one := 1.\nTheorem small : one = 1. Proof. reflexivity. Qed.", "one", "1"),
+     ("Lemma value : Prop. Proof. exact True. Qed.\nTheorem small : value -> value. Proof. trivial. Qed.",
+      "value", "True"),
+     ("Lemma value : nat. Proof. exact 4. Defined.\nTheorem small : value = 4. Proof. reflexivity. Qed.",
+      "value", "4")],
+    ids=["prime", "one_line", "opaque", "transparent"],
+)  # fmt: skip
+def test_every_definition_is_printed(monkeypatch, tmp_path, text, name, body):
+    with_source(monkeypatch, tmp_path, text)
+    assert prove.prove_coq()["definitions"][f"small.{name}"].startswith(f"small.{name} = {body}\n")
+
+
+@needs_coq
+def test_a_definition_that_coq_does_not_print_is_refused(monkeypatch, tmp_path):
+    with_source(monkeypatch, tmp_path, SMALL)
+    monkeypatch.setattr(prove, "_defined", lambda content: [])
+    with pytest.raises(NotProvedError, match=r"small\.v: Coq does not print the definitions sizes"):
+        prove.prove_coq()
+
+
+@needs_coq
 def test_without_its_solutions_the_integer_theorem_is_not_proved(monkeypatch, tmp_path):
     text = (theorems.FORMAL / "prouhet_tarry_escott.v").read_text(encoding="utf-8")
     begin, end = text.index(":= [\n"), text.index("])].")
@@ -111,6 +169,21 @@ def test_what_differs_from_the_record_is_named(monkeypatch, part):
     name = next(iter(content[part]))
     with pytest.raises(NotProvedError, match=f"{name}: not what record"):
         prove.compare(COQ, {**content, part: {**content[part], name: "something else"}})
+
+
+@pytest.mark.parametrize("part", ["theorems", "definitions"])
+def test_another_version_of_coq_is_compared_and_named(monkeypatch, part):
+    content = prove.recorded(COQ)
+    monkeypatch.setattr(prove, "_versions", lambda tool: {"coq": "9.0"})
+    theorems = {
+        key: {**answer, "statement": answer["statement"].replace(" ", "\n  ")}
+        for key, answer in content["theorems"].items()
+    }
+    definitions = {key: text.replace("\n", " ") for key, text in content["definitions"].items()}
+    prove.compare(COQ, {"theorems": theorems, "definitions": definitions})
+    name = next(iter(content[part]))
+    with pytest.raises(NotProvedError, match=rf"{name}: not what record.*another version here .*installed: coq 9\.0"):
+        prove.compare(COQ, {**content, part: {**content[part], name: "True"}})
 
 
 @pytest.mark.parametrize("tool", [COQ, pytest.param(HOL_LIGHT, marks=needs_transcript)])

@@ -114,8 +114,8 @@ THEOREMS = (
             "over two or more countable features, some f makes s(size) · mean(f) injective if and only if s is "
             "injective and nowhere 0", _SIZES),
     Theorem("lipschitz", "What Proposition 1 does not say", "not_bilipschitz.v", "moments_not_bilipschitz",
-            "the inverse of its map is not Lipschitz: {1 + t, 1 - t, -2} and {1, 1, -2} are at distance t, and their "
-            "moments differ by at most 2t²", "n = 3"),
+            "the inverse of μ and the central moments (before the root) is not Lipschitz: for every C there is t such "
+            "that {1 + t, 1 - t, -2} and {1, 1, -2} are at distance t, and their moments are closer than t/C", "n = 3"),
     Theorem("theorem1", _ONE, "theorem_1.ml", "THEOREM_1_ON_THE_CONE",
             "for all m < n continuous functions on {x_1 ≤ … ≤ x_n} there are two different points on which they agree"),
     Theorem("theorem1", _ONE, "theorem_1.ml", "SORTED_IS_UNIQUE",
