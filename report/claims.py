@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from pna.experiments import SPECS
 from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
-from pna.figures.scores import WIDER, widened
+from pna.figures.scores import WIDER, score, widened
 from pna.figures.style import budget_text
 from pna.figures.theory import Outcome, outcomes
 from pna.places import results_folder
 from pna.verdicts import claims as verdicts
 from pna.verdicts.claims import Finding
-from pna.verdicts.rules import NOT_RUN, NOT_TESTED, Comparison, Ruling, fact, rule
+from pna.verdicts.rules import NOT_RUN, NOT_TESTED, Comparison, Ruling, fact, number, rule
 from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
 from report.coverage import SINGLE, kept_table
 from report.parts import Aggregate, Part
 
-__all__ = ["CLAIMS", "Claim", "Finding", "judge"]
+__all__ = ["ABSENT", "CLAIMS", "Claim", "Finding", "judge"]
 
-_ABSENT = "not in the released code"
+ABSENT = "not in the released code"
 _NO_STANDARD = "its flags give another standard network: Set2Set on 130 features, 299,758 parameters"
 _NO_SINGLE = "it trains node tasks or graph tasks together, no task alone"
 
@@ -48,6 +48,7 @@ class Claim(verdicts.Claim):
         absent: why the released code has no such training
         slips: slips in the printed statement or proof, by their names in verification/
         finding: whether it is no sentence of the paper, but something that the runs show
+        together: whether it also judges figure 4's networks, of which it takes the seeds of its other cells' budget
         alone: whether it compares scores of networks trained on single tasks, whose intervals cover less
     """
 
@@ -61,6 +62,7 @@ class Claim(verdicts.Claim):
     absent: str = ""
     slips: tuple[str, ...] = ()
     finding: bool = False
+    together: bool = False
     alone: bool = False
 
     @property
@@ -233,20 +235,27 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("single-trend", "Trained on single tasks, PNA is best as well", "section 5.1, appendix J", "single-task",
           test=tests.best_in_single, absent=_NO_SINGLE, alone=True, by=_MODELS),
     Claim("follows", "The trend of multi-task results follows that of single tasks", "section 5.1", "single-task",
-          test=tests.trend_follows, absent=_NO_SINGLE, alone=True,
+          test=tests.trend_follows, absent=_NO_SINGLE, alone=True, together=True,
           by=Aggregate("the model ahead on single tasks minus the other one, trained on all tasks, mean over all "
                        "pairs: below zero")),
     Claim("amplifies", "Multi-task training amplifies the differences between the models", "section 5.1",
-          "single-task", test=tests.amplifies, absent=_NO_SINGLE, alone=True,
+          "single-task", test=tests.amplifies, absent=_NO_SINGLE, alone=True, together=True,
+          quote="The trend of these multi-task results follows and amplifies the difference in the average "
+          "performances of the models when trained separately on the individual tasks.",
+          because="trained on one task, PNA (no scalers), MPNN (max) and GAT stay at a constant prediction in most "
+          "runs, so that PNA leads them by more there",
           instead="PNA's lead over the six other models shrinks on average, in log10 MSE by",
           by=Aggregate("PNA's lead with all tasks minus that with single tasks, mean over the six other models: below "
                        "zero")),
     Claim("no-scalers-benefit", "Models without scalers or sum benefit most from multi-task training", "appendix J",
-          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE, alone=True,
+          "single-task", test=tests.no_scalers_benefit, absent=_NO_SINGLE, alone=True, together=True,
           by=Aggregate("the gain of the four models without scalers or sum minus that of the three others, means: "
                        "below zero")),
     Claim("overfits", "More complex models are more prone to overfitting on a single task", "appendix J", "single-task",
           test=tests.overfits, absent=_NO_SINGLE,
+          quote="more complex models are more prone to overfitting when trained on a single task",
+          because="the validation loss of each of the four larger models is on average below its training loss, most "
+          "of all for PNA and MPNN (sum)",
           instead="the smaller models (GAT, GCN, GIN) overfit more, in log10 of validation over training loss by",
           by=Aggregate("log10 of validation over training loss on single tasks, GAT, GCN and GIN minus the four larger "
                        "models, means: below zero")),
@@ -309,15 +318,36 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     """The verdict on a claim about trainings under one specification, with its budget and the cells behind it."""
     cells = tuple(map(_file, runs.recorded.values()))
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
+    if claim.together and finding.rows:
+        finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
     if claim.alone and finding.rows:
         finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
-    if claim.finding and finding.kind != NOT_RUN:
-        finding = replace(finding, kind="finding", verdict="finding", evidence=f"{finding.outcome}: {finding.evidence}")
     budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
-    if runs.spec != "released" or not claim.absent:
-        return replace(finding, budget=budget)
-    evidence = f"{claim.absent}; the paper's, with its departures: {finding.outcome}, {finding.evidence}"
-    return replace(finding, kind=_ABSENT, verdict=_ABSENT, evidence=evidence, budget=budget)
+    word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
+    if runs.spec == "released" and claim.absent:
+        evidence = f"{claim.absent}; the paper's, with its departures: {word}, {finding.evidence}"
+        return replace(finding, kind=ABSENT, verdict=ABSENT, evidence=evidence, budget=budget)
+    if claim.finding and finding.kind != NOT_RUN:
+        evidence = finding.evidence if f"{word}: " in finding.evidence else f"{word}: {finding.evidence}"
+        return replace(finding, kind="finding", verdict="finding", evidence=evidence, budget=budget)
+    return replace(finding, budget=budget)
+
+
+_SEEN = {"reproduced": "it is so", "contradicted": "it is the other way round"}  # of a finding, which nobody claims
+
+
+def _fewer_seeds(runs: Runs) -> str:
+    """A clause on figure 4's networks where that figure shows them with more seeds; empty if it does not."""
+    shown = runs_of("figure4", runs.spec, RECORDED)
+    both = [one.of("multitask").get("pna") for one in (runs, shown)]
+    fewer, more = (len(run.result.configuration["seeds"]) if run else 0 for run in both)
+    if not 0 < fewer < more:
+        return ""
+    ours, theirs = (number(score(run).value) for run in both)
+    return (
+        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are "
+        f"not mixed; figure 4 has {more} (PNA {theirs})"
+    )
 
 
 def _coverage_of_single_tasks() -> str:
@@ -355,7 +385,8 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     full = all(place in ours for place in asked.places) and all(score.full for score in scores.values())
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
-    text = "; ".join(filter(None, (ruling.text, real.published_says(asked), joint and str(joint))))
+    beside = asked.beside(ours) if asked.beside else ""
+    text = "; ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint))))
     cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)

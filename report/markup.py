@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pna.verdicts.rules import WORDS, number
+from pna.verdicts.rules import WORDS, interval_end, number
 from pna.verdicts.statistics import Estimate
 from report.shorten import grouped, short_path
 
@@ -27,7 +27,7 @@ _TEMPLATES = Environment(
     undefined=StrictUndefined,
 )
 _TEMPLATES.globals["COLOURS"] = dict(
-    zip(WORDS, ("good", "part", "bad", "open", "absent", "mend", "absent", "wait", "none"), strict=True)
+    zip(WORDS, ("good", "part", "bad", "open", "seen", "mend", "absent", "wait", "none"), strict=True)
 )
 
 
@@ -48,7 +48,7 @@ def stacked(text: str, *notes: str) -> Markup:
 
 def estimate(one: Estimate, digits: int = 2, *notes: str) -> Markup:
     """A value with its 95 % interval below it, and notes below that."""
-    interval = " … ".join(number(end, digits) for end in one.interval) if one.known else "too few seeds"
+    interval = " … ".join(interval_end(end, digits) for end in one.interval) if one.known else "too few seeds"
     return stacked(number(one.value, digits), interval, *notes)
 
 
@@ -87,11 +87,21 @@ def picture(path: Path, shows: str) -> Markup:
     """A picture with its alternative text: the SVG itself, in the page's own colours; without one, the PNG."""
     vector, pixels = path.with_suffix(".svg"), path.with_suffix(".png")
     if vector.exists():
-        box, body = _inline(vector.read_text(encoding="utf-8"), path.stem)
-        return render("picture", shows=shows, box=box, body=Markup(body))
+        text = vector.read_text(encoding="utf-8")
+        box, body = _inline(text, path.stem)
+        return render("picture", shows=shows, box=box, body=Markup(body), least=_least_width(text, box))
     if pixels.exists():
         return render("picture", shows=shows, png=base64.b64encode(pixels.read_bytes()).decode())
     return blocks(f"{path.stem} is not drawn yet.")
+
+
+_LETTERS = 11.0  # px that the smallest letters of a picture have at least, exponents included
+
+
+def _least_width(text: str, box: str) -> int:
+    """The width in px below which a picture scrolls instead of shrinking, so that its smallest letters can be read."""
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: [^;]*?([\d.]+)px", text)]
+    return math.ceil(float(box.split()[2]) * _LETTERS / min(sizes)) if sizes else 0
 
 
 # The elements that matplotlib writes; a page that holds an SVG inline would run whatever else is in it.

@@ -33,9 +33,9 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         "claims": ("Claims", sections.claims(findings, links)),
         "method": ("How verdicts are made", sections.method()),
         "figures": ("Figures and tables", _figures(profile, figures, links)),
-        "beyond": ("Beyond the paper: real graphs", beyond.section(profile)),
+        "beyond": ("Beyond the paper: tests and verdicts", beyond.section(profile)),
         "departures": ("Departures", departures()),
-        "theory-checks": ("Theory", sections.theory()),
+        "theory-checks": ("Proofs and checks", sections.theory()),
         "curves": ("Learning curves", sections.learning(profile)),
         "speed": ("Speed", sections.speeds()),
         "provenance": ("Provenance", sections.provenance(profile)),
@@ -51,7 +51,14 @@ def page(profile: str, figures: Path, findings: Sequence[Finding], folder: Path)
         figures=FIGURES,
         claims=list(claims.values()),
     )
-    return short_names(str(whole))
+    return short_names(_spaced(str(whole)))
+
+
+def _spaced(page: str) -> str:
+    """The page with a no-break space before every percent sign that follows a number in its text."""
+    parts = re.split(r"(<style>.*?</style>|<script>.*?</script>|<[^>]*>)", page, flags=re.S)
+    parts[::2] = [re.sub(r"(?<=\d)(?:&nbsp;|\s)?%", "\N{NO-BREAK SPACE}%", text) for text in parts[::2]]
+    return "".join(parts)
 
 
 # ---- figures ----

@@ -12,20 +12,21 @@ from pna.figures.catalogue import FIGURES
 from pna.figures.realworld import figure6_runs
 from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
 from pna.figures.style import MODEL_COLOURS
-from pna.figures.theory import outcomes, slips
+from pna.figures.theory import SlipFound, outcomes, slips
 from pna.realworld.data.datasets import DATASETS
 from pna.verdicts.rules import AGAINST, HOLDS, WORDS, Decision, number
 from report import speed
-from report.claims import Finding
+from report.claims import ABSENT, Finding
 from report.comparisons import MARGIN, TOLERANCE
 from report.cost import cost
 from report.coverage import USED, kept_table
 from report.links import Links
 from report.markup import blocks, estimate, p_value, render, table
-from report.plan import read_plan
+from report.plan import POWER, page_path, read_plan
 from report.svg import curves, interval_row, span
 
-__all__ = ["UNCOMMITTED", "claims", "failures", "learning", "method", "provenance", "speeds", "theory"]
+__all__ = ["UNCOMMITTED", "claims", "counts_by_kind", "failures", "false_statements", "learning", "method"]
+__all__ += ["provenance", "speeds", "theory"]
 
 UNCOMMITTED = (
     "09decf3676b03b39ad295fc9f08115e536dcdb1f353ca9976f4321d3cdb3322a"  # the hash of sources that are in no commit
@@ -37,15 +38,24 @@ UNCOMMITTED = (
 _FAILED, _LINES = "contradicted", 10
 
 
-def failures(findings: Sequence[Finding]) -> Markup:
-    """Every claim that failed, a line each: what the paper says, our number, why it fails; ten lines at most."""
+def failures(findings: Sequence[Finding], statements: Sequence[SlipFound] = ()) -> Markup:
+    """Every claim and every statement that failed, a line each: the sentence, our number, why; ten lines at most."""
     by_claim: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.kind == _FAILED:
             by_claim.setdefault(finding.claim.id, []).append(finding)
-    every = [(group[0].claim, _specs(group), *_why(group[0])) for group in by_claim.values()]
-    shown = every if len(every) <= _LINES else every[: _LINES - 1]
-    return render("failures", kind=_FAILED, rows=shown, more=len(every) - len(shown))
+    every = [
+        (group[0].claim, _specs(group), *_why(group[0]), _with_departures(findings, group[0]))
+        for group in by_claim.values()
+    ]
+    room = _LINES - len(statements)
+    shown = every if len(every) <= room else every[: room - 1]
+    return render("failures", kind=_FAILED, rows=shown, more=len(every) - len(shown), statements=statements)
+
+
+def false_statements() -> list[SlipFound]:
+    """The statements of the paper that are false as printed; a slip in a proof leaves its statement true."""
+    return [slip for slip in slips() if slip.kind == "slip" and not slip.where.startswith("proof")]
 
 
 def _specs(group: Sequence[Finding]) -> str:
@@ -53,19 +63,31 @@ def _specs(group: Sequence[Finding]) -> str:
     return " and ".join(finding.spec for finding in group if finding.spec)
 
 
+def _with_departures(findings: Sequence[Finding], failed: Finding) -> str:
+    """What the test of a failed claim gives for a training that the released code lacks; empty if there is none."""
+    absent = (f for f in findings if (f.claim.id, f.kind) == (failed.claim.id, ABSENT) and len(f.tests) == 1)
+    return "; ".join(f"{f.outcome}, {_mean_of(f.tests[0])}" for f in absent)
+
+
+def _mean_of(test: Decision) -> str:
+    """The number of an aggregate test with its interval, without the word that says it is a mean."""
+    return str(test.comparison).removeprefix("mean ")
+
+
 def _why(finding: Finding) -> tuple[str, str]:
-    """The numbers most surely against a claim, and how many of its comparisons are against it and for it."""
+    """The numbers most surely against a claim, and why it fails, with the comparisons against it and for it counted."""
     deciding = finding.tests or finding.rows  # the parts of its test, where one test decides
     surest = sorted((row for row in deciding if row.outcome == AGAINST), key=lambda row: row.p)
     if not surest:
         return "", finding.evidence
     more = f" and {len(surest) - 3} more" if len(surest) > 3 else ""
-    numbers = ", ".join(str(row.comparison).removeprefix("mean ") for row in surest[:3]) + more
+    numbers = ", ".join(map(_mean_of, surest[:3])) + more
     p = f", p {_equals(p_value(surest[0].p))}" if len(deciding) == 1 else ""
     against, held = (sum(row.outcome == side for row in finding.rows) for side in (AGAINST, HOLDS))
     verb = "is" if against == 1 else "are"
     count = f"{against or 'none'} of {len(finding.rows)} comparisons {verb} against it, {held or 'none'} for it"
-    return numbers + p, count
+    because = finding.claim.because
+    return numbers + p, f"{because} ({count})" if because else count
 
 
 def _equals(p: str) -> str:
@@ -82,9 +104,11 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
     return render(
         "claims",
         words=table(("verdict", "means"), words, "What the verdicts mean"),
-        counts=_counts(findings),
+        counts=counts_by_kind(findings),
         shared={figure: _shared(group.values()) for figure, group in by_figure.items()},
         own_budget=_own_budget,
+        power=POWER,
+        plan=links.to(page_path()),
         in_words=_in_words,
         figures=FIGURES,
         claims=by_figure,
@@ -96,27 +120,33 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
 
 
 def _planned(finding: Finding) -> str:
-    """The seeds and the power that the plan gives a claim, in a sentence; empty if it has none."""
+    """The seeds and the power that the plan gives a claim, in a sentence; empty if it has the power aimed at."""
     rows = (read_plan() or {}).get("claims", [])
     row = next((row for row in rows if (row["id"], row["spec"]) == (finding.claim.id, finding.spec)), None)
-    if row is None or row["power"] is None:
+    if row is None or row["power"] is None or row["power"] >= POWER:
         return ""
     most = max(count for part in row["parts"] for count in part["seeds"].values())
     return f"Planned: up to {most} new seeds, power {row['power']:.0%}."
 
 
-def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+def counts_by_kind(findings: Sequence[Finding]) -> dict[str, int]:
     """The number of claims with each verdict, whichever specification gives it, in the order of WORDS."""
     kinds = {kind: {finding.claim.id for finding in findings if finding.kind == kind} for kind in WORDS}
     return {kind: len(claims) for kind, claims in kinds.items() if claims}
 
 
 def _shared(claims: Iterable[Sequence[Finding]]) -> dict[str, list[str]]:
-    """The parts of a budget that all findings of a figure share, by specification: the page says them only once."""
-    parts: dict[str, list[list[str]]] = {}
+    """The parts of a budget that more than half of a figure's findings share, by specification.
+
+    The page says them once; a finding that differs says what it has instead.
+    """
+    budgets: dict[str, list[list[str]]] = {}
     for finding in (finding for group in claims for finding in group if finding.budget):
-        parts.setdefault(finding.spec, []).append(finding.budget.split("; "))
-    return {spec: [part for part in rows[0] if all(part in row for row in rows)] for spec, rows in parts.items()}
+        budgets.setdefault(finding.spec, []).append(finding.budget.split("; "))
+    counts = {spec: Counter(part for row in rows for part in row) for spec, rows in budgets.items()}
+    return {
+        spec: [part for part, count in counts[spec].items() if 2 * count > len(rows)] for spec, rows in budgets.items()
+    }
 
 
 def _in_words(parts: Iterable[str]) -> str:
@@ -126,8 +156,8 @@ def _in_words(parts: Iterable[str]) -> str:
 
 
 def _own_budget(finding: Finding, shared: dict[str, list[str]]) -> str:
-    """The parts of a finding's budget that are not said for its whole figure."""
-    return "; ".join(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
+    """The parts of a finding's budget that are not said for its whole figure, as one phrase."""
+    return _in_words(part for part in finding.budget.split("; ") if part not in shared.get(finding.spec, []))
 
 
 def _estimated(finding: Finding) -> list[Decision]:

@@ -1,6 +1,5 @@
 """The first screen: three lines, one picture and a sentence for each finding, all computed from the runs."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isnan
 
@@ -14,7 +13,7 @@ from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.multitask import TASKS
 from pna.verdicts.contrasts import mean_contrast
-from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, WORDS, less, number, rule
+from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, interval_end, less, number, rule
 from pna.verdicts.statistics import LEVEL, Estimate
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
@@ -22,7 +21,7 @@ from report.coverage import SINGLE, USED, kept_table
 from report.markup import render
 from report.parts import Part
 from report.realworld_claims import ZINC, agreement
-from report.sections import failures
+from report.sections import counts_by_kind, failures, false_statements
 from report.svg import averages
 
 __all__ = ["opening"]
@@ -39,7 +38,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
         lines=list(_lines(findings, profile)),
         sentences=list(_sentences(findings, sides, profile)),
         picture=averages(sides),
-        failures=failures(findings),
+        failures=failures(findings, false_statements()),
         more=_more_seeds(sides),
         sizes=_sizes(sides),
     )
@@ -64,7 +63,7 @@ def _sizes(sides: Sequence[Runs]) -> str:
 
 # ---- three lines ----
 
-Line = tuple[str, dict[str, int], str]  # its title, the number of verdicts of each kind, words
+Line = tuple[str, dict[str, int], str]  # its title, the number of claims with each verdict, words
 
 
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
@@ -87,15 +86,21 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     ours = realworld.figure6_runs(profile)
     whole = [one for one in ours.values() if one.full]
     others = sum(not one.official for one in whole)
-    words = f"{len(ours)} of {len(realworld.CELLS)} cells, {len(whole)} of them at the paper's budget"
+    words = _cells_in_words(len(ours), len(realworld.CELLS), len(whole))
     unofficial = f", {others} of these on a training set that is not official" if others else ""
     yield _line("Real world", real, f"{words}{unofficial}. Compared by Welch's test.")
 
 
+def _cells_in_words(recorded: int, cells: int, whole: int) -> str:
+    """How many cells are recorded, and how many of these at the paper's budget."""
+    if recorded == cells == whole:
+        return f"All {cells} cells at the paper's budget"
+    return f"{recorded} of {cells} cells, {whole} of them at the paper's budget"
+
+
 def _line(title: str, findings: Sequence[Finding], words: str) -> Line:
-    """A line of the first screen: its title, the number of findings with each verdict, and its words."""
-    counts = Counter(finding.kind for finding in findings)
-    return title, {kind: counts[kind] for kind in WORDS if counts[kind]}, words
+    """A line of the first screen: its title, the number of claims with each verdict, and its words."""
+    return title, counts_by_kind(findings), words
 
 
 # ---- findings ----
@@ -162,7 +167,7 @@ def _differing(count: int) -> str:
 def _with_interval(one: Estimate) -> str:
     """An estimate and its interval, as in "−3.16 (−3.20 to −3.12)": value, lower and upper end."""
     low, high = one.interval
-    return f"{number(one.value)} ({number(low)} to {number(high)})"
+    return f"{number(one.value)} ({interval_end(low)} to {interval_end(high)})"
 
 
 def _connected(runs: Runs) -> str:

@@ -131,8 +131,8 @@ def _five_reals() -> Figure:
             point = np.array([float(middle[i]) for i in order]) - centre
             left.plot(point @ e1, point @ e2, "o", ms=6, color=colour)
     left.set_aspect("equal")
-    left.set_xlabel("$(x_2-x_4)/\\sqrt{2}$")
-    left.set_ylabel("$(x_2-2x_3+x_4)/\\sqrt{6}$")
+    left.set_xlabel("(x₂ − x₄) / √2")  # plain text: a page shows it in its font, where a drawn root would be misplaced
+    left.set_ylabel("(x₂ − 2x₃ + x₄) / √6")
     left.set_title("the middle three, in every order:\ntheir sum and sum of squares fix a circle", fontsize=8)
     for turn in np.linspace(0, 2 * np.pi, 121):
         point = centre + radius * (np.cos(turn) * e1 + np.sin(turn) * e2)
@@ -255,7 +255,7 @@ def _scalers() -> Figure:
             left.semilogy(layers, growth, marker, ls="-", ms=3.5, color=colour, label=f"{kind}, d = {d}")
     left.set_xlabel("number of layers L")
     left.set_ylabel("amplification of the signal")
-    left.set_title(f"over depth (trained at degree $d_0$ = {d_0})", fontsize=8)
+    left.set_title(f"over depth (trained at degree d₀ = {d_0})", fontsize=8)
     left.legend(fontsize=7)
     degrees = np.arange(4, 65)
     for L, style in ((2, ":"), (4, "--"), (8, "-")):

@@ -1,7 +1,7 @@
 """`crate.py [ROOT]`: describes the repository as an RO-Crate, in ROOT/ro-crate-metadata.json.
 
-Every recorded result, figure, notebook and source file is an entity with its size and SHA-256. The workflow is the
-crate's main entity, so that the crate is also a Workflow RO-Crate.
+Every recorded result, figure, notebook, source file, test and document is an entity with its size and SHA-256. The
+workflow is the crate's main entity, so that the crate is also a Workflow RO-Crate.
 """
 
 import hashlib
@@ -26,6 +26,8 @@ PARTS: dict[str, str] = {  # the folders that are described, and what is in them
     "verification": "Formal proofs, certificates and exact checks of the paper's theorems",
     "workflow": "The workflow from the data to the report",
     "benchmarks": "Speed against other implementations, with the measurements",
+    "tests": "The tests, which mirror the tree",
+    "docs": "The documentation, with the summary and the model cards",
 }
 SUPERSEDED = "results/archive"  # nothing reads it
 BYPRODUCTS = {"__pycache__", ".ipynb_checkpoints", "node_modules"}
@@ -39,10 +41,11 @@ TYPES = {  # those that Python's mimetypes does not know
     ".toml": "application/toml",
     ".yml": "application/yaml",
 }
-SINGLE = (  # files at the root that belong to the crate, and the summary
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "docs/summary.md"),
+SINGLE = (  # files outside these folders that belong to the crate
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
     *("CITATION.cff", "codemeta.json", "codecheck.yml", "croissant.json"),
     *("pyproject.toml", "requirements.lock", "environment.yml", "run_all.sh", "mkdocs.yml"),
+    *("Dockerfile", "apptainer.def", ".ci/run"),
 )
 WORKFLOW_CRATE = "https://w3id.org/workflowhub/workflow-ro-crate/1.0"
 BIOSCHEMAS = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"

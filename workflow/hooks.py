@@ -58,8 +58,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         glossary = re.search(r"## Glossary\n.*?(?=\n## )", rest, flags=re.DOTALL)[0]
         markdown = f"{first}{markdown}\n{glossary}\n"
     markdown = markdown.replace("](../README.md#glossary", f"]({'../' * uri.count('/')}index.md#glossary")
-    markdown = markdown.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
-    markdown = re.sub(r"\]\((?:\.\./)*figures/", f"]({'../' * uri.count('/')}figures/", markdown)
+    markdown = markdown.replace("](docs/", "](")
+    for name in ("CONTRIBUTING.md", "figures/"):
+        markdown = re.sub(rf"\]\((?:\.\./)*{name}", f"]({'../' * uri.count('/')}{name.lower()}", markdown)
     markdown = re.sub(r"(\]\([^)]*figures/notebooks/\w+)\.html", r"\1.md", markdown)
     return re.sub(r"\$\$(.+?)\$\$", lambda match: formula(match[1], "block"), markdown, flags=re.DOTALL)
 

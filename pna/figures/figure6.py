@@ -21,7 +21,7 @@ from pna.places import repository, results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.text import table
-from pna.verdicts.rules import number
+from pna.verdicts.rules import interval_end, number
 from pna.verdicts.statistics import LEVEL, Estimate, holm
 
 __all__ = ["CAPTION", "COSTS", "PATIENCE", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of"]
@@ -91,7 +91,7 @@ class Row:
         """The interval of the difference in words; empty where there is none."""
         if self.difference is None or not self.difference.known:
             return ""
-        return " … ".join(number(end, realworld.digits_of(self.column)) for end in self.difference.interval)
+        return " … ".join(interval_end(end, realworld.digits_of(self.column)) for end in self.difference.interval)
 
     @property
     def verdict(self) -> str:

@@ -31,7 +31,9 @@ class Claim:
             comparisons themselves decide
         need: how many of the parts, or of the comparisons, must hold; all of them if None
         reason: why it is not tested
+        quote: the sentence as it is printed, for a claim that a page quotes
         instead: what is seen, in a clause, where the test is significantly against the claim
+        because: why the test is against the claim, in a clause
     """
 
     id: str
@@ -42,7 +44,9 @@ class Claim:
     aggregate: Callable[..., Iterable[Comparison]] | None = None
     need: int | None = None
     reason: str = ""
+    quote: str = ""
     instead: str = ""
+    because: str = ""
 
     def judge(self, *evidence: object, complete: bool = True, **details: str | tuple[str, ...]) -> "Finding":
         """Judge the claim by the evidence.

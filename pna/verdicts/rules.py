@@ -18,7 +18,7 @@ from scipy.special import bdtr
 from pna.verdicts.statistics import FEWEST, LEVEL, Estimate, conjunction, holm
 
 __all__ = ["AGAINST", "FEW", "HOLDS", "NOT_RUN", "NOT_TESTED", "UNDECIDED", "WORDS", "Comparison", "Decision", "Ruling"]
-__all__ += ["fact", "inside", "less", "majority", "number", "rule", "same"]
+__all__ += ["fact", "inside", "interval_end", "less", "majority", "number", "rule", "same"]
 
 NOT_RUN = "not yet run at full budget"
 NOT_TESTED = "not tested"
@@ -66,7 +66,7 @@ class Comparison:
         if self.estimate is None:
             return []
         ends = self.estimate.interval if self.estimate.known else ()
-        return [number(value, self.digits) for value in (self.estimate.value, *ends)]
+        return [number(self.estimate.value, self.digits), *(interval_end(end, self.digits) for end in ends)]
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ def number(value: float, digits: int = 2) -> str:
     """A number with its sign, a true minus; one that rounds to zero has none."""
     text = f"{value:+.{digits}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def interval_end(value: float, digits: int = 2) -> str:
+    """An end of an interval: a number with one digit more where it would round to zero, so that its side is seen."""
+    return number(value, digits + (round(value, digits) == 0 if math.isfinite(value) else 0))
 
 
 # ---- comparisons ----
@@ -227,7 +232,7 @@ def _decision(comparison: Comparison, p: float) -> Decision:
 def _reasons(rows: Sequence[Decision], need: int) -> str:
     """How many comparisons hold, which ones do not, and the least certain if all do."""
     if len(rows) == 1:
-        return str(rows[0].comparison)
+        return _named(rows[0], "p")
     held = [row for row in rows if row.outcome == HOLDS]
     parts = [f"{len(held)} of {len(rows)} hold"]
     if len(held) >= need:
@@ -242,19 +247,30 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
     return "; ".join(parts)
 
 
-def _named(row: Decision) -> str:
-    """A comparison in words, with its corrected p-value if it is undecided but its interval excludes the bound."""
+def _named(row: Decision, p_name: str = "corrected p") -> str:
+    """A comparison in words, with its p-value if it is undecided though its interval excludes zero or the bound."""
+    if not _apart(row):
+        return str(row.comparison)
+    bound = abs(row.comparison.bound)
+    against = f" against the margin {bound:g}" if bound else ""
+    return f"{row.comparison}, {p_name} = {_p_text(row.p)}{against}"
+
+
+def _apart(row: Decision) -> bool:
+    """Whether a comparison is undecided though its interval excludes zero or the bound that it is tested against."""
     one = row.comparison
-    apart = (
-        row.outcome == UNDECIDED
-        and one.estimate is not None
-        and one.estimate.known
-        and not one.estimate.interval[0] <= one.bound <= one.estimate.interval[1]
-    )
-    return f"{one}, p = {row.p:.2f} corrected" if apart else str(one)
+    if row.outcome != UNDECIDED or one.estimate is None or not one.estimate.known:
+        return False
+    low, high = one.estimate.interval
+    return not all(low <= line <= high for line in (0.0, one.bound))
+
+
+def _p_text(p: float) -> str:
+    """A p-value to two digits; to three where two would read as the level itself."""
+    return text if (text := f"{p:.2f}") != f"{1 - LEVEL:.2f}" else f"{p:.3f}"
 
 
 def _names(rows: Sequence[Decision], shown: int = 3) -> str:
-    """List the first `shown` comparisons in words, and how many more there are."""
-    names = [_named(row) for row in rows]
-    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")
+    """List the first `shown` comparisons in words, those that need their p-value beside them, and how many are left."""
+    listed = [_named(row) for place, row in enumerate(rows) if place < shown or _apart(row)]
+    return ", ".join(listed) + (f" and {len(rows) - len(listed)} more" if len(rows) > len(listed) else "")

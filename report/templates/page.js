@@ -17,7 +17,7 @@ const arrive = () => {
   choose(asked && asked[1] !== "all" ? asked[1] : "");
   if (asked) {
     const section = document.getElementById("claims");
-    section.querySelector(":scope > details").open = true; section.querySelector(".filters").scrollIntoView();
+    section.querySelector(":scope > details").open = true; section.scrollIntoView();
     return;
   }
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

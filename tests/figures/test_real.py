@@ -4,9 +4,23 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from pna.experiments import SPECS
 from pna.figures import real
+from pna.figures.catalogue import files_of
 from pna.figures.plots import real as plots
-from pna.figures.real import CAP, FIVE, GROUP, HALF, NETWORKS, PREDICTORS, Group, groups, splits, structure
+from pna.figures.real import (
+    CAP,
+    FIVE,
+    GROUP,
+    HALF,
+    NETWORKS,
+    PREDICTORS,
+    Group,
+    groups,
+    planned_runs,
+    splits,
+    structure,
+)
 from pna.figures.runs import runs_of
 from pna.multitask import DESCRIBED, TASKS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
@@ -24,6 +38,13 @@ def write_real_graphs(cell, level, profile="paper", **options):
 
 def run_of(model="pna", spec="described"):
     return runs_of("figure4", spec, "paper").of("multitask")[model]
+
+
+def test_pictures_are_drawn_for_the_specifications_that_are_recorded_and_for_no_other():
+    recorded = [spec for spec in SPECS if planned_runs(spec).recorded]
+    for panel in ("real_graphs", "real_slopes"):
+        drawn = [file for file in files_of("real-graphs") if file.startswith(f"{panel}_")]
+        assert drawn == [f"{panel}_{spec}" for spec in recorded]
 
 
 def test_every_test_set_is_a_group_of_a_network():

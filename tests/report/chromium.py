@@ -153,6 +153,16 @@ def look(page, port, *widths):
     return seen
 
 
+def smallest(page, port, width):
+    """The size of the smallest letters on the page with all sections open, and their text."""
+    tab = Tab(port)
+    tab.open(page, width)
+    tab.run(OPEN)
+    size, text = json.loads(tab.run(SMALLEST))
+    tab.socket.close()
+    return size, text
+
+
 def violations(page, port, width, scheme):
     """What axe-core finds on the page with all sections open, and the smallest letters with their text."""
     script = axe()

@@ -1,11 +1,14 @@
 import json
 
+import numpy as np
 import pytest
 
 from pna.__main__ import main
 from pna.experiments import EXPERIMENTS
+from pna.figures import published, realworld
 from pna.figures.catalogue import FIGURES
 from pna.figures.runs import runs_of
+from pna.figures.scores import SPLIT, by_seed
 from pna.figures.theory import outcomes
 from pna.verdicts.rules import NOT_RUN, WORDS, rule
 from report import comparisons, structure, summary
@@ -365,3 +368,56 @@ def test_claims_name_slips_that_exist():
     named = {name for claim in CLAIMS for name in claim.slips}
     assert named == {"index", "gamma", "Z"}
     assert named <= {slip.name for slip in slips.SLIPS if slip.kind == "slip"}
+
+
+# ---- from the repository's results ----
+
+
+def found(claim, spec=""):
+    return next(finding for finding in judge_recorded(claim) if finding.spec == spec)
+
+
+def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
+    described, released = (found("recurrent-better", spec).evidence for spec in ("described", "released"))
+    assert described.startswith("it is the other way round: mean +0.16")
+    assert "its departures: undecided, mean −0.04" in released
+    assert "undecided: 0 of 5" not in found("beyond", "described").evidence
+
+
+def test_claims_that_judge_figure_4s_networks_again_say_with_how_many_seeds():
+    clause = "have the 10 seeds of this budget (PNA −3.46), since budgets are not mixed; figure 4 has 40 (PNA −3.33)"
+    assert clause in found("amplifies", "described").evidence
+    assert "this budget" not in found("amplifies", "released").evidence
+
+
+def test_molhiv_says_what_pna_without_scalers_has():
+    assert "PNA (no scalers), which the paper does not show here, has 79.42 ± 1.52" in found("molhiv").evidence
+    assert ("PNA (no scalers)", "MolHIV_ROCAUC") not in published_places()
+
+
+def published_places():
+    places = ((title, column) for title in published.realworld() for column in realworld.COLUMNS)
+    return {place for place in places if realworld.published_score(*place)}
+
+
+def test_toggling_says_what_becomes_of_the_mean_degree_in_both_specifications():
+    text = found("toggling").evidence
+    assert text.startswith("as described the expected mean degree stays the same; as released (D2) the expected mean")
+
+
+def test_the_failed_claims_are_quoted_and_their_reasons_hold():
+    failed = {f.claim.id: f.claim for name in ("amplifies", "overfits") for f in judge_recorded(name)}
+    assert all(claim.quote and claim.because for claim in failed.values())
+    runs = runs_of("single-task", "described").of("single-task")
+    constant = {
+        name: (abs(by_seed(run, SPLIT) - np.log10(run.baseline(SPLIT))) < 0.05).mean() for name, run in runs.items()
+    }
+    stuck = [runs[name].title for name, share in constant.items() if share > 0.5]
+    assert (
+        f"trained on one task, {stuck[0]}, {stuck[1]} and {stuck[2]} stay at a constant" in failed["amplifies"].because
+    )
+    assert len(stuck) == 3
+    gaps = {name: np.nanmean(comparisons._gaps(run)) for name, run in runs.items()}
+    larger = [name for name in gaps if name not in comparisons._SMALLER]
+    assert all(gaps[name] < 0 for name in larger)
+    assert sorted(gaps, key=gaps.get)[:2] == ["mpnn-sum", "pna"]

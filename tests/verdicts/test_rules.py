@@ -5,7 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pna.verdicts.rules import NOT_RUN, WORDS, Comparison, fact, inside, less, majority, number, rule, same
+from pna.verdicts.rules import (
+    NOT_RUN,
+    WORDS,
+    Comparison,
+    Decision,
+    _named,
+    fact,
+    inside,
+    interval_end,
+    less,
+    majority,
+    number,
+    rule,
+    same,
+)
 from pna.verdicts.statistics import Estimate
 
 MARGIN, TOLERANCE = 0.1, 0.3
@@ -172,8 +186,40 @@ def test_the_details_are_counted_and_those_against_named():
 
 def test_a_corrected_p_stands_beside_an_interval_that_leaves_out_zero():
     weak = Estimate(-0.3, 0.1, 5.0)
-    assert "p = 0.06 corrected" in claim(weak, weak).text
-    assert "corrected" not in claim(OPEN).text
+    assert claim(weak, weak).text.count(", corrected p = 0.06") == 2
+    assert "p =" not in claim(OPEN).text
+
+
+def test_an_undecided_comparison_with_a_margin_names_it_beside_its_p():
+    near = Estimate(0.105, 0.04, 60.0)  # its interval excludes zero, and contains the margin
+    assert rule([less("mean", near, 0.1)]).text == "mean +0.10 [+0.02, +0.19], p = 0.90 against the margin 0.1"
+    assert "corrected p = 1.00 against the margin 0.1" in rule([less(name, near, 0.1) for name in "ab"]).text
+    outside = Estimate(-0.35, 0.1, 60.0)
+    assert "p = 0.62 against the margin 0.3" in rule([same("Connected", outside, 0.3)]).text
+
+
+def test_a_comparison_that_needs_its_p_is_not_hidden_among_the_rest():
+    weak = Estimate(-0.25, 0.1, 20.0)  # p = 0.02 alone
+    text = claim(OPEN, OPEN, OPEN, OPEN, weak).text
+    assert "corrected p = 0.11" in text
+    assert text.endswith(" and 1 more")
+
+
+def test_a_p_that_rounds_to_the_level_has_three_digits():
+    estimate = Estimate(-0.2, 0.1, 1000.0)
+    (row,) = rule([less("a", estimate)]).rows
+    assert 0.045 < row.p < 0.05
+    just = Decision(row.comparison, 0.0509, "undecided")
+    assert _named(just).endswith("corrected p = 0.051")
+
+
+def test_an_end_that_rounds_to_zero_shows_its_side():
+    assert interval_end(0.0033) == "+0.003"
+    assert interval_end(-0.0033) == "−0.003"
+    assert interval_end(0.0) == "0.000"
+    assert interval_end(0.31) == "+0.31"
+    assert interval_end(math.inf) == "+inf"
+    assert str(less("mean", Estimate(0.16, 0.079, 60.0))) == "mean +0.16 [+0.002, +0.32]"
 
 
 def test_too_few_seeds_decide_no_aggregate_test():

@@ -16,7 +16,8 @@ from pna.verdicts.statistics import combined
 
 __all__ = ["differences"]
 
-_ROOM = 1.1  # a panel reaches this far beyond its last mark
+_ROOM = 1.35  # a panel reaches this far beyond its last mark
+_EDGE = 0.94  # of a panel's half-width: where an arrow stands, clear of dots and of the names beside the panel
 _WIDEST = 3  # an interval that ends beyond so many times the median end is cut off
 
 
@@ -54,11 +55,12 @@ def _mark(axis: Axes, row: Row, y: int, end: float) -> None:
     colour = "black" if row.verdict == "no difference found" else WARN
     gain = combined([(-1 if lower_is_better(row.column) else 1, row.difference)])
     low, high = gain.interval
-    axis.plot([max(low, -end), min(high, end)], [y, y], color=colour, lw=1.2)
+    edge = _EDGE * end
+    axis.plot([max(low, -edge), min(high, edge)], [y, y], color=colour, lw=1.2)
     axis.plot(gain.value, y, "o", color=colour, ms=3.5)
-    for beyond, x, marker in ((low < -end, -end, "<"), (high > end, end, ">")):
+    for beyond, x, marker in ((low < -edge, -edge, "<"), (high > edge, edge, ">")):
         if beyond:
-            axis.plot(x, y, marker, color=colour, ms=4, clip_on=False)
+            axis.plot(x, y, marker, color=colour, ms=3)
 
 
 def _reach(rows: Sequence[Row]) -> float:
@@ -80,16 +82,19 @@ def _words(rows: Sequence[Row]) -> str:
     lines = [
         "How much better ours is than published, with its 95 % interval (Welch): right is better.",
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
-        f"{' (in colour)' if other else ''}. Cells without one: {_counted(missing)}.",
+        f"{' (in colour)' if other else ''}.{_without(missing)}",
     ]
     unofficial = {row.where.split(",")[0] for row in rows if row.ours and not row.ours.official}
     lines += [f"{data}: the training set is not the official one." for data in sorted(unofficial)]
     return "\n".join(lines)
 
 
-def _counted(missing: Counter[str]) -> str:
-    """Numbers of cells by the reason why they have no difference, in words."""
-    return ", ".join(f"{count} {why}" for why, count in missing.items()) or "none"
+def _without(missing: Counter[str]) -> str:
+    """A sentence on the cells that have no difference, by the reason; empty if there are none."""
+    if missing.keys() == {"not published"}:
+        count = missing["not published"]
+        return " One cell has no published number." if count == 1 else f" {count} cells have no published number."
+    return f" Cells without one: {', '.join(f'{n} {why}' for why, n in missing.items())}." if missing else ""
 
 
 def _numbers(row: Row) -> dict:

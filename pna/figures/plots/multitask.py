@@ -1,4 +1,4 @@
-"""Figure 4: the multi-task benchmark. (a) the distribution over the five best runs, (b) each task."""
+"""Figure 4: the multi-task benchmark. (a) the distribution over the five best of every ten runs, (b) each task."""
 
 import numpy as np
 from matplotlib import colormaps
@@ -34,7 +34,7 @@ def tested_on(runs: Runs) -> str:
 
 
 def figure4a(runs: Runs) -> tuple[Figure, dict]:
-    """log10 of the mean MSE over tasks: a box and the five best runs of each model, beside the published box."""
+    """log10 of the mean MSE over tasks: each model's box and five best of every ten runs, beside the published box."""
     models = runs.of("multitask")
     drawn = {name: _finite(log_mean(best(run, wider_split(run)))) for name, run in models.items()}
     first = next(iter(models.values()))
@@ -62,7 +62,7 @@ def figure4a(runs: Runs) -> tuple[Figure, dict]:
     axis.set_xlabel(tested_on(runs))
     axis.grid(axis="y")
     return figure, {
-        "log10 of the mean MSE over tasks, five best runs": drawn,
+        "log10 of the mean MSE over tasks, five best of every ten runs": drawn,
         "baseline": base,
         "published": theirs,
         "tested on": tested_on(runs),
@@ -70,7 +70,7 @@ def figure4a(runs: Runs) -> tuple[Figure, dict]:
 
 
 def figure4b(runs: Runs) -> tuple[Figure, dict]:
-    """Mean log10 MSE of each task over the five best runs, the published number below it."""
+    """Mean log10 MSE of each task over the five best of every ten runs, the published number below it."""
     models = runs.of("multitask")
     rows = {name: _row(run) for name, run in models.items()}
     first = next(iter(models.values()))
@@ -107,7 +107,7 @@ def _shown(runs: Runs) -> str:
 
 
 def _row(run: RecordedRun) -> dict[str, tuple[float, float]]:
-    """Mean and deviation over the five best runs, of each task and of the average over tasks."""
+    """Mean and deviation over the five best of every ten runs, of each task and of the average over tasks."""
     errors = np.log10(best(run, wider_split(run)))  # [5 k, 6]
     means, deviations = task_means(run, wider_split(run)), np.nanstd(errors, axis=0)
     row = {task.name: pair for task, *pair in zip(TASKS, means, deviations, strict=True)}

@@ -14,7 +14,7 @@ from pna.training.store import Result
 __all__ = ["MODELS_SEARCHED", "search", "searches"]
 
 MODELS_SEARCHED = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
-TOP = 0.5  # of the losses that are drawn; larger ones lie on the border
+BOTTOM, TOP = 3e-4, 0.5  # of the losses that are drawn; larger ones lie on the border
 _ENDED = "search"  # left behind at a rung
 
 
@@ -42,11 +42,11 @@ def search(spec: str) -> tuple[Figure, dict]:
 def _panel(axis: Axes, model: str, result: Result | None) -> dict:
     """Draw the draws of one model; return its best five."""
     axis.set_title(MODELS[model].title)
-    axis.set(xscale="log", yscale="log", ylim=(5e-4, TOP))
-    axis.axvline(PROFILES["paper"].learning_rate, color=GREY, lw=0.8, ls="--")
+    axis.set(xscale="log", yscale="log", ylim=(BOTTOM, TOP))
     if result is None:
         axis.text(0.5, 0.5, "not recorded", ha="center", transform=axis.transAxes, color=GREY)
         return {}
+    axis.axvline(PROFILES["paper"].learning_rate, color=GREY, lw=0.8, ls="--")
     draws = ranked(result)
     finite = [draw for draw in draws if draw.loss < float("inf")]
     for ended in (True, False):
