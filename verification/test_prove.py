@@ -74,7 +74,8 @@ def test_every_coq_theorem_is_proved_closed_and_as_recorded():
     assert list(proofs["theorems"]) == [t.name for t in THEOREMS if t.tool == COQ]
     assert {answer["assumptions"] for answer in proofs["theorems"].values()} == {prove.CLOSED}
     assert "prouhet_tarry_escott.solutions" in proofs["definitions"]
-    prove.compare(COQ, proofs)
+    if prove._versions(COQ) == prove.recorded(COQ)["versions"]:  # another one may print the same otherwise
+        prove.compare(COQ, proofs)
 
 
 def with_source(monkeypatch, tmp_path, text, name="small"):

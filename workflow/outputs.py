@@ -4,6 +4,7 @@ Pictures become small PNG files; controls, which need a kernel, and warnings are
 """
 
 import base64
+import html
 import io
 import json
 import re
@@ -62,7 +63,7 @@ def _small(output: dict) -> Iterator[dict]:
     if "image/png" in data:
         pictures = [("", data["image/png"])]
     for words, encoded in pictures:
-        yield _shown({"image/png": small_picture(encoded)} | ({"text/plain": [words]} if words else {}))
+        yield _shown({"image/png": small_picture(encoded)} | ({"text/plain": [html.unescape(words)]} if words else {}))
     kind = next((kind for kind in ("text/markdown", "text/plain") if kind in data and not pictures), None)
     if kind:
         yield _shown({kind: _lines(data[kind])})

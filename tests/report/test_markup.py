@@ -84,7 +84,7 @@ SVG = """<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x.
 def test_a_picture_keeps_its_letters_and_colours_and_loses_its_frame(tmp_path):
     (tmp_path / "a.svg").write_text(SVG)
     html = picture(tmp_path / "a", "what it shows")
-    assert 'aria-label="what it shows" viewBox="0 0 10 10"' in html
+    assert 'aria-label="what it shows" style="min-width:14px" viewBox="0 0 10 10"' in html  # letters of 8 px get 11
     assert ">x 0.123 &lt; 1</text>" in html
     assert 'transform="translate(1.2345 2) scale(0.015625)"' in html  # a scale that is cut short hides its letters
     assert 'd="M.12 1.46l1.88 1.54"' in html

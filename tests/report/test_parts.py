@@ -99,7 +99,7 @@ def test_a_finding_has_no_verdict_on_the_paper(results):
         write_result(cell, level=-3.0 if cell.model == "pna" else -2.0, noise=0.01)
     described, _ = findings_of(claim_named("beyond"), "paper")
     assert (described.kind, described.verdict, described.outcome) == ("finding", "finding", "reproduced")
-    assert described.evidence.startswith("reproduced: 5 of 5 hold")
+    assert described.evidence.startswith("it is so: 5 of 5 hold")
 
 
 # ---- figure 6 ----
