@@ -569,6 +569,19 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
                 *(benchmark("layer_cpu")[side]["peak_gib"] for side in ("pna", "torch_geometric")),
             ),
         ),
+        (
+            "| CPU, 1 and 2 threads | {:.2f} and {:.2f}; on a busy machine {:.2f} and {:.2f} | "
+            "`python -m benchmarks.layer_threads` |",
+            lambda: tuple(
+                next(
+                    row["ratio"]
+                    for row in benchmark("layer_threads")["rows"]
+                    if row["threads"] == threads and row["machine"] == machine
+                )
+                for machine in ("idle", "busy")
+                for threads in (1, 2)
+            ),
+        ),
         *(
             (f"| CPU, 1 thread | {{:.2f}}, {{:.2f}}, {{:.2f}} | `python -m benchmarks.layer_small{option}` |", numbers)
             for features, option in ((16, ""), (75, " --features 75"))
@@ -942,6 +955,20 @@ def test_the_report_has_the_speeds_of_the_documentation():
     together, alone = re.findall(r"[\d.]+(?= h)", ours)
     assert f"| {together} hours, twelve cells side by side; {alone} one after the other |" in documented
     assert f"| {alone} h | {together} h |" in page("benchmarks/README.md")
+
+
+def test_times_with_threads():
+    rows = list(table("benchmarks/README.md", "| threads | machine | ours |"))
+    measured = benchmark("layer_threads")["rows"]
+    assert rows == [
+        [
+            str(row["threads"]),
+            row["machine"],
+            *(f"{row[side]:.3f}" for side in ("pna", "torch_geometric")),
+            f"{row['ratio']:.2f}",
+        ]
+        for row in measured
+    ]
 
 
 def test_aggregation_times():
