@@ -204,11 +204,12 @@ def lead(one: Estimate, other: Estimate) -> Numbers:
 
 
 def decided_by(claim: str, spec: str, sign: float = 1.0, part: str = "mean") -> Numbers:
-    """The mean that decides a claim, or one of several, with its interval."""
+    """The mean that decides a claim, or one of several, with its interval, whose ends have three digits near zero."""
     row = _claim(claim)
     parts = row.by.parts(row.test(runs_of(row.experiment or row.figure, spec, "paper")))
     (contrast,) = (one.contrast for one in parts if one.name == part)
-    return spread((contrast * sign).estimate)
+    one = (contrast * sign).estimate
+    return two(one.value), *(f"{end:.3f}" if two(end) == "0.00" else two(end) for end in one.interval)
 
 
 def in_words(estimate: Estimate) -> str:

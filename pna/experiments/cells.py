@@ -37,7 +37,7 @@ class Training:
     depth: str = "N/2"
     varied: bool = False
     deepest: int = DEEPEST  # the largest depth in training
-    rates: str = "common"  # of learning: one for all, of a "search", or near its best, "tuned"; or those of "dropout"
+    rates: str = "common"  # learning rates: common to all, of a "search", or "tuned" by it; "dropout": rates of dropout
 
 
 _FIGURE4 = ("multitask", "multitask-15-24", "redrawn", "families", "real", "real@cap")
@@ -60,7 +60,7 @@ TRAININGS: dict[str, Training] = {
     "depth-convergence": _deep(depth="convergence:0.1", deepest=24),
     "depth-varied": _deep(varied=True, deepest=18),
     "tuning": Training("multitask", "recurrent", False, (), rates="search"),  # no test set sees a search
-    "dropout": Training("multitask", "recurrent", False, (), rates="dropout"),  # nor this
+    "dropout": Training("multitask", "recurrent", False, (), rates="dropout"),  # nor this study
     "tuned": Training("multitask", "recurrent", False, (*_FIGURE4, "extrapolation"), rates="tuned"),
     "real": Training("real-subgraphs", "recurrent", False, (*_OTHERS, "real", "real@cap")),
 }
