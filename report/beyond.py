@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from scipy.special import chdtri
 
-from pna.experiments import PROFILES, SPECS, Cell
+from pna.experiments import SPECS, Cell
 from pna.figures import published
 from pna.figures.hubs import by_degree, recorded
 from pna.figures.real import (
@@ -32,47 +32,23 @@ from pna.figures.real import (
     score_of,
     splits,
 )
-from pna.figures.runs import RECORDED, RecordedRun, profile_named, recorded_run
+from pna.figures.runs import RECORDED, RecordedRun
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
 from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, mean_contrast
-from pna.verdicts.rules import NOT_RUN, Ruling, number, rule, same
+from pna.verdicts.rules import Ruling, number, rule, same
 from pna.verdicts.statistics import Estimate
 from report.comparisons import MARGIN, TOLERANCE
 from report.markup import estimate, render, table
-from report.parts import Aggregate, Part, average, by_task
+from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
+from report.parts import Part, average, by_task
 from report.plan import NEW_TESTS, NewTest
 
-__all__ = ["ANSWERS", "Outcome", "outcomes", "practice", "section", "spread"]
-
-Models = dict[str, RecordedRun]
-
-ANSWERS: dict[str, str] = {"reproduced": "yes", "contradicted": "no", NOT_RUN: "not run yet"}
-"""Verdicts as answers to a question; the others stay as they are."""
+__all__ = ["outcomes", "practice", "section", "spread"]
 
 HEAVY = ("internet", "enron", "pgp", "metabolism", "phenotypes")
 EVEN = ("grid", "roads")
-SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a planned test under one specification."""
-
-    test: NewTest
-    spec: str
-    ruling: Ruling
-    missing: tuple[str, ...] = ()  # cells that are not recorded
-
-    @property
-    def answer(self) -> str:
-        """The answer to the test's question in a few words."""
-        word = self.ruling.word
-        return f"in part, {word}" if word[0].isdigit() else ANSWERS.get(word, word)
-
-
-_NOT_RUN = Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded")
 
 
 # ---- measures ----
@@ -83,28 +59,8 @@ def _five(run: RecordedRun, group: Group) -> Contrast:
     return by_task(run, by_seed(run, f"{HALF}/{group.name}")[:, FIVE])
 
 
-def _leads(runs: Models, measure: Callable[[RecordedRun, object], Contrast], sets: dict[str, object]) -> Ruling:
-    """Whether PNA's error is below that of each other model, mean over test sets; the details go set by set."""
-    parts = [
-        Part(
-            f"{runs[model].title}, {name}",
-            measure(runs["pna"], one) - measure(runs[model], one),
-            {"model": runs[model].title, "set": name},
-        )
-        for model in SEVEN[1:]
-        for name, one in sets.items()
-    ]
-    return _ruling(parts, ("model",))
-
-
-def _ruling(parts: Sequence[Part], every: tuple[str, ...] = ()) -> Ruling:
-    """The verdict on a test: the mean of its parts decides, one mean for each value of the keys in `every`."""
-    tests = Aggregate("", every).parts(parts)
-    return rule([part.comparison for part in parts], None, [part.comparison for part in tests])
-
-
 def _by_name(rows: Sequence[Group]) -> dict[str, object]:
-    """The groups by their names: the form in which `_leads` takes its test sets."""
+    """The groups by their names: the form in which `leads` takes its test sets."""
     return {group.name: group for group in rows}
 
 
@@ -113,12 +69,12 @@ def _by_name(rows: Sequence[Group]) -> dict[str, object]:
 
 def _real_small(runs: Models) -> Ruling:
     """Whether PNA leads every other model on real graphs of 15 to 24 nodes, mean over their groups."""
-    return _leads(runs, _five, _by_name(groups("small")))
+    return leads(runs, _five, _by_name(groups("small")))
 
 
 def _real_large(runs: Models) -> Ruling:
     """Whether PNA leads every other model on real graphs of 25 to 100 nodes, mean over their groups."""
-    return _leads(runs, _five, _by_name(groups("large")))
+    return leads(runs, _five, _by_name(groups("large")))
 
 
 def _real_tails(runs: Models) -> Ruling:
@@ -128,12 +84,12 @@ def _real_tails(runs: Models) -> Ruling:
         rows = groups("small", networks)
         return mean_contrast(_five(runs["pna"], group) - _five(runs["pna-no-scalers"], group) for group in rows)
 
-    return _ruling([Part("heavy tails minus even degrees", gain(HEAVY) - gain(EVEN))])
+    return ruling([Part("heavy tails minus even degrees", gain(HEAVY) - gain(EVEN))])
 
 
 def _redrawn_lead(runs: Models) -> Ruling:
     """Whether PNA leads every other model on the six tasks, mean over the redrawn test sets."""
-    return _leads(runs, average, {split: split for split in REDRAWN})
+    return leads(runs, average, {split: split for split in REDRAWN})
 
 
 @dataclass(frozen=True)
@@ -201,7 +157,7 @@ def _real_training(runs: Models) -> Ruling:
         Part(runs[model].title, mean_contrast(_five(runs[f"real {model}"], g) - _five(runs[model], g) for g in rows))
         for model in SEVEN
     ]
-    return _ruling(parts)
+    return ruling(parts)
 
 
 def _real_cost(runs: Models) -> Ruling:
@@ -210,12 +166,12 @@ def _real_cost(runs: Models) -> Ruling:
         Part(runs[model].title, average(runs[f"real {model}"], SPLIT) - average(runs[model], SPLIT), bound=TOLERANCE)
         for model in SEVEN
     ]
-    return _ruling(parts)
+    return ruling(parts)
 
 
 def _real_best(runs: Models) -> Ruling:
     """Whether PNA leads every other model if all are trained on real subgraphs and tested on those of 15-24 nodes."""
-    return _leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
+    return leads({model: runs[f"real {model}"] for model in SEVEN}, _five, _by_name(groups("small")))
 
 
 # ---- scalers beyond the degrees of training ----
@@ -234,10 +190,10 @@ def _scaler_outcome(test: NewTest) -> Outcome:
     other, bound = SCALER_TESTS[test.id]
     missing = tuple(f"hubs/{name}" for name in ("logarithmic", other) if name not in recorded())
     if missing:
-        return Outcome(test, "described", _NOT_RUN, missing)
+        return Outcome(test, "described", MISSING, missing)
     pairs = zip(BINS, by_degree("logarithmic"), by_degree(other), strict=True)
     parts = [Part(f"degrees {low} to {high}", ours - theirs, bound=bound) for (low, high), ours, theirs in pairs]
-    return Outcome(test, "described", _ruling(parts))
+    return Outcome(test, "described", ruling(parts))
 
 
 TESTS: dict[str, Callable[[Models], Ruling]] = {
@@ -257,12 +213,7 @@ TESTS: dict[str, Callable[[Models], Ruling]] = {
 def outcomes(profile: str = RECORDED) -> list[Outcome]:
     """The outcome of every planned test, under each specification that it names."""
     tests = {test.id: test for test in NEW_TESTS}
-    rows = [
-        _outcome(tests[name], spec, profile)
-        for name in TESTS
-        for spec in SPECS
-        if any(f"/{spec}/" in cell for cell in tests[name].cells)
-    ]
+    rows = by_spec(TESTS, lambda test, spec: _outcome(test, spec, profile))
     return rows + [_scaler_outcome(tests[name]) for name in SCALER_TESTS]
 
 
@@ -273,18 +224,20 @@ def _outcome(test: NewTest, spec: str, profile: str) -> Outcome:
     runs = {cell: _recorded(cell, profile) for cell in (*cells, *compared)}
     missing = tuple(str(cell) for cell, run in runs.items() if run is None)
     if missing:
-        return Outcome(test, spec, _NOT_RUN, missing)
+        return Outcome(test, spec, MISSING, missing)
     named = {cell.model if cell.training == "multitask" else f"real {cell.model}": run for cell, run in runs.items()}
     return Outcome(test, spec, TESTS[test.id](named))
 
 
 def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
     """A recorded run of the plan, or of another profile, that is tested on real and on redrawn graphs."""
-    run = recorded_run(cell, PROFILES["planned"] if profile == RECORDED else profile_named(profile))
+    run = run_of_plan(cell, profile)
     return run if run and has_real(run) and set(REDRAWN) <= set(run.splits) else None
 
 
 # ---- as a section ----
+
+_CAPTION = "Planned tests of runs beyond the paper, stated before the runs; below zero PNA is better"
 
 
 def section(profile: str) -> Markup:
@@ -293,7 +246,7 @@ def section(profile: str) -> Markup:
     sides = {spec: models for spec in SPECS if (models := _models(spec, profile))}
     return render(
         "beyond",
-        outcomes=_outcomes(rows),
+        outcomes=outcome_table(rows, _CAPTION),
         missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
         sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
     )
@@ -303,16 +256,6 @@ def _models(spec: str, profile: str) -> Models:
     """The seven models of figure 4, if all of them are tested on real graphs; else none."""
     runs = {model: _recorded(Cell("multitask", spec, model, "16"), profile) for model in SEVEN}
     return runs if all(run and has_real(run, CAP) for run in runs.values()) else {}
-
-
-def _outcomes(rows: Sequence[Outcome]) -> Markup:
-    """The planned tests as a table: question, specification, answer, evidence and test statistic."""
-    body = [
-        (row.test.question.replace("*", ""), row.spec, row.answer, row.ruling.text, row.test.statistic.replace("*", ""))
-        for row in rows
-    ]
-    caption = "Planned tests of runs beyond the paper, stated before the runs; below zero PNA is better"
-    return table(("question", "run as", "answer", "evidence", "test"), body, caption)
 
 
 def practice(models: Models) -> list[str]:

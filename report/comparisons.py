@@ -127,18 +127,18 @@ def like_published_boxes(runs: Runs) -> Rows:
 
 
 def like_published_averages(runs: Runs) -> Rows:
-    """Every average of figure 4b against ours.
+    """Every average of figure 4b against ours."""
+    return [like_published_average(run) for run in runs.of("multitask").values()]
+
+
+def like_published_average(run: RecordedRun) -> Part:
+    """A model's average of figure 4b against ours.
 
     The error of a published average is that of figure 4a's mean, which measures the same five runs in another way.
     """
-    return [
-        _same(
-            f"{run.title}, average",
-            average(run, wider_split(run)),
-            known(_box(name), Estimate(published.multitask()[name]["average"], _published_box(name).error, KEPT - 1.0)),
-        )
-        for name, run in runs.of("multitask").items()
-    ]
+    name = run.cell.model
+    theirs = Estimate(published.multitask()[name]["average"], _published_box(name).error, KEPT - 1.0)
+    return _same(f"{run.title}, average", average(run, wider_split(run)), known(_box(name), theirs))
 
 
 def _box(model: str) -> str:

@@ -15,6 +15,7 @@ from pna.multitask import TASKS
 from pna.verdicts.contrasts import mean_contrast
 from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, interval_end, less, number, rule
 from pna.verdicts.statistics import LEVEL, Estimate
+from report import tuned
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
 from report.coverage import SINGLE, USED, kept_table
@@ -38,6 +39,7 @@ def opening(findings: Sequence[Finding], profile: str) -> Markup:
         lines=list(_lines(findings, profile)),
         sentences=list(_sentences(findings, sides, profile)),
         picture=averages(sides),
+        tuned=tuned.averages(profile),
         failures=failures(findings, false_statements()),
         more=_more_seeds(sides),
         sizes=_sizes(sides),
@@ -110,6 +112,7 @@ def _sentences(findings: Sequence[Finding], sides: Sequence[Runs], profile: str)
     """Yield the sentences of the first screen; a finding whose runs are not recorded has none."""
     by_id = {(f.claim.id, f.spec): f for f in findings}
     yield from _best(by_id, sides)
+    yield from filter(None, [tuned.answer(profile)])
     yield from _published(sides)
     yield from _standard(by_id)
     yield from _zinc(by_id, profile)

@@ -13,7 +13,7 @@ from pna.figures.style import budget_text
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.verdicts.rules import Comparison, number, rule
-from report import depth
+from report import depth, tuned
 from report.comparisons import TOLERANCE, against_published, extrapolation_against_published
 from report.markup import blocks, estimate, render, table
 from report.realworld_claims import agreement
@@ -37,6 +37,7 @@ def tables_of(name: str, sides: Sequence[Runs], profile: str) -> Markup:
         "figure6": lambda: _figure6(profile),
         "parameters": _parameters,
         "depth": lambda: [depth.section(profile)],
+        "tuning": lambda: [tuned.section(profile)],
     }
     parts = tables[name]() if name in tables else []
     return blocks(*parts, _UNPUBLISHED if name in _PICTURES_ONLY else "")

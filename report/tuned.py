@@ -1,0 +1,155 @@
+"""Section 4 put to the test: every model tuned with the same budget, beside one common setting and the paper.
+
+The search (pna/experiments/tuning.py) sees the validation set alone. The runs that are compared here have new seeds,
+and hyper-parameters close to the best of the search. All four tests were stated in report/plan.py before the runs.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from markupsafe import Markup
+
+from pna.experiments import SPECS, Cell
+from pna.figures import published
+from pna.figures.runs import RECORDED, RecordedRun
+from pna.figures.scores import SHOWN, score, sizes_of, wider_split
+from pna.networks import MODELS
+from pna.verdicts.contrasts import Contrast, mean_contrast
+from pna.verdicts.rules import HOLDS, Ruling, interval_end, number
+from pna.verdicts.statistics import Estimate
+from report.comparisons import MARGIN, like_published_average
+from report.markup import blocks, estimate, table
+from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
+from report.parts import Part, average, ratio
+from report.plan import NewTest
+
+__all__ = ["answer", "averages", "outcomes", "section"]
+
+
+def _error(run: RecordedRun, _: object = None) -> Contrast:
+    """Mean log10 MSE over the six tasks on graphs of 15 to 24 nodes."""
+    return average(run, wider_split(run))
+
+
+def _best(tuned: Models, untuned: Models) -> Ruling:
+    """Whether the tuned PNA leads every other tuned model."""
+    return leads(tuned, _error, {"test": None})
+
+
+def _published(tuned: Models, untuned: Models) -> Ruling:
+    """Whether each tuned average is the published one, to a factor of two."""
+    return ruling([like_published_average(run) for run in tuned.values()], ("model",))
+
+
+def _gains(tuned: Models, untuned: Models) -> list[Part]:
+    """How much tuning lowers each model's error; it should be less than MARGIN."""
+    return [Part(run.title, _error(untuned[model]) - _error(run), bound=MARGIN) for model, run in tuned.items()]
+
+
+def _gain(tuned: Models, untuned: Models) -> Ruling:
+    """Whether tuning lowers the error by less than MARGIN, mean over the models."""
+    return ruling(_gains(tuned, untuned))
+
+
+def _extrapolates(tuned: Models, untuned: Models) -> Ruling:
+    """Whether the tuned PNA leads every other tuned model on figure 5's sizes, mean over these."""
+    return leads(tuned, ratio, dict(list(sizes_of(tuned["pna"]).items())[:SHOWN]))
+
+
+TESTS: dict[str, Callable[[Models, Models], Ruling]] = {
+    "tuned-best": _best,
+    "tuned-gain": _gain,
+    "tuned-extrapolates": _extrapolates,
+    "tuned-published": _published,
+}
+"""The planned tests of tuned runs, by their names in the plan, in the order in which they are shown."""
+
+
+def outcomes(profile: str = RECORDED) -> list[Outcome]:
+    """The outcome of every planned test of tuned runs, under each specification that it names."""
+    return by_spec(TESTS, partial(_outcome, profile))
+
+
+def _outcome(profile: str, test: NewTest, spec: str) -> Outcome:
+    """The outcome of one planned test under one specification; without a run that it needs, which cells are missing."""
+    tuned, untuned = (_models(training, spec, profile) for training in ("tuned", "multitask"))
+    missing = tuple(
+        f"{training}/{spec}/{model}/16"
+        for training, runs in (("tuned", tuned), ("multitask", untuned))
+        for model in SEVEN
+        if model not in runs
+    )
+    return Outcome(test, spec, MISSING, missing) if missing else Outcome(test, spec, TESTS[test.id](tuned, untuned))
+
+
+def _models(training: str, spec: str, profile: str) -> Models:
+    """The recorded runs of the seven models, by model."""
+    runs = {model: run_of_plan(Cell(training, spec, model, "16"), profile) for model in SEVEN}
+    return {model: run for model, run in runs.items() if run}
+
+
+# ---- as text ----
+
+
+def answer(profile: str) -> str:
+    """Whether PNA still leads when every model is tuned, a sentence for each specification that has the runs."""
+    best = (row for row in outcomes(profile) if row.test.id == "tuned-best" and not row.missing)
+    return " ".join(_answer(row, profile) for row in best)
+
+
+def _answer(best: Outcome, profile: str) -> str:
+    """The answer under one specification: how many models PNA leads, by how much at least, and what tuning gains."""
+    tuned, untuned = (_models(training, best.spec, profile) for training in ("tuned", "multitask"))
+    errors = {model: _error(run) for model, run in tuned.items()}
+    second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
+    held = sum(row.outcome == HOLDS for row in best.ruling.rows)
+    still = "still leads" if best.ruling.kind == "reproduced" else "no longer leads every model"
+    gain = mean_contrast(part.contrast for part in _gains(tuned, untuned)).estimate
+    return (
+        f"Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), PNA {still} as "
+        f"{best.spec}: its average is significantly lower than that of {held} of {len(best.ruling.rows)} models, than "
+        f"that of the next best, {tuned[second].title}, by {_range((errors[second] - errors['pna']).estimate)}; tuning "
+        f"lowers the averages by {_range(gain)}, mean over the models."
+    )
+
+
+def _range(one: Estimate) -> str:
+    """An estimate and its interval, as in "0.34 (0.24 to 0.44)": value, lower and upper end."""
+    low, high = (interval_end(end).lstrip("+") for end in one.interval)
+    return f"{number(one.value).lstrip('+')} ({low} to {high})"
+
+
+# ---- as tables ----
+
+
+def averages(profile: str) -> Markup | str:
+    """Each model's average: published, with one setting for all models, and tuned; empty if nothing is tuned."""
+    columns = {
+        (training, spec): _models(training, spec, profile)
+        for spec in reversed(SPECS)
+        for training in ("multitask", "tuned")
+    }
+    columns = {key: runs for key, runs in columns.items() if len(runs) == len(SEVEN)}
+    if not any(training == "tuned" for training, _ in columns):
+        return ""
+    rows = [
+        (
+            MODELS[model].title,
+            number(published.multitask()[model]["average"]).lstrip("+"),
+            *(estimate(score(runs[model], wider_split(runs[model]))) for runs in columns.values()),
+        )
+        for model in SEVEN
+    ]
+    words = {"multitask": "one setting, as {}", "tuned": "tuned, as {}"}
+    header = ("model", "published", *(words[training].format(spec) for training, spec in columns))
+    caption = "The same averages with one setting for all models, and tuned; 15-24 nodes, with 95 % intervals"
+    return table(header, rows, caption)
+
+
+def section(profile: str) -> Markup:
+    """The section below the searches: the answer, the averages and the planned tests."""
+    rows = outcomes(profile)
+    missing = list(dict.fromkeys(cell for row in rows for cell in row.missing))
+    waiting = f"Not recorded yet: {', '.join(missing)}." if missing else ""
+    caption = "Planned tests of tuned runs, stated before the runs; below zero PNA is better, or tuning worse"
+    return blocks(answer(profile), averages(profile), outcome_table(rows, caption), waiting)
