@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pna.experiments import TRAININGS, Cell, Figure6Run, MultiTaskRun, all_cells
+from pna.experiments import TRAININGS, Cell, Figure6Run, all_cells, run_of
 from pna.experiments.realworld import PROFILES as FIGURE6_PROFILES
 from pna.figures.runs import profile_named
 from pna.multitask import FAMILIES, RELEASED_MAXIMA, TASKS
@@ -41,7 +41,7 @@ def write_result(cell, profile="paper", level=-2.0, noise=0.0, levels=None, base
     """A result as the store writes it, with known errors: log10 MSE `level`, a little more for later seeds."""
     cell = Cell.parse(cell) if isinstance(cell, str) else cell
     profile = profile_named(profile)
-    run = MultiTaskRun(cell, profile)
+    run = run_of(cell, profile)
     rng = np.random.default_rng(0)
     replicas, sets = [], tests_of(run, level) | (levels or {})
     for seed in run.seeds:
