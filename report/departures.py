@@ -11,6 +11,7 @@ from pna.figures.scores import SHOWN, by_seed, mean_score, score, sizes_of, wide
 from pna.networks import MODELS
 from pna.verdicts.rules import Comparison, Decision, less, rule
 from pna.verdicts.statistics import Estimate
+from report import tuned
 from report.markup import p_value, table
 
 __all__ = ["departures", "effect", "effects"]
@@ -78,7 +79,7 @@ def _name(cell: Cell) -> str:
 def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
     """The effect on each model with its interval, one line each; or why there is none."""
     if departure.part == "protocol":
-        return "not measured yet: the search for the settings is recorded, the runs that use them are not"
+        return _tuning()
     if departure.id == "D16":
         return _above_the_start()
     if departure.part == "none":
@@ -90,6 +91,14 @@ def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
         row = decisions.get(cell)
         lines.append(f"{row.comparison}, p {_sign(row.p)}" if row else f"{_name(cell)}: not run yet")
     return Markup("<br>").join(lines + ([_bound()] if departure.id == "D13" else []))
+
+
+def _tuning() -> str:
+    """What tuning changes on the mean over the models, under each specification that has the runs."""
+    gains = [row for row in tuned.outcomes() if row.test.id == "tuned-gain" and not row.missing]
+    if not gains:
+        return "not measured yet: the tuned runs are not recorded"
+    return "; ".join(f"one setting minus tuned, as {row.spec}: {row.ruling.tests[0].comparison}" for row in gains)
 
 
 def _sign(p: float) -> str:
