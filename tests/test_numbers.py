@@ -238,8 +238,12 @@ def in_words(estimate: Estimate) -> str:
 
 @cache
 def page(name: str) -> str:
-    """A page with its white space as single spaces."""
-    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+    """A page, or the words of a notebook, with its white space as single spaces."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name.endswith(".ipynb"):
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return " ".join(text.split())
 
 
 def table(name: str, header: str) -> Iterator[list[str]]:
@@ -276,6 +280,35 @@ FIRST_ANSWERS: list[tuple[str, Callable[[], Numbers]]] = [  # of the README and 
 ]
 
 STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
+    "notebooks/depth.ipynb": [
+        (
+            "models, by {} to {}. PNA gains most: {} ({} to {}) as described and {} ({} to {}) as released, both "
+            "significant",
+            lambda: (
+                *(two(end(one.value for one in _gains_by_the_cap())) for end in (min, max)),
+                *spread(capped("described")),
+                *spread(capped("released")),
+            ),
+        ),
+        (
+            "described, by {} ({} to {}) at 95 to 99, and from 40 nodes on as released, by no more than {}.",
+            lambda: (
+                *_behind("described", "", "95-99"),
+                max(_behind("released", "", size)[0] for size in ("40-44", "45-49", "60-64", "75-79", "95-99")),
+            ),
+        ),
+        (
+            "at 95 to 99 nodes by {} ({} to {}) as described and by {} ({} to {}) as released.",
+            lambda: (*_behind("described", "cap", "95-99"), *_behind("released", "cap", "95-99")),
+        ),
+    ],
+    "notebooks/tuning.ipynb": [
+        (
+            "over PNA (no scalers), the next best, it is {} ({} to {}), and over every other model it is significant.",
+            lambda: spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
+        ),
+        ("the error falls by {} ({} to {}).", lambda: spread(_tuned("tuned-gain", "mean"))),
+    ],
     "docs/summary.md": [
         (
             "Tuned with one budget for all, as described, it leads the next best by {} ({} to {}).",
@@ -787,6 +820,18 @@ def _task_differences() -> dict[str, float]:
     """PNA as released minus published, task by task."""
     ours = {task.name: planned("pna", "released", k).value for k, task in enumerate(TASKS)}
     return {name: value - published.multitask()["pna"][name] for name, value in ours.items()}
+
+
+def _gains_by_the_cap() -> list[Estimate]:
+    """How much the cap on the number of layers gains each model of figure 5 under each specification."""
+    return [negative(gain(run)) for spec in SPECS for run in runs_of("figure5", spec).of("extrapolation").values()]
+
+
+def _behind(spec: str, rule: str, size: str) -> Numbers:
+    """How far PNA is behind MPNN (max) at one size with one rule of depth, with its interval."""
+    runs = runs_of("figure5", spec).of("extrapolation")
+    ours, other = (scores_by_rule(runs[model])[rule][size] for model in ("pna", "mpnn-max"))
+    return spread(ours - other)
 
 
 def _tuned(test: str, part: str) -> Estimate:
