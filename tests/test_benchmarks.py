@@ -5,7 +5,9 @@ import json
 import math
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from benchmarks import counters
 from benchmarks.crew import Job, _Worker, shared_out
@@ -66,6 +68,24 @@ def test_a_worker_prepares_times_and_goes_on_after_a_failure():
     assert (many, few) == (3, 2)
     assert min(one, other, worker.together(jobs[0], 0.0, 0.0) + 1) > 0
     assert worker.prepare(math.inf) == ([], {})
+
+
+@st.composite
+def measured(draw):
+    """A benchmark's line: a name of three, and any facts, with rows or without."""
+    facts = st.dictionaries(st.sampled_from(["rows", "ms", "machine"]), st.lists(st.integers()) | st.floats(0, 9))
+    return {"benchmark": draw(st.sampled_from("abc"))} | draw(facts)
+
+
+@given(st.lists(measured()), st.lists(measured(), min_size=1))
+def test_whatever_lines_hold_those_of_the_same_benchmarks_go_and_the_others_stay(tmp_path_factory, old, new):
+    path = tmp_path_factory.getbasetemp() / "kept.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in old))
+    names = {line["benchmark"] for line in new}
+    for _ in range(2):  # what is kept twice is there once
+        keep(new, path=path)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert lines == [*(line for line in old if line["benchmark"] not in names), *new]
 
 
 def test_newer_lines_take_the_place_of_older_ones(tmp_path):
