@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from benchmarks import counters
+from benchmarks import compile_gpu, counters
 from benchmarks.crew import Job, _Worker, shared_out
 from benchmarks.machine import keep
 from benchmarks.training import ROWS, Epoch, epochs_of, in_figures
@@ -102,6 +102,12 @@ def test_newer_lines_take_the_place_of_older_ones(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == [old[0] | {"rows": rows[1:]}, *old[1:], new]
     keep([{"benchmark": "training --all", "rows": [1]}], None, path)
     assert [json.loads(line)["benchmark"] for line in path.read_text().splitlines()].count("training --all") == 1
+
+
+def test_the_floor_of_compiling_is_what_it_adds_to_a_linear_map():
+    times = {"linear, called": 0.25, "linear, compiled": 0.75, "linear, reduce-overhead": 0.625}
+    assert compile_gpu.floor(times).startswith("floor: compiling adds 0.500 ms to a linear map alone")
+    assert "takes 0.625 ms with reduce-overhead" in compile_gpu.floor(times)
 
 
 # ---- the GPU's counters ----
