@@ -120,7 +120,7 @@ step() { # step TITLE COMMAND...: runs the command; a failure is kept for the en
 }
 step "lint" "$python" -m ruff check .
 step "format" "$python" -m ruff format --check .
-step "tests and verification" "$python" -m pytest -n auto --dist worksteal
+step "tests and verification" "$python" -m pytest -q -n auto --dist worksteal
 echo
 if [ ${#failed[@]} -gt 0 ]; then
     printf 'FAILED: %s\n' "${failed[@]}" >&2

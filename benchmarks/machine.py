@@ -40,12 +40,12 @@ def keep(lines: Sequence[dict], same: tuple[str, ...] | None = None, path: Path 
     With `same`, only the rows of older lines go that have these facts in common with a new row.
     """
     names = {line["benchmark"] for line in lines}
-    again = {tuple(row[fact] for fact in same) for line in lines for row in line["rows"]} if same else None
+    again = {tuple(row[fact] for fact in same) for line in lines for row in line["rows"]} if same else set()
     older_lines = []
     for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        if line["benchmark"] in names:
-            rows = [row for row in line["rows"] if same and tuple(row[fact] for fact in same) not in again]
-            line = line | {"rows": rows} if rows else None
-        older_lines += [line] if line else []
+        if line["benchmark"] not in names:
+            older_lines.append(line)
+        elif same and (rows := [row for row in line["rows"] if tuple(row[fact] for fact in same) not in again]):
+            older_lines.append(line | {"rows": rows})
     text = "".join(f"{json.dumps(line)}\n" for line in (*older_lines, *lines))
     write_whole(path, lambda file: file.write(text.encode()))

@@ -25,6 +25,7 @@ NEEDS = {
     "test_hosted.py": "flint",
     "test_package.py": "hatchling",
     "test_readme.py": "flint",
+    "workflow/test_metadata.py": "rocrate",
     "workflow/test_page.py": "mistune",
     "workflow/test_progress.py": "snakemake_interface_logger_plugins",
     "workflow/test_run.py": "snakemake",

@@ -5,9 +5,11 @@ import json
 import math
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
-from benchmarks import counters
+from benchmarks import compile_gpu, counters
 from benchmarks.crew import Job, _Worker, shared_out
 from benchmarks.machine import keep
 from benchmarks.training import ROWS, Epoch, epochs_of, in_figures
@@ -68,6 +70,24 @@ def test_a_worker_prepares_times_and_goes_on_after_a_failure():
     assert worker.prepare(math.inf) == ([], {})
 
 
+@st.composite
+def measured(draw):
+    """A benchmark's line: a name of three, and any facts, with rows or without."""
+    facts = st.dictionaries(st.sampled_from(["rows", "ms", "machine"]), st.lists(st.integers()) | st.floats(0, 9))
+    return {"benchmark": draw(st.sampled_from("abc"))} | draw(facts)
+
+
+@given(st.lists(measured()), st.lists(measured(), min_size=1))
+def test_whatever_lines_hold_those_of_the_same_benchmarks_go_and_the_others_stay(tmp_path_factory, old, new):
+    path = tmp_path_factory.getbasetemp() / "kept.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in old))
+    names = {line["benchmark"] for line in new}
+    for _ in range(2):  # what is kept twice is there once
+        keep(new, path=path)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert lines == [*(line for line in old if line["benchmark"] not in names), *new]
+
+
 def test_newer_lines_take_the_place_of_older_ones(tmp_path):
     path, same = tmp_path / "results.jsonl", ("model", "replicas")
     rows = [{"model": model, "replicas": count, "ms": 1} for model in ("pna", "gcn") for count in (10, 40)]
@@ -82,6 +102,12 @@ def test_newer_lines_take_the_place_of_older_ones(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == [old[0] | {"rows": rows[1:]}, *old[1:], new]
     keep([{"benchmark": "training --all", "rows": [1]}], None, path)
     assert [json.loads(line)["benchmark"] for line in path.read_text().splitlines()].count("training --all") == 1
+
+
+def test_the_floor_of_compiling_is_what_it_adds_to_a_linear_map():
+    times = {"linear, called": 0.25, "linear, compiled": 0.75, "linear, reduce-overhead": 0.625}
+    assert compile_gpu.floor(times).startswith("floor: compiling adds 0.500 ms to a linear map alone")
+    assert "takes 0.625 ms with reduce-overhead" in compile_gpu.floor(times)
 
 
 # ---- the GPU's counters ----

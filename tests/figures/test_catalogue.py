@@ -14,6 +14,7 @@ from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
 from pna.figures.runs import RECORDED, runs_of
 from pna.figures.style import DARK, LIGHT, MARKERS, MODEL_COLOURS, STYLE, WARN, contrast, ink_on, tame
 from pna.networks import MODELS
+from pna.verdicts.planning import power
 from tests.figures.conftest import write_real, write_result
 
 DRAWN = [name for name, entry in FIGURES.items() if entry.panels]
@@ -122,6 +123,9 @@ def test_the_differences_of_figure_6_are_those_of_its_table(results, no_pictures
         assert numbers[name]["p"] == pytest.approx(row.p, rel=1e-4)
     assert "Of 2 differences 1 is significant" in said[-1]  # GIN's, 0.107 from the published 0.408
     assert "Cells without one: 55 not run, 1 not published." in said[-1]
+    two, four = (100 * power(size, 1.0, 4, 2) for size in (2.0, 4.0))
+    assert f"With 4 seeds against 4 the power is {two:.0f} % for a true difference of two" in said[-1]
+    assert f"standard deviations, {four:.0f} % for four." in said[-1]
     assert "ZINC: the training set is not the official one" in said[-1]
 
 

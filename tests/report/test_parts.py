@@ -3,6 +3,7 @@ import pytest
 
 from pna.experiments import EXPERIMENTS
 from pna.figures import published, realworld
+from pna.figures.plots.differences import differences
 from pna.figures.runs import runs_of
 from pna.figures.scores import overall as overall_score
 from pna.figures.scores import ratio as ratio_score
@@ -115,6 +116,8 @@ def test_figure_6_says_how_many_numbers_are_equal_and_how_many_differ_by_chance(
     assert together.expected == pytest.approx(2.85)
     assert together.joint == pytest.approx((1.0, 1.0, 1.0))
     assert [round(p, 2) for p in together.power] == [0.03, 0.31]
+    picture, _ = differences("paper")
+    assert all(f" {100 * p:.0f} % for " in picture.get_supxlabel() for p in together.power)
     assert 20 < together.equivalent < 57
     title, column = places[0]
     write_score(realworld.CELLS[title, column], 10 * realworld.published_score(title, column).value, 0.001, 4)

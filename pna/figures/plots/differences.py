@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from pna.figures import published
 from pna.figures.figure6 import Row, compared, rows_of
 from pna.figures.plots.realworld import heading
-from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
+from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better, published_seeds, seeds_of
 from pna.figures.style import GREY, SMALL, WARN, WIDTH
+from pna.verdicts.planning import power
 from pna.verdicts.statistics import combined
 
 __all__ = ["differences"]
@@ -24,7 +25,7 @@ _WIDEST = 3  # an interval that ends beyond so many times the median end is cut 
 def differences(profile: str) -> tuple[Figure, dict]:
     """How much better ours is than published, with Welch's 95 % interval, a panel for each column: right is better."""
     titles, rows = list(published.realworld()), rows_of(figure6_runs(profile))
-    figure = Figure(figsize=(WIDTH, 0.2 * len(titles) + 1.3), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 0.2 * len(titles) + 1.45), layout="constrained")
     panels = figure.subplots(1, len(COLUMNS), sharey=True)
     for axis, column in zip(panels, COLUMNS, strict=True):
         known = [row for row in rows if row.column == column and row.difference and row.difference.known]
@@ -73,7 +74,7 @@ def _reach(rows: Sequence[Row]) -> float:
 
 
 def _words(rows: Sequence[Row]) -> str:
-    """Caption of the figure: its measure, how many differences are significant, and what is missing."""
+    """Caption of the figure: its measure, how many differences are significant, with which power, what is missing."""
     number = compared(rows)
     if not number:
         return "NOT RUN: no real-world result with several seeds is recorded."
@@ -83,10 +84,22 @@ def _words(rows: Sequence[Row]) -> str:
         "How much better ours is than published, with its 95 % interval (Welch): right is better.",
         f"Of {number} differences {other or 'none'} {'are' if other > 1 else 'is'} significant after Holm's correction"
         f"{' (in colour)' if other else ''}.{_without(missing)}",
+        _power(rows),
     ]
     unofficial = {row.where.split(",")[0] for row in rows if row.ours and not row.ours.official}
     lines += [f"{data}: the training set is not the official one." for data in sorted(unofficial)]
     return "\n".join(lines)
+
+
+def _power(rows: Sequence[Row]) -> str:
+    """A sentence on the power of Welch's test after Holm's correction, with the seeds that most differences have."""
+    pairs = Counter((seeds_of(row.ours), published_seeds(row.column)) for row in rows if not isnan(row.p))
+    ((ours, theirs), _), *_ = pairs.most_common(1)
+    two, four = (100 * power(size, 1.0, (ours, theirs), compared(rows)) for size in (2.0, 4.0))
+    return (
+        f"With {ours} seeds against {theirs} the power is {two:.0f} % for a true difference of two standard "
+        f"deviations, {four:.0f} % for four."
+    )
 
 
 def _without(missing: Counter[str]) -> str:
