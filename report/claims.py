@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pna.experiments import SPECS
 from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
-from pna.figures.scores import WIDER, score, widened
+from pna.figures.scores import WIDER, score, widened, wider_split
 from pna.figures.style import budget_text
 from pna.figures.theory import Outcome, outcomes
 from pna.places import results_folder
@@ -343,7 +343,7 @@ def _fewer_seeds(runs: Runs) -> str:
     fewer, more = (len(run.result.configuration["seeds"]) if run else 0 for run in both)
     if not 0 < fewer < more:
         return ""
-    ours, theirs = (number(score(run).value) for run in both)
+    ours, theirs = (number(score(run, wider_split(run)).value) for run in both)
     return (
         f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are "
         f"not mixed; figure 4 has {more} (PNA {theirs})"

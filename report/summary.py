@@ -51,8 +51,11 @@ def _more_seeds(sides: Sequence[Runs]) -> str:
     counts = {
         s.spec: max((len(run.result.configuration["seeds"]) for run in s.recorded.values()), default=0) for s in sides
     }
-    more = [f"as {spec}: estimated from {count}" for spec, count in counts.items() if count > PROFILES["paper"].seeds]
-    return f" ({'; '.join(more)})" if more else ""
+    more = {spec: count for spec, count in counts.items() if count > PROFILES["paper"].seeds}
+    if len(more) == len(SPECS) and len(set(more.values())) == 1:
+        return f" (estimated from {more[SPECS[0]]})"
+    words = "; ".join(f"as {spec}: estimated from {count}" for spec, count in more.items())
+    return f" ({words})" if more else ""
 
 
 def _sizes(sides: Sequence[Runs]) -> str:

@@ -385,9 +385,10 @@ def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
 
 
 def test_claims_that_judge_figure_4s_networks_again_say_with_how_many_seeds():
-    clause = "have the 10 seeds of this budget (PNA −3.46), since budgets are not mixed; figure 4 has 40 (PNA −3.33)"
-    assert clause in found("amplifies", "described").evidence
-    assert "this budget" not in found("amplifies", "released").evidence
+    clause = "have the 10 seeds of this budget (PNA {}), since budgets are not mixed; figure 4 has 40 (PNA {})"
+    assert clause.format("−3.46", "−3.33") in found("amplifies", "described").evidence
+    assert clause.format("−3.33", "−3.30") in found("amplifies", "released").evidence
+    assert "this budget" not in found("best", "released").evidence
 
 
 def test_molhiv_says_what_pna_without_scalers_has():
