@@ -156,13 +156,21 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             rows = rule([part.comparison for part in parts]).rows
             away = [row.comparison.name.split(",")[0] for row in rows if row.outcome == AGAINST]
             held = sum(row.outcome == HOLDS for row in rows)
-            named, undecided = f" ({', '.join(away)})" if away else "", len(rows) - held - len(away)
             yield (
                 f"As released, ours minus published is {_with_interval(mean)} on average over the {len(rows)} models; "
-                f"{held} published averages match ours to within a factor of two, {_differing(len(away))} shown to "
-                f"differ by more{named}, and {undecided} are undecided. "
-                f"{_connected(runs)}"
+                f"{_matching(held, away, len(rows))}. {_connected(runs)}"
             )
+
+
+def _matching(held: int, away: Sequence[str], every: int) -> str:
+    """How many published averages match ours, which are shown to differ, and how many are undecided."""
+    if held == every:
+        return f"all {every} published averages match ours to within a factor of two"
+    named = f" ({', '.join(away)})" if away else ""
+    return (
+        f"{held} published averages match ours to within a factor of two, {_differing(len(away))} shown to differ by "
+        f"more{named}, and {every - held - len(away)} are undecided"
+    )
 
 
 def _differing(count: int) -> str:
