@@ -5,13 +5,12 @@ import math
 import numpy as np
 
 from pna.experiments import hubs
+from pna.figures.scores import five_best
 from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, Sample
-from pna.verdicts.statistics import Estimate, best_mean
+from pna.verdicts.statistics import Estimate
 
-__all__ = ["KEEP", "OF", "at_cap", "by_degree", "recorded", "relative"]
-
-KEEP, OF = 5, 10  # the paper's: five best of ten seeds by validation
+__all__ = ["at_cap", "by_degree", "recorded", "relative"]
 
 
 def recorded() -> list[str]:
@@ -22,8 +21,8 @@ def recorded() -> list[str]:
 def by_degree(name: str, task: int | None = None) -> list[Contrast]:
     """log10 MSE in each bin of degrees, seed by seed: mean over the node tasks, or of one."""
     result = hubs.result_of(name)
-    validation = [math.inf if one.validation is None else one.validation for one in result.replicas]
-    sample = Sample(result.cell, lambda scores: best_mean(validation, scores, KEEP, of=OF), len(validation))
+    validation = np.array([math.inf if one.validation is None else one.validation for one in result.replicas])
+    sample = Sample(result.cell, lambda scores: five_best(validation, scores), len(validation))
     scores = hubs.scores(result, task)  # [seeds, bins]
     return [Contrast({sample: scores[:, place]}) for place in range(len(BINS))]
 
