@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from html import unescape
 from pathlib import Path
 
 import networkx as nx
@@ -43,7 +44,7 @@ def answers():
 
 
 def text_of(html):
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", str(html)))
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", str(html))))
 
 
 # ---- outcomes ----
