@@ -170,13 +170,14 @@ def scaler_table() -> Markup:
             f"{hubs.validation_error(name):.5f}",
             *map(estimate, hubs.relative(name)),
             estimate(hubs.relative_mean(name)),
+            f"{hubs.at_cap(name):.0%}",
         )
         for name in names
     ]
-    header = ("scalers", "validation MSE", *(f"degrees {low}-{high}" for low, high in BINS), "mean")
+    header = ("scalers", "validation MSE", *(f"degrees {low}-{high}" for low, high in BINS), "mean", "exploded")
     caption = (
         "log10 of MSE over that of predicting the training mean, three node tasks, at degrees that training never saw; "
-        f"an error above {LARGEST:g} times that counts as {LARGEST:g} times. The first number is the "
-        "validation error, at the degrees of training"
+        f"an error above {LARGEST:g} times that has exploded and counts as {LARGEST:g} times. The validation error is "
+        "at the degrees of training"
     )
     return table(header, rows, caption)
