@@ -6,7 +6,7 @@ fails, what its error grows with, the sentences for a practitioner) is descripti
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -23,29 +23,29 @@ from pna.figures.real import (
     PREDICTORS,
     REDRAWN,
     Group,
-    cap_gain,
     fails_on,
     groups,
     has_real,
     regression,
     relative,
-    score_of,
     splits,
+    trained_runs,
 )
 from pna.figures.runs import RECORDED, RecordedRun
 from pna.figures.scores import SPLIT, by_seed, score
 from pna.multitask import TASKS
 from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, mean_contrast
-from pna.verdicts.rules import Ruling, number, rule, same
+from pna.verdicts.rules import Ruling, rule, same
 from pna.verdicts.statistics import Estimate
 from report.comparisons import MARGIN, TOLERANCE
+from report.guidance import meanings, practice, scaler_table, trained_table
 from report.markup import estimate, render, table
 from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, by_task
 from report.plan import NEW_TESTS, NewTest
 
-__all__ = ["outcomes", "practice", "section", "spread"]
+__all__ = ["outcomes", "section", "spread"]
 
 HEAVY = ("internet", "enron", "pgp", "metabolism", "phenotypes")
 EVEN = ("grid", "roads")
@@ -139,11 +139,12 @@ def _least_and_most(deviations: dict[str, float]) -> tuple[str, str]:
 def _redrawn_connected(runs: Models) -> Ruling:
     """Whether PNA's error on *connected*, mean over the redrawn test sets, matches the published one.
 
-    The published number is taken to be as uncertain as one of ours.
+    The published number is taken to be as uncertain as one experiment of ours, with ten seeds.
     """
     task = [task.name for task in TASKS].index("connected")
     ours = mean_contrast(average(runs["pna"], split, task) for split in REDRAWN).estimate
-    theirs = Estimate(published.multitask()["pna"]["connected"], ours.next.error, ours.freedom)
+    error = ours.error if math.isnan(ours.once) else ours.once
+    theirs = Estimate(published.multitask()["pna"]["connected"], error, ours.freedom)
     return rule([same("PNA minus published", ours - theirs, TOLERANCE)])
 
 
@@ -166,7 +167,9 @@ def _real_cost(runs: Models) -> Ruling:
         Part(runs[model].title, average(runs[f"real {model}"], SPLIT) - average(runs[model], SPLIT), bound=TOLERANCE)
         for model in SEVEN
     ]
-    return ruling(parts)
+    whole = ruling(parts)
+    words = {"reproduced": f"less than {TOLERANCE}", "contradicted": f"more than {TOLERANCE}"}
+    return replace(whole, word=words.get(whole.kind, whole.word))
 
 
 def _real_best(runs: Models) -> Ruling:
@@ -248,7 +251,11 @@ def section(profile: str) -> Markup:
         "beyond",
         outcomes=outcome_table(rows, _CAPTION),
         missing=list(dict.fromkeys(cell for row in rows for cell in row.missing)),
-        sides={spec: (practice(models), [_errors(models), _slopes(models)]) for spec, models in sides.items()},
+        sides={spec: [_errors(models), _slopes(models)] for spec, models in sides.items()},
+        meanings=meanings((row.test.id, row.test.question.replace("*", ""), row.spec, row.ruling.kind) for row in rows),
+        practice=practice({(row.test.id, row.spec): row.ruling for row in rows}, sides),
+        trained=trained_table(trained_runs(profile)),
+        scalers=scaler_table(),
     )
 
 
@@ -256,33 +263,6 @@ def _models(spec: str, profile: str) -> Models:
     """The seven models of figure 4, if all of them are tested on real graphs; else none."""
     runs = {model: _recorded(Cell("multitask", spec, model, "16"), profile) for model in SEVEN}
     return runs if all(run and has_real(run, CAP) for run in runs.values()) else {}
-
-
-def practice(models: Models) -> list[str]:
-    """Three sentences for a practitioner, each with its number."""
-    small, large = splits("small"), splits("large", CAP)
-    order = sorted(SEVEN, key=lambda model: score_of(models[model], small).value)
-    first, second = (models[model] for model in order[:2])
-    lead = score_of(second, small) - score_of(first, small)
-    gain, pna = cap_gain(models["pna"]), models["pna"]
-    gains = sorted(-cap_gain(run).value for run in models.values())
-    fit = regression(pna, CAP).slopes
-    return [
-        f"On real graphs of the sizes of training, 15 to 24 nodes, take {first.title}: its error is lower than that "
-        f"of the next best, {second.title}, by {_range(lead)}.",
-        f"On real graphs of 25 to 100 nodes stop at the 12 layers of training: that lowers PNA's error by "
-        f"{_range(Estimate(-gain.value, gain.error, gain.freedom))}, to {number(relative(pna, large).value)} relative "
-        f"to predicting the mean, and that of each model by {gains[0]:.2f} to {gains[-1]:.2f}.",
-        f"Look at the size of a graph first, then at its largest degree: PNA's error relative to predicting the mean "
-        f"grows by {_range(fit['nodes'])} if the nodes double, by {_range(fit['tail'])} if the largest degree over the "
-        f"mean doubles, and by {_range(fit['diameter'])} if the diameter does.",
-    ]
-
-
-def _range(one: Estimate) -> str:
-    """An estimate and its interval in words, as in "0.12 (0.05 to 0.19)": value, lower and upper end."""
-    low, high = (f"{end:.2f}" for end in one.interval)
-    return f"{one.value:.2f} ({low} to {high})"
 
 
 def _errors(models: Models) -> Markup:

@@ -13,7 +13,7 @@ import numpy as np
 from pna.experiments import EXPERIMENTS, SPECS, Cell, Experiment, Figure6Run, MultiTaskRun, fullest
 from pna.experiments.figure6 import cell_text, epochs_text
 from pna.experiments.realworld import summary
-from pna.figures.real import CAP, HALF, NETWORKS, has_real, planned_runs, regression, relative, splits
+from pna.figures.real import CAP, HALF, NETWORKS, has_real, planned_runs, regression, relative, splits, trained_runs
 from pna.figures.runs import RecordedRun, recorded_run
 from pna.figures.scores import task_means, wider_split
 from pna.files import read_tensors, write_whole
@@ -45,7 +45,7 @@ it counts with its best weights until then."""
 
 _MULTITASK_LIMITS = """\
 - They were trained on random graphs of 15 to 24 nodes without isolated nodes. Errors grow with the number of nodes and,
-  beyond 24 nodes, with the largest degree; `predict` warns accordingly, using a fit to real graphs.
+  as described, with the largest degree relative to the mean; `predict` warns accordingly, using a fit to real graphs.
 - On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
   training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
   `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
@@ -83,6 +83,7 @@ def cards() -> dict[str, str]:
 def fits() -> str:
     """JSON with the fit of each network's error to the structure of real graphs, the source of `predict`'s warnings."""
     models = [run for spec in SPECS for run in planned_runs(spec).of("multitask").values()]
+    models += trained_runs().of("real").values()
     rows = {
         str(run.cell): {
             rule: [round(number, 3) for number in (fit.constant, *(slope.value for slope in fit.slopes.values()))]

@@ -117,12 +117,13 @@ def result_of(name: str, settings: Settings = SETTINGS) -> Result:
     return load(path_of(name, settings))
 
 
-def scores(result: Result) -> NDArray[np.float64]:
-    """log10 MSE of each seed and bin, mean over the node tasks, [seeds, bins]; capped as CAP says."""
+def scores(result: Result, task: int | None = None) -> NDArray[np.float64]:
+    """log10 MSE of each seed and bin, mean over the node tasks or of one, [seeds, bins]; capped as CAP says."""
     baseline = np.array(result.facts["baseline"])  # [bins, tasks]
     errors = [[replica.test[_name(k)] for k in range(len(BINS))] for replica in result.replicas]
     errors = np.array(errors, dtype=float)  # [seeds, bins, tasks]; None becomes NaN: the network has exploded
-    return np.log10(np.fmin(np.nan_to_num(errors, nan=np.inf), CAP * baseline)).mean(axis=2)
+    logarithms = np.log10(np.fmin(np.nan_to_num(errors, nan=np.inf), CAP * baseline))
+    return logarithms.mean(axis=2) if task is None else logarithms[:, :, task]
 
 
 def _name(place: int) -> str:

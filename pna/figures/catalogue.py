@@ -26,6 +26,7 @@ from pna.figures.plots import (
     theory,
     tuning,
 )
+from pna.figures.real import trained_runs
 from pna.figures.realworld import CELLS, budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, Runs, runs_of, specs_of
 from pna.figures.style import STYLE, WARN, WIDTH, budget_text, save, stamp
@@ -120,11 +121,12 @@ def _depth(profile: str) -> Iterator[Picture]:
 
 
 def _real(profile: str) -> Iterator[Picture]:
-    """Yield the pictures of real graphs: the networks, each model's error on them, and what it depends on."""
+    """Yield the pictures of real graphs: networks, errors, what they depend on, training on them, and hubs."""
     figure, numbers = real.networks()
     yield "real_networks", figure, {"cells": [], "numbers": numbers}
     panels = {"real_graphs": real.by_network, "real_slopes": real.slopes}
-    yield from _panels("figure4", panels, "planned" if profile == RECORDED else profile, ("described",))
+    yield from _panels("figure4", panels, "planned" if profile == RECORDED else profile, SPECS)
+    yield _panel("real_trained_described", real.trained, trained_runs(profile))
     figure, numbers = hubs.errors()
     yield "real_hubs", figure, {"cells": [], "numbers": numbers}
 
@@ -201,8 +203,15 @@ FIGURES: dict[str, Entry] = {
         pictures=_real,
         files={
             "real_networks": "A small graph of each of the twelve real networks",
-            "real_graphs_described": "The error of each model on each real network, as described",
-            "real_slopes_described": "How the error grows with size, degrees and diameter, as described",
+            **{
+                name: words
+                for one in SPECS
+                for name, words in (
+                    (f"real_graphs_{one}", f"The error of each model on each real network, as {one}"),
+                    (f"real_slopes_{one}", f"How the error grows with size, degrees and diameter, as {one}"),
+                )
+            },
+            "real_trained_described": "The errors of models trained on random and on real graphs, as described",
             "real_hubs": "The error of four kinds of scalers by degree, far beyond the degrees of training",
         },
     ),
@@ -316,9 +325,14 @@ def _panels(
     """Yield the panels of an experiment, drawn under each specification."""
     for runs in (runs_of(name, one, profile) for one in specs):
         for panel, function in panels.items():
-            figure, numbers = function(runs) if runs.recorded else _nothing()
-            stamp(figure, runs)
-            yield f"{panel}_{runs.spec}", figure, _provenance(runs) | {"numbers": numbers}
+            yield _panel(f"{panel}_{runs.spec}", function, runs)
+
+
+def _panel(file: str, function: Callable[[Runs], Drawn], runs: Runs) -> Picture:
+    """Draw one panel from some runs, with their budget under it and their provenance."""
+    figure, numbers = function(runs) if runs.recorded else _nothing()
+    stamp(figure, runs)
+    return file, figure, _provenance(runs) | {"numbers": numbers}
 
 
 def _nothing() -> Drawn:

@@ -11,7 +11,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from pna.figures.runs import RECORDED, RecordedRun, Runs, runs_of
+from pna.experiments import Cell
+from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import by_seed, five_best
 from pna.multitask import DESCRIBED, TASKS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
@@ -30,7 +31,7 @@ __all__ += [
     "score_of",
     "splits",
 ]
-__all__ += ["structure"]
+__all__ += ["structure", "trained_runs"]
 
 Array = NDArray[np.float64]
 Measure = Callable[[RecordedRun, Sequence[str]], Estimate]
@@ -99,6 +100,16 @@ def splits(size: str, rule: str = HALF, networks: Iterable[str] = NETWORKS) -> l
 def planned_runs(spec: str, profile: str = RECORDED) -> Runs:
     """The runs of figure 4 that are tested on real graphs: those of the plan, or of another profile by its name."""
     return runs_of("figure4", spec, "planned" if profile == RECORDED else profile)
+
+
+def trained_runs(profile: str = RECORDED) -> Runs:
+    """The seven models of figure 4 as described, and the same trained on real subgraphs, under one profile."""
+    random = planned_runs("described", profile)
+    cells = [Cell("real", "described", model, "16") for model in random.of("multitask")]
+    runs = {cell: recorded_run(cell, random.profile) for cell in cells}
+    recorded = {cell: run for cell, run in runs.items() if run}
+    missing = tuple(cell for cell in runs if cell not in recorded)
+    return Runs("real", "described", random.profile, random.recorded | recorded, random.missing + missing)
 
 
 def has_real(run: RecordedRun, rule: str = HALF) -> bool:

@@ -66,6 +66,11 @@ class RealSplit:
     def __len__(self) -> int:
         return len(_numbers(self))
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of nodes of its graphs, in ascending order, each once."""
+        return tuple(np.unique(_file()[0]["size"][_numbers(self)]).tolist())
+
     def thinned(self, step: int, divisor: int) -> Self:
         """One in `step` · `divisor` of the graphs, and at least one."""
         return replace(self, every=step * divisor)

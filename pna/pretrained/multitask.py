@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from pna.multitask import TASKS, GraphSet, Spec, Split, make
 from pna.multitask.generate import Adjacencies
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, label
+from pna.multitask.real import RealSplit
 from pna.networks import GraphBatch
 from pna.pretrained.graphs import one_graph
 from pna.pretrained.prediction import Prediction
@@ -42,7 +43,7 @@ class SingleTaskEnsemble(nn.Module):
 
 
 class MultiTaskNetwork(Trained):
-    """Predicts six properties of a graph; trained on random graphs of a few sizes.
+    """Predicts six properties of a graph; trained on random graphs of a few sizes, or on real ones.
 
     `depth` is the rule for the number of layers; None for an architecture with a fixed number.
     """
@@ -69,7 +70,7 @@ class MultiTaskNetwork(Trained):
         return self.run.training.deepest if self.depth == "cap" else None
 
     @property
-    def _train(self) -> Split:
+    def _train(self) -> Split | RealSplit:
         """Split that the network was trained on."""
         return self.run.splits_of(self.run.training.collection)[0]
 
@@ -125,6 +126,8 @@ class MultiTaskNetwork(Trained):
             ) + (f"; its layers stay at most {self._deepest}, as in training" if N > high and self._deepest else "")
         if words := warning_of(self.cell, self.depth, graphs.adjacency[0], diameter):
             yield words
+        if isinstance(self._train, RealSplit) and not graphs.paths.connected.all():
+            yield f"the graph is not connected, and all training graphs of {self.cell} were: it knows no other answer"
         if isolated := int((~graphs.adjacency[0].any(axis=1)).sum()):
             yield f"the graph has {isolated} isolated node{'s' * (isolated > 1)}, and no training graph had any"
         if not ((graphs.x >= 0) & (graphs.x <= 1)).all():
@@ -138,6 +141,6 @@ def _by_task(columns: Sequence[NDArray]) -> dict[str, NDArray]:
 
 
 @lru_cache
-def _maxima(spec: Spec, train: Split) -> NDArray[np.float32]:
+def _maxima(spec: Spec, train: Split | RealSplit) -> NDArray[np.float32]:
     """The largest labels of a training set, which is generated again in a second or less."""
     return make(spec, [train]).maxima

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 from pna.experiments import SPECS
-from pna.figures import real
+from pna.experiments.hubs import CAP as CAP_OF_HUBS
+from pna.figures import hubs, real
 from pna.figures.catalogue import files_of
+from pna.figures.plots import hubs as hub_plots
 from pna.figures.plots import real as plots
 from pna.figures.real import (
     CAP,
@@ -20,9 +22,11 @@ from pna.figures.real import (
     planned_runs,
     splits,
     structure,
+    trained_runs,
 )
 from pna.figures.runs import runs_of
 from pna.multitask import DESCRIBED, TASKS
+from pna.multitask.hubs import BINS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
 from tests.figures.conftest import write_result
 
@@ -123,6 +127,44 @@ def test_drawn_with_what_is_recorded(results):
     assert first["roads"]["value"] == pytest.approx(-0.48)
     _, numbers = plots.slopes(runs)
     assert set(numbers["at most 12 layers"]) == {"pna", "gin"}
+
+
+def test_what_training_on_real_graphs_changes_is_drawn_for_models_trained_on_both(results):
+    for model in ("pna", "gin"):
+        write_real_graphs(f"multitask/described/{model}/16", lambda name, rule: -1.5)
+    random = {"multitask/test": [-1.2] * 6}
+    write_real_graphs("real/described/pna/16", lambda name, rule: -2.0, levels=random)
+    runs = trained_runs("paper")
+    assert set(runs.of("real")) == {"pna"}
+    assert "real/described/gin/16" in map(str, runs.missing)
+    _, numbers = plots.trained(runs)
+    small, large, random = numbers.values()
+    assert set(small) == set(large) == set(random) == {"pna"}
+    gains = [{side: one["value"] for side, one in panel["pna"].items()} for panel in (small, large, random)]
+    differences = [one["trained on real graphs"] - one["trained on random graphs"] for one in gains]
+    assert differences == pytest.approx([-0.5, -0.5, 0.8])
+
+
+# ---- hubs ----
+
+
+def test_the_errors_on_hubs_are_relative_to_the_baseline_and_the_mean_is_that_of_the_tasks():
+    figure, numbers = hub_plots.errors()
+    assert [axis.get_title() for axis in figure.axes] == list(numbers)
+    mean, *tasks = numbers.values()
+    for name in hubs.recorded():
+        for place, pair in enumerate(f"{low}-{high}" for low, high in BINS):
+            assert mean[name][pair]["value"] == pytest.approx(np.mean([task[name][pair]["value"] for task in tasks]))
+            assert hubs.relative(name)[place].value == mean[name][pair]["value"]
+    assert [one["value"] for one in mean["linear"].values()] == pytest.approx([np.log10(CAP_OF_HUBS)] * len(BINS))
+    assert hubs.at_cap("linear") == 1
+    assert hubs.at_cap("none") == 0
+
+
+def test_with_no_network_on_hubs_the_picture_says_so(results):
+    figure, numbers = hub_plots.errors()
+    assert "not recorded yet" in [text.get_text() for text in figure.texts]
+    assert set(map(len, numbers.values())) == {0}
 
 
 def test_the_pictures_of_networks_are_of_every_source():

@@ -211,6 +211,16 @@ def test_the_quick_networks_know_one_size(monkeypatch):
         network.predict(nx.cycle_graph(16))
 
 
+def test_a_network_trained_on_real_graphs_predicts_and_warns_of_graphs_in_parts():
+    network = pna.load("real/described/pna/16")
+    assert network.sizes == tuple(range(15, 25))
+    prediction = network.predict(nx.cycle_graph(20))
+    assert prediction.outside == ()
+    assert prediction.predicted["connected"] == pytest.approx(1, abs=0.1)
+    with pytest.warns(UserWarning, match="not connected, and all training graphs of real/described/pna/16 were"):
+        network.predict(nx.disjoint_union(nx.path_graph(8), nx.cycle_graph(9)))
+
+
 def test_isolated_nodes_and_large_features_are_warned_of(released):
     graph = nx.cycle_graph(19)
     graph.add_node("alone")

@@ -475,13 +475,28 @@ def published_rows(x):
 def again(name, value, ours):
     """A published number, as uncertain as one experiment of ours with ten seeds."""
     ((key, scores),) = ours.terms.items()
-    _, error, freedom = five_best(validation(cell(key[0]))[:, key[1] or 0], scores)
+    ranked_by = validation(cell(key[0]))[:, key[1] or 0]
+    _, error, freedom = five_best(ranked_by, scores)
     if len(scores) > 10:  # of one experiment: the variance between subsets, and that of their mean
-        rng = np.random.default_rng(0)
-        rank = np.argsort(np.where(np.isfinite(v := validation(cell(key[0]))[:, 0]), v, np.inf), kind="stable")
-        means = [np.mean(scores[rank[np.sort(rng.permutation(len(scores))[:10])[:5]]]) for _ in range(20_000)]
-        error = math.hypot(error, float(np.std(means)))
+        error = math.hypot(error, between_subsets(ranked_by, scores))
     return Sum({}, [(name, value, error, freedom)])
+
+
+def between_subsets(ranked_by, scores):
+    """The standard deviation of the mean of the five best over all subsets of ten; diverged seeds do not count."""
+    n, alive = len(scores), [k for k in range(len(scores)) if math.isfinite(ranked_by[k])]
+    ranked = np.array([scores[k] for k in sorted(alive, key=lambda k: (ranked_by[k], k))])
+    m, ranks = len(ranked), np.arange(len(ranked))
+    drawn, squares = stats.hypergeom(n, m, 10), np.zeros((m, m))
+    for k in range(1, min(10, m) + 1):
+        best = min(5, k)
+        alone = k / m * stats.hypergeom.cdf(best - 1, m - 1, ranks, k - 1)
+        worse = np.maximum.outer(ranks, ranks)  # both are chosen if few enough others are before the worse one
+        pairs = k * (k - 1) / (m * (m - 1)) * stats.hypergeom.cdf(best - 2, m - 2, worse - 1, k - 2) if k > 1 else 0.0
+        squares += drawn.pmf(k) * np.where(np.eye(m, dtype=bool), np.diag(alone), pairs) / best**2
+    squares /= drawn.sf(0)
+    centred = ranked - ranked.mean()
+    return math.sqrt(max(centred @ squares @ centred - (subset_weights(n, m, 10, 5) @ centred) ** 2, 0.0))
 
 
 def judge_training(row):

@@ -1,12 +1,14 @@
 """Beyond the paper: the error of four kinds of scalers by the degree of the node, far beyond those of training."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pna.experiments.hubs import CAP
-from pna.figures.hubs import baseline, by_degree, recorded
+from pna.experiments.hubs import CAP, SETTINGS
+from pna.figures.hubs import recorded, relative
 from pna.figures.style import GREY, SMALL, WIDTH
 from pna.multitask.hubs import BINS
+from pna.multitask.labels import NODE_TASKS
 
 __all__ = ["errors"]
 
@@ -16,31 +18,49 @@ _LOOKS = {  # colour, marker and name of each kind of scalers
     "logarithmic": ("#0072B2", "o", "logarithmic (the paper's)"),
     "learned": ("#009E73", "D", "logarithmic, learned exponents"),
 }
+_EDGES = [low for low, _ in BINS] + [BINS[-1][1]]
+_CENTRES = np.array([(low * (high + 1)) ** 0.5 for low, high in BINS])  # on the logarithmic axis
+_APART = 1.06  # factor between the places of neighbouring marks
 
 
 def errors() -> tuple[Figure, dict]:
-    """The error on the node tasks by degree: a line for each kind of scalers, and the baseline's."""
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-    axis, numbers, names = figure.subplots(), {}, recorded()
-    places = np.arange(len(BINS))
-    for shift, name in enumerate(names):
-        scores = [contrast.estimate for contrast in by_degree(name)]
-        colour, marker, label = _LOOKS[name]
+    """Error relative to the baseline by degree, mean of three node tasks and each alone: a line for each scaler."""
+    figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
+    panels = {"Mean of the three": None} | {task.title: place for place, task in enumerate(NODE_TASKS)}
+    axes, numbers = figure.subplots(2, 2, sharex=True, sharey=True), {}
+    for axis, (title, task) in zip(axes.flat, panels.items(), strict=True):
+        axis.set_title(title)
+        numbers[title] = _panel(axis, task)
+    if names := recorded():
+        handles, _ = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, [_LOOKS[name][2] for name in names], ncols=2, loc="outside upper center")
+    else:
+        figure.text(0.5, 0.5, "not recorded yet", ha="center", color=GREY)
+    figure.supylabel("log₁₀ of MSE over the baseline's", fontsize="medium")
+    for axis in axes[1]:
+        axis.set_xlabel("degree of the node (training: at most 23)")
+    words = f"{SETTINGS.seeds} seeds, {SETTINGS.epochs} epochs; dotted: the cap, {CAP:g} times the baseline's error"
+    figure.supxlabel(words, fontsize=SMALL, color=GREY)
+    return figure, numbers
+
+
+def _panel(axis: Axes, task: int | None) -> dict:
+    """Draw the mean of the tasks or one of them in each bin of degrees, and return the numbers."""
+    numbers, names = {}, recorded()
+    for place, name in enumerate(names):
+        scores = relative(name, task)
+        colour, marker, _ = _LOOKS[name]
         reach = [one.interval[1] - one.value if one.known else 0.0 for one in scores]
-        x = places + 0.08 * (shift - (len(names) - 1) / 2)
-        axis.errorbar(x, [one.value for one in scores], reach, color=colour, marker=marker, ms=4, lw=1, label=label)
+        x = _CENTRES * _APART ** (place - (len(names) - 1) / 2)
+        style = {"color": colour, "marker": marker, "ms": 3.5, "lw": 1, "capsize": 0}
+        axis.errorbar(x, [one.value for one in scores], reach, label=name, **style)
         numbers[name] = {
             f"{low}-{high}": {"value": one.value, "interval": list(one.interval)}
             for (low, high), one in zip(BINS, scores, strict=True)
         }
-    if names:
-        mean = baseline(names[0])
-        axis.plot(places, mean, "--", color=GREY, lw=1, label="predicting the training mean")
-        axis.plot(places, mean + np.log10(CAP), ":", color=GREY, lw=1, label=f"{CAP:g} times that: the largest counted")
-        figure.legend(ncols=2, fontsize=SMALL, loc="outside upper center")
-    else:
-        axis.text(0.5, 0.5, "not recorded yet", ha="center", transform=axis.transAxes, color=GREY)
-    axis.set_xticks(places, [f"{low}–{high}" for low, high in BINS])
-    axis.set_xlabel("degree of the node (training: at most 23)")
-    axis.set_ylabel("log₁₀ MSE, mean of three node tasks")
-    return figure, numbers
+    axis.axhline(0, color=GREY, lw=0.8)
+    axis.axhline(np.log10(CAP), color=GREY, lw=0.8, ls=":")
+    axis.set_xscale("log")
+    axis.set_xticks(_EDGES, map(str, _EDGES))
+    axis.minorticks_off()
+    return numbers

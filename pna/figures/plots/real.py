@@ -1,6 +1,6 @@
 """Beyond the paper: pictures of real networks, every model's error on each of them, and what the errors depend on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import networkx as nx
 import numpy as np
@@ -8,15 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pna.figures.real import CAP, HALF, NETWORKS, PREDICTORS, has_real, regression, relative, splits
+from pna.figures.real import CAP, HALF, NETWORKS, PREDICTORS, has_real, regression, relative, score_of, splits
 from pna.figures.runs import RecordedRun, Runs
+from pna.figures.scores import SPLIT, score
 from pna.figures.style import GREY, MARKERS, MODEL_COLOURS, SMALL, WIDTH
 from pna.multitask import DESCRIBED, GraphSet
 from pna.multitask.real import RealSplit, facts, graph_set
 from pna.networks import MODELS
 from pna.verdicts.statistics import Estimate
 
-__all__ = ["by_network", "networks", "slopes"]
+__all__ = ["by_network", "networks", "slopes", "trained"]
 
 _PANELS = (
     ("15 to 24 nodes,\n⌊N/2⌋ layers, 7 to 12", "small", HALF),
@@ -131,7 +132,7 @@ def slopes(runs: Runs) -> tuple[Figure, dict]:
                 name: _numbers(one) | {"of it alone": fit.shares[name]} for name, one in fit.slopes.items()
             }
             for axis, one in zip(axes, fit.slopes.values(), strict=True):
-                _slope(axis, one, y + (-0.17 if rule == HALF else 0.17), model, hollow=rule == CAP, style=style)
+                _mark(axis, one, y + (-0.17 if rule == HALF else 0.17), model, hollow=rule == CAP, style=style)
     for axis, name in zip(axes, PREDICTORS.values(), strict=True):
         axis.set_title(name)
         axis.axvline(0, color=GREY, lw=0.8)
@@ -144,12 +145,45 @@ def slopes(runs: Runs) -> tuple[Figure, dict]:
     return figure, numbers
 
 
-def _slope(axis: Axes, one: Estimate, y: float, model: str, hollow: bool, style: str) -> None:
-    """Draw one slope of a model with its interval; `hollow` and the line's style tell the rules of depth apart."""
+def _mark(axis: Axes, one: Estimate, y: float, model: str, hollow: bool, style: str) -> None:
+    """Draw one number of a model with its interval; `hollow` and the line's style tell the two of a row apart."""
     colour = MODEL_COLOURS[model]
     low, high = one.interval
     axis.plot([low, high], [y, y], style, color=colour, lw=1)
     axis.plot(one.value, y, MARKERS[model], color=colour, mfc="white" if hollow else colour, ms=4)
+
+
+# ---- training on real graphs ----
+
+_TRAINED: dict[str, Callable[[RecordedRun], Estimate]] = {
+    "real graphs,\n15 to 24 nodes": lambda run: score_of(run, splits("small")),
+    "real graphs, 25 to 100\nnodes, at most 12 layers": lambda run: score_of(run, splits("large", CAP)),
+    "random graphs,\n15 to 24 nodes": lambda run: score(run, SPLIT),
+}
+"""The panels: what the networks are tested on, and their error there."""
+
+
+def trained(runs: Runs) -> tuple[Figure, dict]:
+    """Error of each model after training on random and on real graphs, tested on real and on random graphs."""
+    figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+    axes, numbers = figure.subplots(1, len(_TRAINED), sharex=True, sharey=True), {}
+    sides = {"random": runs.of("multitask"), "real": runs.of("real")}
+    models = [model for model in sides["random"] if model in sides["real"]]
+    for axis, (title, measure) in zip(axes, _TRAINED.items(), strict=True):
+        axis.set_title(title)
+        axis.grid(axis="x")
+        panel = numbers.setdefault(title.replace("\n", " "), {})
+        for y, model in enumerate(models):
+            scores = {side: measure(of[model]) for side, of in sides.items()}
+            panel[model] = {f"trained on {side} graphs": _numbers(one) for side, one in scores.items()}
+            _mark(axis, scores["random"], y - 0.17, model, hollow=False, style="-")
+            _mark(axis, scores["real"], y + 0.17, model, hollow=True, style="--")
+    axes[0].set_yticks(range(len(models)), [MODELS[model].title for model in models])
+    axes[0].set_ylim(max(len(models), 1) - 0.5, -0.5)
+    axes[1].set_xlabel("mean log₁₀ MSE of five tasks, on random graphs of six (lower is better)")
+    handles = [axes[0].plot([], [], "o", color=GREY, mfc=face, ms=4)[0] for face in (GREY, "white")]
+    figure.legend(handles, [f"trained on {side} graphs" for side in sides], ncols=2, loc="outside upper center")
+    return figure, numbers
 
 
 def _numbers(one: Estimate) -> dict:
