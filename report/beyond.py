@@ -240,7 +240,7 @@ def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
 
 # ---- as a section ----
 
-_CAPTION = "Planned tests of runs beyond the paper, stated before the runs; below zero PNA is better"
+_CAPTION = "Planned tests of runs beyond the paper, stated before the runs; below zero the first of the two is better"
 
 
 def section(profile: str) -> Markup:
