@@ -30,7 +30,7 @@ Trains what is not recorded yet, executes the notebooks, draws the figures and w
 You can stop it at any time, even with kill -9: the same command resumes, and finished work is not repeated. A failed
 training does not stop the others; it is named at the end, and the exit code is 1.
 
-Needs Python 3.11 or 3.12 with pip and venv. If the active environment already has the versions in requirements.lock,
+Needs Python 3.11, 3.12 or 3.13 with pip and venv. If the active environment already has the versions in requirements.lock,
 it is used as it is; otherwise they are installed into .venv, once.
 TXT
 }
@@ -56,7 +56,7 @@ if [ "$job" != all ] && [ ${#words[@]} -gt 1 ]; then
     exit 2
 fi
 
-supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; }
 
 satisfies_lock() {  # does the interpreter $1 hold exactly the versions of requirements.lock?
     supported "$1" && "$1" - <<'PY' 2>/dev/null
@@ -75,9 +75,9 @@ PY
 
 make_venv() {
     local python
-    for python in python3 python3.12 python3.11; do supported "$python" && break; python=; done
+    for python in python3 python3.13 python3.12 python3.11; do supported "$python" && break; python=; done
     if [ -z "$python" ]; then
-        echo "run_all.sh: needs Python 3.11 or 3.12 as python3, python3.12 or python3.11 on the PATH" >&2
+        echo "run_all.sh: needs Python 3.11, 3.12 or 3.13 as python3 or python3.11 to python3.13 on the PATH" >&2
         exit 1
     fi
     if [ -e .venv ] && [ ! -e .venv/made_by_run_all ]; then

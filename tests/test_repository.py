@@ -1,6 +1,7 @@
 """The repository as a stranger finds it: set-up, pins, README."""
 
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -48,6 +49,22 @@ def test_the_packages_of_real_networks_are_pinned_as_their_sources_say():
     versions = {source.package: source.version for source in (*SOURCES, TOPOHUB)}
     for name, version in pins(PROJECT["optional-dependencies"]["real"]).items():
         assert versions[name] == version
+
+
+def test_the_same_pythons_are_named_everywhere():
+    from packaging.specifiers import SpecifierSet
+
+    named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", text)]
+    allowed = SpecifierSet(PROJECT["requires-python"])
+    assert named == [f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")]
+    facts = json.loads((ROOT / "codemeta.json").read_text(encoding="utf-8"))
+    assert facts["runtimePlatform"] == [f"Python {version}" for version in named]
+    script = (ROOT / "run_all.sh").read_text(encoding="utf-8")
+    first, last = (version.replace(".", ", ") for version in (named[0], named[-1]))
+    assert f"({first}) <= sys.version_info[:2] <= ({last})" in script
+    assert f"for python in python3 {' '.join(f'python{version}' for version in reversed(named))}; do" in script
+    for page in ("README.md", "docs/artifact.md"):
+        assert f"Python {named[0]} to {named[-1]}." in (ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("requirement", DIRECT)

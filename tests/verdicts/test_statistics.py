@@ -26,6 +26,11 @@ KEPT = 5
 scores = st.lists(st.floats(-5, 5), min_size=10, max_size=10)
 
 
+def assert_same(a, b):
+    """Two estimates are equal, where nan equals nan: Python 3.13's dataclasses compare fields by == alone."""
+    assert repr(a) == repr(b)
+
+
 def five_best(validation, values):
     return best_mean(validation, values, KEPT, freedom=5.0)
 
@@ -138,7 +143,7 @@ def test_too_few_seeds_have_no_interval():
 
 def test_seeds_that_diverged_are_left_out():
     validation = [0, 1, 2, 3, 4, 5, 6, 7, math.inf, math.inf]
-    assert five_best(validation, range(10)) == five_best(range(8), range(8))
+    assert_same(five_best(validation, range(10)), five_best(range(8), range(8)))
     assert math.isnan(five_best([math.inf] * 10, range(10)).value)
 
 
@@ -236,8 +241,8 @@ def test_its_error_is_the_jackknifes():
 
 def test_from_exactly_ten_seeds_nothing_changes():
     validation, values = np.random.default_rng(2).normal(size=(2, 10))
-    assert best_mean(validation, values, KEPT, 5.0, of=10) == best_mean(validation, values, KEPT, 5.0)
-    assert best_mean(validation[:8], values[:8], KEPT, 5.0, of=10) == five_best(validation[:8], values[:8])
+    assert_same(best_mean(validation, values, KEPT, 5.0, of=10), best_mean(validation, values, KEPT, 5.0))
+    assert_same(best_mean(validation[:8], values[:8], KEPT, 5.0, of=10), five_best(validation[:8], values[:8]))
 
 
 @given(st.integers(11, 40), st.integers(0, 6))
