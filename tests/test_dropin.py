@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.ao.quantization
 import torch.nn.utils.prune
+import torch_geometric
 import torch_geometric.nn as pyg
 from torch import nn
 from torch_geometric.data import Data, HeteroData
@@ -278,6 +279,10 @@ def test_embeddings_are_found():
         assert_near(mine, other)
 
 
+@pytest.mark.skipif(
+    torch_geometric.__version__.startswith("2.6."),
+    reason="to_hetero of PyTorch Geometric 2.6 asks torch.fx for a name that torch has dropped, whatever the layer",
+)
 def test_to_hetero_with_two_relations():
     data = HeteroData()
     data["paper"].x, data["author"].x = nodes(5), nodes(4)
