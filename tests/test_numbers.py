@@ -936,7 +936,7 @@ def test_every_number_of_the_first_screen_is_checked():
         screen = screen.replace(sentence.format(*numbers()), "")
     screen = re.sub(r"\]\(.*?\)|(?<!`)`[^`]+`", "", screen)
     left = re.findall(
-        r"(?<![\w.])[-\d][\d.]*", re.sub(r"Theorem \d|Proposition \d|figure \d|log10|Python [\d. or]+", "", screen)
+        r"(?<![\w.])[-\d][\d.]*", re.sub(r"Theorem \d|Proposition \d|figure \d|log10|Python [\d. to]+", "", screen)
     )
     assert sorted(set(left) - {"-"}) == ["20", "2020", "5"]
 
