@@ -72,7 +72,7 @@ def forward(
     saved = Saved(*saved)
     out = out.view(G, N, -1, F).transpose(0, 1) if by_group else out
     C, T = G * F, limit(E) if hubs else NO_HUBS
-    config, V = config or Config.of(C), N if weight is None else N // weight.shape[0]
+    config, V = config or Config.of(C, dense=E >= 8 * N), N if weight is None else N // weight.shape[0]
     config = config if weight is None else config.within(V)
     rows = edge if weight is None else None
     tensors = [like if t is None else grouped(t) for t in (source, rows, target)]

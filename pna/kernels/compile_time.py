@@ -94,14 +94,17 @@ class Config(NamedTuple):
 
     @classmethod
     @functools.cache
-    def of(cls, channels: int, backward: bool = False) -> "Config":
+    def of(cls, channels: int, backward: bool = False, dense: bool = False) -> "Config":
         """The tile for that many channels: the fastest of those that benchmarks.aggregation --tune tries.
 
-        Blocks are narrower where the last one would be mostly empty.
+        Blocks are narrower where the last one would be mostly empty. dense: whether nodes have eight messages or more
+        on average; then K = 8 of them, and most need not be read again for the second pass.
         """
         BC, least, warps = min(64, max(4, triton.next_power_of_2(channels))), *((32, 1) if backward else (16, 2))
         while BC > least and blocks(channels, BC // 2) * (BC // 2) < 0.875 * blocks(channels, BC) * BC:
             BC //= 2
+        if dense and not backward:
+            return cls(B=128 // BC, K=8, BC=BC, warps=1)
         return cls(B=warps * 128 // BC, K=4, BC=BC, warps=warps)
 
     def within(self, V: int) -> "Config":

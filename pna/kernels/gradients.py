@@ -222,10 +222,10 @@ def _write_hub_gradients(
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         node = hub + tl.zeros([1], tl.int64)
         mask = (c < C)[None, :]
-        total = sum_chunks(partial, 0, first, last, c, C, LIMIT, 2, ACC, K)
+        total = sum_chunks(partial, 0, first, last, c, C, LIMIT, 2, ACC)
         if TERMS == 2 and not (CENTRED or HAS_EDGE):
             m = _sent(source, shift, node, c, mask, stride_s, stride_sg, TERMS > 1, LAYOUT, C, F, ACC)
-            slope = sum_chunks(partial, 1, first, last, c, C, LIMIT, 2, ACC, K)
+            slope = sum_chunks(partial, 1, first, last, c, C, LIMIT, 2, ACC)
             total += slope * m
         to = (node * stride_o)[:, None] + place(c, stride_og, F, LAYOUT[3])[None, :]
         tl.store(grad + to, total, mask=mask)

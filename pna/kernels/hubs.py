@@ -3,7 +3,7 @@
 The messages 0 : E are cut every T places. A node with more than T messages, a hub, contains at least one of these
 places. The chunk that begins there belongs to it, and its first chunk also has the messages before. So the number of
 chunks, E / T, is known from the shapes alone, and nothing has to be counted, listed or waited for. One program has a
-chunk; another merges those of a hub.
+chunk; another, that of a hub's first chunk, merges them all.
 """
 
 import torch
@@ -20,11 +20,12 @@ SMALL = 1 << 17  # messages: a smaller graph is so quick that the launches for h
 NO_HUBS = (1 << 31) - 1  # T of a graph that is known to have none
 PLANES = tl.constexpr(5)  # of a chunk's first pass: mean, centred squares, maximum, minimum, sum
 PLANES_2 = tl.constexpr(7)  # of its second pass: how many maxima and minima, and the sums of the powers 1 … 5
+AT_ONCE = tl.constexpr(64)  # chunks that are merged at a time
 
 
 def limit(num_messages: int) -> int:
     """T, the largest number of messages of a node that is not a hub."""
-    return 8192 if num_messages < SMALL else 2048
+    return 8192 if num_messages < SMALL else 1024
 
 
 def chunk_owners(ptr: Tensor, num_messages: int, T: int) -> Tensor:
@@ -51,6 +52,7 @@ class Hubs:
         self.owner = chunk_owners(ptr, E, T)  # [P]
         P = self.owner.shape[0]
         self.first = wide.new_empty(P, PLANES.value, C)
+        self.merged = torch.empty_like(self.first)  # of a hub, at the place of its first chunk
         self.second = wide.new_empty(P, PLANES_2.value, C) if second else None
 
     def scan(self, arguments: list, constants: Constants, columns: int) -> None:
@@ -58,9 +60,10 @@ class Hubs:
         _launch_scan((self.owner.shape[0], columns), (*arguments, self.owner, self.first), constants, self.warps)
 
     def finish(self, arguments: list, constants: Constants, columns: int) -> None:
-        """Launch the second pass, if there is one, and the hubs' aggregates."""
+        """Launch the merging of the chunks, their second pass, if there is one, and the hubs' aggregates."""
         grid = (self.owner.shape[0], columns)
-        kernel_arguments = (*arguments, self.owner, self.first, self.first if self.second is None else self.second)
+        _launch_merge(grid, (*arguments, self.owner, self.first, self.merged), constants, self.warps)
+        kernel_arguments = (*arguments, self.owner, self.merged, self.merged if self.second is None else self.second)
         if self.second is not None:
             _launch_rescan(grid, kernel_arguments, constants, self.warps)
         _launch_write(grid, kernel_arguments, constants, self.warps)
@@ -94,7 +97,7 @@ def _scan_chunks(
 
 
 @triton.jit
-def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr):
+def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: tl.constexpr):
     """Merge the first-pass results of a hub's chunks into those of all its messages, first : last; [1, BC] each."""
     lead = tl.cdiv(first, LIMIT)  # its chunks are lead : stop
     stop = tl.cdiv(last, LIMIT)
@@ -102,8 +105,8 @@ def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: t
     squares, total = mean, mean
     top, low = mean - float("inf"), mean + float("inf")
     seen = tl.zeros([1], ACC)
-    for base in range(lead, stop, K):
-        chunk = base + tl.arange(0, K).to(tl.int64)  # [K]
+    for base in range(lead, stop, AT_ONCE):
+        chunk = base + tl.arange(0, AT_ONCE).to(tl.int64)  # [K], K = AT_ONCE
         live = (chunk < stop)[:, None] & (c < C)[None, :]
         at = partial + (chunk * (PLANES * C))[:, None] + c[None, :]
         start = tl.where(chunk == lead, first, chunk * LIMIT)
@@ -126,9 +129,43 @@ def _merge(partial, first, last, c, C: tl.constexpr, LIMIT: tl.constexpr, ACC: t
 
 
 @triton.jit
+def _merge_chunks(
+    source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, merged,
+    SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
+    HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
+    C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+):  # fmt: skip
+    """Merge the first pass over a hub's chunks into merged [P, PLANES, C], by the program of its first chunk."""
+    chunk = tl.program_id(0).to(tl.int64)
+    _hub, first, last, start, _end = chunk_of(ptr, owner, chunk, LIMIT)
+    if (last - first > LIMIT) & (start == first):
+        c = tl.program_id(1) * BC + tl.arange(0, BC)
+        mean, squares, top, low, total = _merge(partial, first, last, c, C, LIMIT, ACC)
+        at = merged + chunk * (PLANES * C) + c[None, :]
+        tl.store(at, mean, mask=(c < C)[None, :])
+        tl.store(at + C, squares, mask=(c < C)[None, :])
+        tl.store(at + 2 * C, top, mask=(c < C)[None, :])
+        tl.store(at + 3 * C, low, mask=(c < C)[None, :])
+        tl.store(at + 4 * C, total, mask=(c < C)[None, :])
+
+
+@triton.jit
+def _load_merged(merged, first, c, C: tl.constexpr, LIMIT: tl.constexpr):
+    """Load what was merged of the hub whose messages begin at first: five planes, [1, BC] each."""
+    at = merged + tl.cdiv(first, LIMIT) * (PLANES * C) + c[None, :]
+    mean = tl.load(at, mask=(c < C)[None, :], other=0.0)
+    squares = tl.load(at + C, mask=(c < C)[None, :], other=0.0)
+    top = tl.load(at + 2 * C, mask=(c < C)[None, :], other=0.0)
+    low = tl.load(at + 3 * C, mask=(c < C)[None, :], other=0.0)
+    total = tl.load(at + 4 * C, mask=(c < C)[None, :], other=0.0)
+    return mean, squares, top, low, total
+
+
+@triton.jit
 def _rescan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, merged, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -140,7 +177,7 @@ def _rescan_chunks(
         start = begin + tl.zeros([1], tl.int64)
         end = stop + tl.zeros([1], tl.int64)
         c = tl.program_id(1) * BC + tl.arange(0, BC)
-        mean, _squares, top, low, _total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
+        mean, _squares, top, low, _total = _load_merged(merged, first, c, C, LIMIT)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
         tile_0 = tile(source, edge, 0.0, column, places(start, end, 0, E, K), c, stride_s, stride_sg, stride_e,
                       stride_eg, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC)  # fmt: skip
@@ -161,13 +198,13 @@ def _rescan_chunks(
 @triton.jit
 def sum_chunks(
     partial, plane, first, last, c,
-    C: tl.constexpr, LIMIT: tl.constexpr, PLANES: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
+    C: tl.constexpr, LIMIT: tl.constexpr, PLANES: tl.constexpr, ACC: tl.constexpr,
 ):  # fmt: skip
     """Sum of one plane of partial [P, PLANES, C] over the chunks of a hub, [1, BC]."""
     stop = tl.cdiv(last, LIMIT)
     total = tl.zeros([1, c.shape[0]], ACC)
-    for base in range(tl.cdiv(first, LIMIT), stop, K):
-        chunk = base + tl.arange(0, K).to(tl.int64)
+    for base in range(tl.cdiv(first, LIMIT), stop, AT_ONCE):
+        chunk = base + tl.arange(0, AT_ONCE).to(tl.int64)
         live = (chunk < stop)[:, None] & (c < C)[None, :]
         at = partial + (chunk * (PLANES * C))[:, None] + plane * C + c[None, :]
         total += tl.sum(tl.load(at, mask=live, other=0.0), 0)[None, :]
@@ -177,7 +214,7 @@ def sum_chunks(
 @triton.jit
 def _write_hubs(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
-    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial, partial_2,
+    stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, merged, partial_2,
     SLOTS: tl.constexpr, A: tl.constexpr, ORDER: tl.constexpr, STATS: tl.constexpr, MARKED: tl.constexpr,
     HAS_SOURCE: tl.constexpr, HAS_EDGE: tl.constexpr, HAS_TARGET: tl.constexpr, LAYOUT: tl.constexpr,
     C: tl.constexpr, F: tl.constexpr, LIMIT: tl.constexpr, BC: tl.constexpr, ACC: tl.constexpr, K: tl.constexpr,
@@ -188,25 +225,26 @@ def _write_hubs(
     if (last - first > LIMIT) & (start == first):
         one = tl.zeros([1], tl.int64)
         c = tl.program_id(1) * BC + tl.arange(0, BC)
-        mean, squares, top, low, total = _merge(partial, first, last, c, C, LIMIT, ACC, K)
+        mean, squares, top, low, total = _load_merged(merged, first, c, C, LIMIT)
         p1 = tl.zeros(mean.shape, ACC)
         p2, p3, p4, p5 = p1, p1, p1, p1
         if MARKED:
             at = hub_ties + chunk * (2 * C) + c[None, :]
-            maxima = sum_chunks(partial_2, 0, first, last, c, C, LIMIT, PLANES_2, ACC, K)
-            minima = sum_chunks(partial_2, 1, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            maxima = sum_chunks(partial_2, 0, first, last, c, C, LIMIT, PLANES_2, ACC)
+            minima = sum_chunks(partial_2, 1, first, last, c, C, LIMIT, PLANES_2, ACC)
             tl.store(at, maxima, mask=(c < C)[None, :])
             tl.store(at + C, minima, mask=(c < C)[None, :])
         if ORDER > 0:
-            p1 = sum_chunks(partial_2, 2, first, last, c, C, LIMIT, PLANES_2, ACC, K)
-            p2 = sum_chunks(partial_2, 3, first, last, c, C, LIMIT, PLANES_2, ACC, K)
-            p3 = sum_chunks(partial_2, 4, first, last, c, C, LIMIT, PLANES_2, ACC, K)
-            p4 = sum_chunks(partial_2, 5, first, last, c, C, LIMIT, PLANES_2, ACC, K)
-            p5 = sum_chunks(partial_2, 6, first, last, c, C, LIMIT, PLANES_2, ACC, K)
+            p1 = sum_chunks(partial_2, 2, first, last, c, C, LIMIT, PLANES_2, ACC)
+            p2 = sum_chunks(partial_2, 3, first, last, c, C, LIMIT, PLANES_2, ACC)
+            p3 = sum_chunks(partial_2, 4, first, last, c, C, LIMIT, PLANES_2, ACC)
+            p4 = sum_chunks(partial_2, 5, first, last, c, C, LIMIT, PLANES_2, ACC)
+            p5 = sum_chunks(partial_2, 6, first, last, c, C, LIMIT, PLANES_2, ACC)
         mu0 = load_shift(shift, c, C, STATS > 0, ACC)
         write(target, out, stats, mu0, hub + one, one == 0, (last - first + one).to(ACC), mean, squares, top, low,
                total, p1, p2, p3, p4, p5, c, stride_t, stride_tg, stride_o, stride_og,
                SLOTS, A, ORDER, STATS, HAS_TARGET, LAYOUT, C, F, ACC)  # fmt: skip
 
 
-_launch_scan, _launch_rescan, _launch_write = Launch(_scan_chunks), Launch(_rescan_chunks), Launch(_write_hubs)
+_launch_scan, _launch_merge = Launch(_scan_chunks), Launch(_merge_chunks)
+_launch_rescan, _launch_write = Launch(_rescan_chunks), Launch(_write_hubs)

@@ -8,6 +8,7 @@ from pna import Neighbourhoods
 from pna import gather as twin
 from pna.dispatch import aggregate
 from pna.kernels import aggregation, aggregation_backward, operators
+from pna.kernels.hubs import AT_ONCE
 from pna.neighbourhoods import transpose_edges
 
 PAPER = "mean max min std"
@@ -120,6 +121,13 @@ def test_each_aggregator_alone(name, device):
 def test_any_number_of_channels(G, F, device):
     neighbourhoods = random_graph(N=6, E=24, hub=6)
     assert_same(neighbourhoods, PAPER, inputs(neighbourhoods, "source target", G, F), device, 1e-10, 1e-9)
+
+
+@pytest.mark.parametrize("limit", LIMITS[1:], indirect=True)
+def test_a_hub_of_more_chunks_than_are_merged_at_once(limit, device):
+    neighbourhoods = random_graph(N=6, E=1200, hub=1100)
+    assert neighbourhoods.degree.max() > AT_ONCE.value * limit
+    assert_same(neighbourhoods, EVERY, inputs(neighbourhoods, "edge", 1, 4), device, 1e-9, 1e-7)
 
 
 HALVES = by_turns(*((torch.float16, roles) for roles in ("source", "source edge")))
