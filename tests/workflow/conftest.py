@@ -102,6 +102,7 @@ class Workflow:
 
 @pytest.fixture
 def workflow(tmp_path):
+    pytest.importorskip("snakemake")
     return Workflow(tmp_path)
 
 

@@ -125,6 +125,8 @@ def test_ctrl_c_within_an_import_that_catches_it_is_a_sentence(tmp_path):
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_a_fresh_clone_is_as_clean_after_a_run_as_before(tmp_path):
     """With two figures, of which each is a notebook, pictures and a page; a whole run is too long for a test."""
+    for package in ("papermill", "snakemake"):
+        pytest.importorskip(package)
     if not (ROOT / ".git").exists():
         pytest.skip("needs a clone")
     clone = tmp_path / "clone"
