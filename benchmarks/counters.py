@@ -1,12 +1,14 @@
-"""What limits a training step of figure 6, by the GPU's own counters, kernel by kernel.
+"""What limits a training step of figure 6, or the aggregation of a large graph, by the GPU's own counters.
 
     python -m benchmarks.counters [cifar10/released/pna/edges] [--steps 1] [--keep]
+    python -m benchmarks.counters power-law
 
-Starts itself under Nsight Compute (ncu, which must be allowed to read the counters), trains some steps of all seeds,
-and counts the last --steps of them: how long each kernel takes, and its use of memory, both caches, instruction issue
-and float32 units, as a share of the most that is possible. Kernels run one by one, from cold caches, and batches are
-filled up to the largest shape (on CIFAR10 a tenth more nodes than usual). Their sum is therefore longer than a step of
-a training; the shares are what counts.
+Starts itself under Nsight Compute (ncu, which must be allowed to read the counters), does some steps, and counts the
+last --steps of them, kernel by kernel: how long each takes, and its use of memory, both caches, instruction issue and
+float32 units, as a share of the most that is possible. A step of a cell trains all its seeds on one batch, filled up to
+the largest shape (on CIFAR10 a tenth more nodes than usual). A step of `uniform` or `power-law` is both passes of
+benchmarks.aggregation on its graph of this name. Kernels run one by one, from cold caches, so their sum is longer than
+a step of a training; the shares are what counts.
 
 Prints the kernels by time and, weighted by time, what limits the step. A kernel that uses more than half of some
 resource is limited by the one it uses most; any other waits, for memory or to be started.
@@ -20,13 +22,16 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from benchmarks.aggregation import AGGREGATORS, power_law, uniform
 from benchmarks.machine import describe, keep
+from pna import Neighbourhoods
+from pna.dispatch import aggregate
 from pna.experiments import Cell, Figure6Run
 from pna.experiments.realworld import PROFILES, epoch_batches
 
@@ -42,6 +47,8 @@ SHARES = {
 WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 LIMITED = 50.0  # percent
 WAITS = "waiting"
+GRAPHS = {"uniform": uniform, "power-law": power_law}
+NODES, EDGES, FEATURES = 1_000_000, 10_000_000, 64  # of these graphs, as in benchmarks.aggregation
 WARM = 3  # steps before, in which kernels are compiled
 TOP = 12  # kernels that are listed
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6}
@@ -107,8 +114,8 @@ def limits(counted: Iterable[Counted]) -> dict[str, float]:
     return {name: time / total for name, time in sorted(times.items(), key=lambda item: -item[1])}
 
 
-def train(cell: Cell, steps: int, profile: str) -> None:
-    """Train some steps to warm up, then `steps` more between the marks that ncu looks for."""
+def training_steps(cell: Cell, steps: int, profile: str) -> Iterator[None]:
+    """Train a cell for WARM + steps steps, and yield before each."""
     run = Figure6Run(cell, PROFILES[profile], "cuda")
     replicas, trainer = run.fresh(), run.trainer
     orders = np.stack([epoch_batches(len(trainer.train), trainer.size, seed, 0) for seed in run.seeds], axis=1)
@@ -116,43 +123,62 @@ def train(cell: Cell, steps: int, profile: str) -> None:
     width = max(trainer.model.hidden, trainer.model.out)
     of_noise = (len(replicas), trainer.model.layers, trainer.largest.nodes, width)
     noise = torch.rand(of_noise, device="cuda") if trainer.model.dropout > 0 else None
-    for row in rows[:WARM]:
+    for row in rows:
+        yield
         trainer.step(replicas, row, trainer.largest, noise)
-    torch.cuda.synchronize()
-    print("counting", flush=True)
-    torch.cuda.profiler.start()
-    for row in rows[WARM:]:
-        trainer.step(replicas, row, trainer.largest, noise)
+
+
+def aggregations(graph: str, steps: int) -> Iterator[None]:
+    """Aggregate a graph forward and backward WARM + steps times, and yield before each."""
+    torch.manual_seed(0)
+    neighbourhoods = Neighbourhoods.of(GRAPHS[graph](NODES, EDGES), NODES).with_transpose()
+    x = torch.randn(NODES, FEATURES, device="cuda", requires_grad=True)
+    g = torch.rand(NODES, len(AGGREGATORS), FEATURES, device="cuda")
+    for _ in range(WARM + steps):
+        yield
+        torch.autograd.grad(aggregate(neighbourhoods, AGGREGATORS, x), x, g)
+
+
+def work(what: str, steps: int, profile: str) -> None:
+    """Do some steps to warm up, then `steps` more between the marks that ncu looks for."""
+    each = aggregations(what, steps) if what in GRAPHS else training_steps(Cell.parse(what), steps, profile)
+    for k, _ in enumerate(each):
+        if k == WARM:
+            torch.cuda.synchronize()
+            print("counting", flush=True)
+            torch.cuda.profiler.start()
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()
 
 
-def count(cell: Cell, steps: int, profile: str) -> list[Counted]:
+def count(what: str, steps: int, profile: str) -> list[Counted]:
     """Run this file under ncu and return its output."""
     if shutil.which("ncu") is None:
         raise ValueError("ncu is not on the PATH: install NVIDIA's Nsight Compute")
     metrics = ",".join((TIME, WARPS, *SHARES.values()))
-    command = [sys.executable, "-m", "benchmarks.counters", str(cell), "--steps", str(steps), "--profile", profile]
+    command = [sys.executable, "-m", "benchmarks.counters", what, "--steps", str(steps), "--profile", profile]
     words = ["ncu", "--csv", "--metrics", metrics, "--profile-from-start", "off", "--clock-control", "none"]
-    done = subprocess.run([*words, *command, "--train"], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([*words, *command, "--work"], stdout=subprocess.PIPE, text=True)
     return launches(done.stdout)
 
 
 def main() -> None:
     """Count the kernels of a step and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("cell", nargs="?", default="cifar10/released/pna/edges", help="of figure 6")
+    parser.add_argument(
+        "what", nargs="?", default="cifar10/released/pna/edges", help="a cell of figure 6, uniform or power-law"
+    )
     parser.add_argument("--steps", type=int, default=1, help="that are counted")
     parser.add_argument("--profile", choices=PROFILES, default="paper", help="smoke: a few graphs, to try it")
-    parser.add_argument("--train", action="store_true", help=argparse.SUPPRESS)  # the process under ncu
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)  # the process under ncu
     parser.add_argument("--keep", action="store_true", help="put the JSON line into benchmarks/results.jsonl")
     options = parser.parse_args()
-    cell = Cell.parse(options.cell)
-    if options.train:
-        train(cell, options.steps, options.profile)
-        return
     try:
-        counted = count(cell, options.steps, options.profile)
+        what = options.what if options.what in GRAPHS else str(Cell.parse(options.what))
+        if options.work:
+            work(what, options.steps, options.profile)
+            return
+        counted = count(what, options.steps, options.profile)
     except ValueError as error:
         parser.error(str(error))
     rows, limited = by_kernel(counted, options.steps), limits(counted)
@@ -161,10 +187,10 @@ def main() -> None:
         shares = "".join(f"{row[name]:>8.0f}%" for name in (*SHARES, "warps"))
         print(f"{row['kernel'][:49]:<50}{row['launches']:>9.0f}{row['microseconds']:>8.0f}{shares}")
     whole = sum(row["microseconds"] for row in rows) / 1e3
-    print(f"{cell}: {whole:.2f} ms of kernels a step, limited by " + ", ".join(
+    print(f"{what}: {whole:.2f} ms of kernels a step, limited by " + ", ".join(
         f"{name} {100 * share:.0f} %" for name, share in limited.items()
     ))  # fmt: skip
-    row = {"cell": str(cell), "milliseconds": whole, "limited_by": limited, "kernels": rows}
+    row = {"cell": what, "milliseconds": whole, "limited_by": limited, "kernels": rows}
     line = {"benchmark": "counters", "rows": [row], "machine": describe()}
     print(json.dumps(line))
     if options.keep:

@@ -116,8 +116,9 @@ def moment(n: int, rounded: bool = False) -> Function:
 def softmax(m: Tensor, ptr: Tensor) -> Tensor:
     """Softmax aggregation (equation 10): Σ_j m_j exp(m_j) / Σ_k exp(m_k); unlike D10, it cannot overflow."""
     top = segments.max(m.detach(), ptr)
-    weight = (m - segments.spread(top, ptr, m.shape[0])).exp()  # 1 at the maximum, so that the sum below is at least 1
-    return segments.sum(weight * m, ptr) / segments.sum(weight, ptr).clamp(min=1)
+    weight = (m - segments.spread(top, ptr, m.shape[0])).exp()  # 1 at the maximum
+    total = segments.sum(weight, ptr)
+    return segments.sum(weight * m, ptr) / (total + (total == 0))  # 0 only for an empty neighbourhood
 
 
 @_checked

@@ -78,7 +78,8 @@ def _softmax(g: Tensor, m: Tensor, ptr: Tensor) -> Tensor:
     g_i ∂softmax_i/∂m_j = g_i w_j (1 + m_j - softmax_i).
     """
     weight = (m - spread(segment_max(m, ptr), ptr, m.shape[0])).exp()
-    total = segment_sum(weight, ptr).clamp(min=1)
+    total = segment_sum(weight, ptr)
+    total = total + (total == 0)  # of an empty neighbourhood
     softmax = segment_sum(weight * m, ptr) / total
     return weight * spread(g / total, ptr, m.shape[0]) * (1 + m - spread(softmax, ptr, m.shape[0]))
 

@@ -111,7 +111,8 @@ class _Messages:
     def _softmax(self, v: Tensor) -> Tensor:
         """Softmax aggregation of v [E, ...] (equation 10), [N, ...]."""
         weight = (v - self._max(v)[self.target]).exp()
-        return self._sum(weight * v) / self._sum(weight).clamp(min=1)
+        total = self._sum(weight)
+        return self._sum(weight * v) / torch.where(total == 0, torch.ones_like(total), total)
 
     def _moment(self, n: int) -> Tensor:
         """M_n of the messages (equation 4), [N, ...]: the signed n-th root of their central moment."""

@@ -17,7 +17,7 @@ from pna.multitask.hubs import BINS
 from pna.networks import MODELS
 from pna.verdicts.rules import Ruling
 from pna.verdicts.statistics import Estimate
-from report.markup import estimate, table
+from report.markup import estimate, in_words, table
 
 __all__ = ["MEANINGS", "meanings", "practice", "scaler_table", "trained_table"]
 
@@ -47,9 +47,7 @@ def _model(rulings: Rulings, sides: Sides) -> str:
     advice, more = "", ""
     if gain:
         advice = ", and train it on graphs like yours"
-        more = (
-            f"; trained on real graphs instead of random ones, it is lower by another {_range(gain, -1)} as described"
-        )
+        more = f"; trained on real graphs instead of random ones, it is lower by another {in_words(-gain)} as described"
     return (
         f"Take {title}{advice}: on real graphs of 15 to 24 nodes its error is lower than that of the next best model, "
         f"{MODELS[second].title}, by {_each(leads)}{more}."
@@ -58,10 +56,10 @@ def _model(rulings: Rulings, sides: Sides) -> str:
 
 def _depth(sides: Sides) -> str:
     """How many layers to use on graphs larger than those of training."""
-    gains = {spec: cap_gain(models["pna"]) for spec, models in sides.items()}
+    gains = {spec: -cap_gain(models["pna"]) for spec, models in sides.items()}
     return (
         "On real graphs of 25 to 100 nodes stop at the 12 layers of training: compared with ⌊N/2⌋ layers, PNA's error "
-        f"is lower by {_each(gains, -1)}."
+        f"is lower by {_each(gains)}."
     )
 
 
@@ -71,19 +69,13 @@ def _scalers(none: Ruling) -> Iterator[str]:
         yield (
             "At degrees far beyond those of training leave the scalers out, unless the degree is what you predict: "
             "from 25 to 2,000 neighbours, over three node tasks, the error with logarithmic scalers is higher than "
-            f"without by {_range(none.tests[0].comparison.estimate)}."
+            f"without by {in_words(none.tests[0].comparison.estimate)}."
         )
 
 
-def _each(numbers: Mapping[str, Estimate], sign: int = 1) -> str:
+def _each(numbers: Mapping[str, Estimate]) -> str:
     """An estimate for each specification, as in "0.37 (0.31 to 0.42) as described and 0.33 (...) as released"."""
-    return " and ".join(f"{_range(one, sign)} as {spec}" for spec, one in numbers.items())
-
-
-def _range(one: Estimate, sign: int = 1) -> str:
-    """An estimate, or with -1 its negative, and its interval, as in "0.12 (0.05 to 0.19)"."""
-    value, low, high = (f"{sign * number:z.2f}" for number in (one.value, *one.interval[::sign]))
-    return f"{value} ({low} to {high})".replace("-", "−")
+    return " and ".join(f"{in_words(one)} as {spec}" for spec, one in numbers.items())
 
 
 # ---- what the answers mean ----

@@ -16,7 +16,7 @@ from pna.verdicts.rules import WORDS, interval_end, number
 from pna.verdicts.statistics import Estimate
 from report.shorten import grouped, short_path
 
-__all__ = ["blocks", "estimate", "p_value", "picture", "render", "stacked", "table"]
+__all__ = ["blocks", "estimate", "in_words", "p_value", "picture", "render", "stacked", "table"]
 
 _NUMBER = re.compile(r"[+−-]?\d[\d,.]*( ?[±%×s].*)?|–")
 _TEMPLATES = Environment(
@@ -50,6 +50,13 @@ def estimate(one: Estimate, digits: int = 2, *notes: str) -> Markup:
     """A value with its 95 % interval below it, and notes below that."""
     interval = " … ".join(interval_end(end, digits) for end in one.interval) if one.known else "too few seeds"
     return stacked(number(one.value, digits), interval, *notes)
+
+
+def in_words(one: Estimate, signed: bool = False) -> str:
+    """An estimate with its 95 % interval, as in "0.34 (0.24 to 0.44)", with or without its plus signs."""
+    value, low, high = number(one.value), *(interval_end(end) for end in one.interval)
+    text = f"{value} ({low} to {high})"
+    return text if signed else text.replace("+", "")
 
 
 def p_value(p: float) -> str:

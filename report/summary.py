@@ -14,13 +14,13 @@ from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.multitask import TASKS
 from pna.verdicts.contrasts import mean_contrast
-from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, interval_end, less, number, rule
-from pna.verdicts.statistics import LEVEL, Estimate
+from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, less, number, rule
+from pna.verdicts.statistics import LEVEL
 from report import tuned
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
 from report.coverage import SINGLE, USED, kept_table
-from report.markup import render
+from report.markup import in_words, render
 from report.parts import Part, average
 from report.realworld_claims import ZINC, agreement
 from report.sections import counts_by_kind, failures, false_statements
@@ -158,8 +158,8 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             away = [row.comparison.name.split(",")[0] for row in rows if row.outcome == AGAINST]
             held = sum(row.outcome == HOLDS for row in rows)
             yield (
-                f"As released, ours minus published is {_with_interval(mean)} on average over the {len(rows)} models; "
-                f"{_matching(held, away, len(rows))}. {_connected(runs)}"
+                f"As released, ours minus published is {in_words(mean, signed=True)} on average over the {len(rows)} "
+                f"models; {_matching(held, away, len(rows))}. {_connected(runs)}"
             )
 
 
@@ -177,12 +177,6 @@ def _matching(held: int, away: Sequence[str], every: int) -> str:
 def _differing(count: int) -> str:
     """How many are, with the verb: "none is", "1 is" or "2 are"."""
     return f"{count or 'none'} {'are' if count > 1 else 'is'}"
-
-
-def _with_interval(one: Estimate) -> str:
-    """An estimate and its interval, as in "−3.16 (−3.20 to −3.12)": value, lower and upper end."""
-    low, high = one.interval
-    return f"{number(one.value)} ({interval_end(low)} to {interval_end(high)})"
 
 
 def _connected(runs: Runs) -> str:
@@ -206,7 +200,8 @@ def _redrawn(run: RecordedRun) -> str:
         return ""
     ours = mean_contrast(average(run, split) for split in REDRAWN).estimate
     theirs = published.multitask()[run.cell.model]["average"]
-    return f" On five new draws of the test graphs it is {_with_interval(ours)}; the published one is {number(theirs)}."
+    redrawn = in_words(ours, signed=True)
+    return f" On five new draws of the test graphs it is {redrawn}; the published one is {number(theirs)}."
 
 
 def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
@@ -230,7 +225,7 @@ def _beyond(profile: str) -> Iterator[str]:
         lead = "MPNN (max) overtakes PNA" if overtaken else "PNA's lead over MPNN (max) is no longer seen"
         yield (
             f"Beyond the paper's 50 nodes, as released, {lead}: at {size} nodes PNA minus MPNN (max) is "
-            f"{_with_interval(gap)} in log₁₀ of the error relative to the baseline."
+            f"{in_words(gap, signed=True)} in log₁₀ of the error relative to the baseline."
         )
 
 

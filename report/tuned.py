@@ -15,10 +15,9 @@ from pna.figures.runs import RECORDED, RecordedRun
 from pna.figures.scores import SHOWN, score, sizes_of, wider_split
 from pna.networks import MODELS
 from pna.verdicts.contrasts import Contrast, mean_contrast
-from pna.verdicts.rules import HOLDS, Ruling, interval_end, number
-from pna.verdicts.statistics import Estimate
+from pna.verdicts.rules import HOLDS, Ruling, number
 from report.comparisons import MARGIN, like_published_average
-from report.markup import blocks, estimate, table
+from report.markup import blocks, estimate, in_words, table
 from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, ratio
 from report.plan import NewTest
@@ -108,15 +107,9 @@ def _answer(best: Outcome, profile: str) -> str:
     return (
         f"Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), PNA {still} as "
         f"{best.spec}: it is significantly better than {held} of {len(best.ruling.rows)} models, and better than the "
-        f"next best, {tuned[second].title}, by {_range((errors[second] - errors['pna']).estimate)}. On average over "
-        f"the models, tuning lowers the error by {_range(gain)}."
+        f"next best, {tuned[second].title}, by {in_words((errors[second] - errors['pna']).estimate)}. On average over "
+        f"the models, tuning lowers the error by {in_words(gain)}."
     )
-
-
-def _range(one: Estimate) -> str:
-    """An estimate and its interval, as in "0.34 (0.24 to 0.44)": value, lower and upper end."""
-    low, high = (interval_end(end).lstrip("+") for end in one.interval)
-    return f"{number(one.value).lstrip('+')} ({low} to {high})"
 
 
 # ---- as tables ----

@@ -12,7 +12,7 @@ error is the jackknife's: leave out one seed at a time.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -76,6 +76,10 @@ class Estimate:
     def shifted(self, by: float) -> "Estimate":
         """The estimate with a constant added."""
         return Estimate(self.value + by, self.error, self.freedom, self.once)
+
+    def __neg__(self) -> "Estimate":
+        """The mean with the other sign."""
+        return replace(self, value=-self.value)
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         return combined([(1.0, self), (-1.0, other)])

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import tomllib
 from datetime import date
 from importlib import resources
 
@@ -36,6 +37,8 @@ def test_codemeta_says_the_same():
     assert {key: facts[key] for key in same} == {key: CITATION[other] for key, other in same.items()}
     assert facts["license"].endswith(f"/{CITATION['license']}")
     assert [one["name"] for one in facts["author"]] == [one["name"] for one in CITATION["authors"]]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert facts["softwareRequirements"] == project["dependencies"]
 
 
 def test_codecheck_lists_every_figure_and_what_is_written_beside_them():
