@@ -12,7 +12,7 @@ from pna.files import write_whole
 from pna.places import figures_folder, results_folder
 from pna.verdicts.claims import Finding, claims_text
 from pna.verdicts.rules import WORDS
-from report.cache import recall
+from report.cache import KEY, key_of, recall
 
 __all__ = ["cards", "claims", "coverage", "plan", "report"]
 
@@ -103,13 +103,14 @@ def report(arguments: Sequence[str]) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    """Write the page, and claims.json next to it; return the exit code."""
+    """Write the page, and next to it claims.json with the key that it is valid for; return the exit code."""
     from report.page import page
 
     path = options.out or figures_folder() / "report.html"
     findings = judge(options.profile)
     facts = path.with_name("claims.json")
     _write_json(facts, _facts(findings))
+    _write(path.with_name(KEY), key_of(options.profile))
     _write(path, page(options.profile, figures_folder(), findings, path.parent))
     print(f"{path} and {facts} written")
     return 0

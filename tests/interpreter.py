@@ -4,9 +4,14 @@ import functools
 import math
 from dataclasses import replace
 
+import numpy as np
+import torch
 from triton import language
-from triton.language import core
+from triton.language import core, semantic
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
+
+RUNS = 2 if torch.cuda.is_available() else 1  # whether the same bits come again is a question to a GPU alone
 
 
 def quicken():
@@ -15,6 +20,7 @@ def quicken():
     builder.options = replace(builder.options, sanitize_overflow=False)  # 40 % of the time, for an assert that is off
     _patch_once()
     _keep_types()
+    _leave_broadcasting_to_numpy()
 
 
 def _patch_once():
@@ -71,3 +77,65 @@ def _keep_types():
     core._unwrap_if_constexpr = unwrapped
     core.block_type.__init__ = block_type
     core.tensor.__init__ = tensor
+
+
+HOLDS = {"fp32": float, "fp64": float, "int32": int, "int64": int, "int1": bool}  # what a tensor's numbers are
+WHOLE = {"int32", "int64"}
+
+
+def _leave_broadcasting_to_numpy():
+    """Operands whose common type is plain to see are not checked: two of one type, a pointer or a number and a tensor.
+
+    Any others are left to Triton.
+    """
+    check = semantic.TritonSemantic.binary_op_type_checking_impl
+    common = functools.cache(np.broadcast_shapes)
+
+    @functools.cache
+    def filled(number, sign, dtype, shape):  # the sign tells 0.0 from -0.0
+        return np.broadcast_to(np.array(number, dtype=dtype), shape or (1,))
+
+    def shape_of(t):
+        return tuple(t.type.shape) if t.type.is_block() else ()
+
+    def made(data, dtype, scalar, shape):
+        return core.tensor(TensorHandle(data, dtype), core.block_type(scalar, list(shape)) if shape else scalar)
+
+    def stretched(t, own, shape):
+        if own == shape:
+            return t
+        return made(np.broadcast_to(t.handle.data, shape), t.handle.dtype, t.type.scalar, shape)
+
+    def broadcast(self, lhs, rhs):
+        a, b = shape_of(lhs), shape_of(rhs)
+        if a == b:
+            return lhs, rhs
+        shape = common(a, b)
+        return stretched(lhs, a, shape), stretched(rhs, b, shape)
+
+    def constant(number, like):
+        """The number as a tensor like another one, or None if that is not sure to hold it."""
+        scalar, holds = like.type.scalar, HOLDS.get(like.type.scalar.name)
+        if holds is float or (holds is int and type(number) is int and abs(number) < 1 << 31):
+            shape = shape_of(like)
+            return made(filled(number, math.copysign(1, number), like.handle.data.dtype, shape), scalar, scalar, shape)
+        return None
+
+    def longer(t):
+        return made(t.handle.data.astype(np.int64), core.int64, core.int64, shape_of(t))
+
+    def checked(self, lhs, rhs, *flags, **more):
+        if type(lhs) is type(rhs) is core.tensor:
+            a, b = lhs.type.scalar, rhs.type.scalar
+            if (a.name == b.name and a.name in HOLDS) or (flags[:1] == (True,) and a.is_ptr() and b.name in WHOLE):
+                return broadcast(self, lhs, rhs)
+            if {a.name, b.name} == WHOLE:
+                return broadcast(self, *(t if t.type.scalar.name == "int64" else longer(t) for t in (lhs, rhs)))
+        elif type(lhs) is core.tensor and type(rhs) in (int, float) and (number := constant(rhs, lhs)) is not None:
+            return lhs, number
+        elif type(rhs) is core.tensor and type(lhs) in (int, float) and (number := constant(lhs, rhs)) is not None:
+            return number, rhs
+        return check(self, lhs, rhs, *flags, **more)
+
+    semantic.TritonSemantic.broadcast_impl_value = broadcast
+    semantic.TritonSemantic.binary_op_type_checking_impl = checked

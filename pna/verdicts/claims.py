@@ -113,6 +113,7 @@ class Finding:
             "id": self.claim.id,
             "claim": self.claim.sentence,
             "where": self.claim.where,
+            "figure": self.claim.figure,
             "spec": self.spec,
             "kind": self.kind,
             "verdict": self.verdict,

@@ -10,6 +10,7 @@ from pna.dispatch import aggregate
 from pna.kernels import aggregation, aggregation_backward, operators
 from pna.kernels.hubs import AT_ONCE
 from pna.neighbourhoods import transpose_edges
+from tests.interpreter import RUNS
 
 PAPER = "mean max min std"
 EVERY = "mean sum max min std var moment2 moment3 moment4 moment5"
@@ -200,19 +201,19 @@ def test_edges_that_are_one_number_are_weighed_on_the_way(names, R, V, G, F, dty
     operands = [t.to(device) for t in (source, number)]
     out, saved = aggregation.forward(*operands, target.to(device), ptr, column, names, True, weight=weight.to(device))
     transpose = transpose_edges(ptr, column)
-    grads = [
+    grads, *again = (
         aggregation_backward.backward(
             g.to(device), *operands, ptr, column, transpose, names, saved, True, weight=weight.to(device)
         )
-        for _ in range(2)
-    ]
-    assert all(torch.equal(*twice) for twice in zip(*grads, strict=True))
+        for _ in range(RUNS)
+    )
+    assert all(torch.equal(a, b) for other in again for a, b in zip(grads, other, strict=True))
 
     wide = [t.double().requires_grad_() for t in (source, weight, target)]
     edge = number.double()[:, None, None] * wide[1][graph.target // V]
     expected = aggregate(graph, names.split(), source=wide[0], edge=edge, target=wide[2])
     torch.testing.assert_close(out.cpu().double(), expected.detach(), rtol=forward, atol=forward)
-    for mine, theirs in zip(grads[0], torch.autograd.grad(expected, wide, g.double()), strict=True):
+    for mine, theirs in zip(grads, torch.autograd.grad(expected, wide, g.double()), strict=True):
         torch.testing.assert_close(mine.cpu().double(), theirs, rtol=backward, atol=backward)
 
 

@@ -10,6 +10,7 @@ from pna.figures.catalogue import FIGURES
 from pna.figures.runs import runs_of
 from pna.figures.scores import SPLIT, by_seed
 from pna.figures.theory import outcomes
+from pna.places import repository
 from pna.verdicts.rules import NOT_RUN, WORDS, rule
 from report import comparisons, structure, summary
 from report.claims import CLAIMS, findings_of, judge
@@ -226,6 +227,16 @@ def test_the_published_baseline_is_that_of_our_data_within_a_margin():
     rows = structure.baseline()
     assert rule(rows).kind == "reproduced"
     assert all(abs(row.bound) == structure.BASELINE_MARGIN and row.side == "holds" for row in rows)
+
+
+def test_a_fresh_clone_has_its_verdicts_and_judges_nothing(monkeypatch, tmp_path, capsys):
+    for name in ("PNA_BUILD", "PNA_DATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr("report.command.judge", lambda _: pytest.fail("python -m pna report has not been run"))
+    assert main(["claims"]) == 0
+    facts = json.loads((repository() / "figures" / "claims.json").read_text(encoding="utf-8"))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert [row["claim"] for row in facts if " ".join(row["claim"].split()) not in printed] == []
 
 
 def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):

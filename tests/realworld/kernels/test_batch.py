@@ -15,8 +15,8 @@ from pna.training.replicas import Lifted, Replicas
 ROWS = torch.tensor([[3, 0, 7, 11, 4], [1, -1, 5, -1, -1], [2, 2, 2, 9, 8]])
 
 
-def resident(toys, name, G, device, dtype=torch.float32):
-    return DeviceSplit(DATASETS[name], toys.graphs(name, G), device, dtype, transposed=True)
+def resident(toys, name, G, device, dtype=torch.float32, **options):
+    return DeviceSplit(DATASETS[name], toys.graphs(name, G, **options), device, dtype, transposed=True)
 
 
 def parts(batch):
@@ -161,7 +161,7 @@ def test_a_step_by_the_kernels_is_the_plain_one_in_float64(toys, cell, device, k
                 monkeypatch.setattr(segments, name, lambda *_: pytest.fail("joined again"))
         model = toys.model(*cell, dropout=0.3, layers=2)
         networks = [toys.network(*cell, seed=seed, dropout=0.3, layers=2).to(dtype) for seed in (0, 1)]
-        sets = [resident(toys, cell[0], G, device, dtype) for G in (12, 6)]
+        sets = [resident(toys, cell[0], G, device, dtype, sizes=(6, 9)) for G in (12, 4)]
         trainer = Figure6Trainer(networks[0], model, *sets, 1)
         theta, state = (t.to(device) for t in trainer.lifted.stack([network.cpu() for network in networks]))
         r = Replicas.fresh([0, 1], theta, state, theta.new_ones(2, 1), model.learning_rate, model.weight_decay)

@@ -9,6 +9,7 @@ from pna.realworld.comparators import GatedGCNLayer
 from pna.realworld.data.datasets import DATASETS
 from pna.realworld.kernels import gated
 from pna.training.replicas import Lifted
+from tests.interpreter import RUNS
 
 INDEX, SHAPE = torch.tensor([[3, 0, 7, -1], [1, 2, 5, 11], [-1, 4, -1, -1]]), Shape(4, 64, 192)
 
@@ -68,24 +69,24 @@ def random_inputs(F):
 def compare(toys, kernels, device, F, layers=1, last=False):
     stacks, (x, gs) = networks(F, layers, last), random_inputs(F)
     expected = run(toys, kernels, stacks, x, gs, torch.double, "cpu", last)
-    results, again = (run(toys, kernels, stacks, x, gs, torch.float32, device, last) for _ in range(2))
-    for a, b, c in zip(expected, results, again, strict=True):
+    results, *again = (run(toys, kernels, stacks, x, gs, torch.float32, device, last) for _ in range(RUNS))
+    for a, b, *same in zip(expected, results, *again, strict=True):
         assert a.isfinite().all()
         assert (a - b).norm() <= 1e-5 * a.norm() + 1e-10
-        assert torch.equal(b, c)
+        assert all(torch.equal(b, c) for c in same)
 
 
 @pytest.mark.parametrize("F", [1, 16, 21, 32, 33, 64, 70, 80])
 def test_a_layer_is_the_plain_one(toys, F, device, kernels):
     """With graphs of different sizes and none, and with features that the head and the tail of a row share in any way:
-    its output, running statistics and all gradients, each for itself; and the same bits again."""
+    its output, running statistics and all gradients, each for itself; on a GPU the same bits again."""
     compare(toys, kernels, device, F)
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_layers_after_one_another_are_the_plain_ones(toys, last, device, kernels):
     """After the last one nobody asks for the messages: its running statistics move on all the same."""
-    compare(toys, kernels, device, 20, layers=3, last=last)
+    compare(toys, kernels, device, 20, layers=2, last=last)
 
 
 def test_more_blocks_of_messages_than_parts(toys, device, kernels, monkeypatch):
