@@ -98,7 +98,7 @@ class Config(NamedTuple):
         """The tile for that many channels: the fastest of those that benchmarks.aggregation --tune tries.
 
         Blocks are narrower where the last one would be mostly empty. dense: whether nodes have eight messages or more
-        on average; then K = 8 of them, and most need not be read again for the second pass.
+        on average; then a tile has K = 8 of them, and most need not be read again for the second pass.
         """
         BC, least, warps = min(64, max(4, triton.next_power_of_2(channels))), *((32, 1) if backward else (16, 2))
         while BC > least and blocks(channels, BC // 2) * (BC // 2) < 0.875 * blocks(channels, BC) * BC:

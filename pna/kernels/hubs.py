@@ -70,6 +70,29 @@ class Hubs:
 
 
 @triton.jit
+def _store(planes, chunk, mean, squares, top, low, total, c, C: tl.constexpr):
+    """Store the first pass over some messages, [1, BC] each, at their chunk's place of planes [P, PLANES, C]."""
+    at = planes + chunk * (PLANES * C) + c[None, :]
+    tl.store(at, mean, mask=(c < C)[None, :])
+    tl.store(at + C, squares, mask=(c < C)[None, :])
+    tl.store(at + 2 * C, top, mask=(c < C)[None, :])
+    tl.store(at + 3 * C, low, mask=(c < C)[None, :])
+    tl.store(at + 4 * C, total, mask=(c < C)[None, :])
+
+
+@triton.jit
+def _load_merged(merged, first, c, C: tl.constexpr, LIMIT: tl.constexpr):
+    """Load what was merged of the hub whose messages begin at first: five planes, [1, BC] each."""
+    at = merged + tl.cdiv(first, LIMIT) * (PLANES * C) + c[None, :]
+    mean = tl.load(at, mask=(c < C)[None, :], other=0.0)
+    squares = tl.load(at + C, mask=(c < C)[None, :], other=0.0)
+    top = tl.load(at + 2 * C, mask=(c < C)[None, :], other=0.0)
+    low = tl.load(at + 3 * C, mask=(c < C)[None, :], other=0.0)
+    total = tl.load(at + 4 * C, mask=(c < C)[None, :], other=0.0)
+    return mean, squares, top, low, total
+
+
+@triton.jit
 def _scan_chunks(
     source, edge, target, ptr, column, out, shift, stats, ties, hub_ties, marks,
     stride_s, stride_sg, stride_e, stride_eg, stride_t, stride_tg, stride_o, stride_og, N, E, owner, partial,
@@ -88,12 +111,7 @@ def _scan_chunks(
             SLOTS[SUM] >= 0, HAS_SOURCE, HAS_EDGE, LAYOUT, C, F, ACC, K)  # fmt: skip
         many = (end - start + one).to(ACC)[:, None]
         mean, centred = centre(p, sums, squares, many, load_shift(shift, c, C, STATS > 0, ACC))
-        at = partial + chunk * (PLANES * C) + c[None, :]
-        tl.store(at, mean, mask=(c < C)[None, :])
-        tl.store(at + C, centred, mask=(c < C)[None, :])
-        tl.store(at + 2 * C, top, mask=(c < C)[None, :])
-        tl.store(at + 3 * C, low, mask=(c < C)[None, :])
-        tl.store(at + 4 * C, total, mask=(c < C)[None, :])
+        _store(partial, chunk, mean, centred, top, low, total, c, C)
 
 
 @triton.jit
@@ -142,24 +160,7 @@ def _merge_chunks(
     if (last - first > LIMIT) & (start == first):
         c = tl.program_id(1) * BC + tl.arange(0, BC)
         mean, squares, top, low, total = _merge(partial, first, last, c, C, LIMIT, ACC)
-        at = merged + chunk * (PLANES * C) + c[None, :]
-        tl.store(at, mean, mask=(c < C)[None, :])
-        tl.store(at + C, squares, mask=(c < C)[None, :])
-        tl.store(at + 2 * C, top, mask=(c < C)[None, :])
-        tl.store(at + 3 * C, low, mask=(c < C)[None, :])
-        tl.store(at + 4 * C, total, mask=(c < C)[None, :])
-
-
-@triton.jit
-def _load_merged(merged, first, c, C: tl.constexpr, LIMIT: tl.constexpr):
-    """Load what was merged of the hub whose messages begin at first: five planes, [1, BC] each."""
-    at = merged + tl.cdiv(first, LIMIT) * (PLANES * C) + c[None, :]
-    mean = tl.load(at, mask=(c < C)[None, :], other=0.0)
-    squares = tl.load(at + C, mask=(c < C)[None, :], other=0.0)
-    top = tl.load(at + 2 * C, mask=(c < C)[None, :], other=0.0)
-    low = tl.load(at + 3 * C, mask=(c < C)[None, :], other=0.0)
-    total = tl.load(at + 4 * C, mask=(c < C)[None, :], other=0.0)
-    return mean, squares, top, low, total
+        _store(merged, chunk, mean, squares, top, low, total, c, C)
 
 
 @triton.jit
