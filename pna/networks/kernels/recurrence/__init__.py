@@ -61,14 +61,15 @@ class Model(NamedTuple):
 
 def _model(convolution: nn.Module) -> Model | None:
     """Describe a convolution to the kernels; None if they do not support it."""
-    if convolution.kind == "gcn":
+    kind = getattr(convolution, "kind", None)  # a convolution of someone else's has none
+    if kind == "gcn":
         return Model("gcn", convolution.weight.shape[1] // TOWERS)
-    if convolution.kind == "gat":
+    if kind == "gat":
         return Model("gat", convolution.weight.shape[1], mispaired=convolution.mispaired)
-    if convolution.kind == "gin":
+    if kind == "gin":
         features, norm = convolution.U.layers[-1].out_features, convolution.U.norms[0]
         return Model("gin", features // TOWERS, positions=norm.position_norm)
-    if convolution.kind != "pna":
+    if kind != "pna":
         return None
     conv = convolution.conv
     scalers, rounded = conv.combined.scalers, any(name.startswith("rounded_") for name in conv.combined.aggregators)
