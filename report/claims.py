@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
+from pna.experiments.plan import planned_power
 from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, score, widened, wider_split
@@ -19,7 +20,8 @@ from pna.figures.theory import Outcome, outcomes
 from pna.places import results_folder
 from pna.verdicts import claims as verdicts
 from pna.verdicts.claims import Finding
-from pna.verdicts.rules import NOT_RUN, NOT_TESTED, Comparison, Ruling, fact, number, rule
+from pna.verdicts.rules import NOT_RUN, NOT_TESTED, UNDECIDED, Comparison, Ruling, fact, number, rule
+from pna.verdicts.statistics import LEVEL
 from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
@@ -201,7 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("pna-consistent", "PNA's max and min are more consistent than higher moments", "appendix D", "moments",
           test=tests.pna_consistent,
           by=Aggregate("log10 of the standard deviation over seeds, PNA minus the mean of three, four and five "
-                       "moments: below zero")),
+                       "moments: below zero", spread=True)),
     Claim("moments-degrees", "Higher moments help more on graphs of higher average degree", "appendix D", "moments",
           test=tests.moments_and_degrees,
           by=Aggregate("five moments minus two: mean over the three dense families minus mean over the seven sparse "
@@ -322,6 +324,8 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
         finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
     if claim.alone and finding.rows:
         finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
+    if finding.kind == UNDECIDED and not claim.finding:
+        finding = replace(finding, evidence=f"{finding.evidence}{_power(finding, runs)}{_small(finding)}")
     budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     if runs.spec == "released" and claim.absent:
@@ -334,6 +338,29 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
 
 
 _SEEN = {"reproduced": "it is so", "contradicted": "it is the other way round"}  # of a finding, which nobody claims
+
+
+def _power(finding: Finding, runs: Runs) -> str:
+    """A clause on the power that the plan gave an undecided test, and whether its runs are there; empty without one."""
+    power = planned_power(finding.claim.id, finding.spec)
+    if power is None:
+        return ""
+    return f"; planned with a power of {power:.0%}" + ("" if runs.profile.planned else ", its runs not yet recorded")
+
+
+def _small(finding: Finding) -> str:
+    """A clause on an undecided difference of errors that is significantly smaller than MARGIN; empty if it is not.
+
+    The plan has the margin, but not this use of it, so it changes no verdict.
+    """
+    one = finding.tests[0].comparison if len(finding.tests) == 1 else None
+    if one is None or one.estimate is None or one.bound or finding.claim.by.spread:
+        return ""
+    small = one.estimate.within(tests.MARGIN) < 1 - LEVEL
+    return (
+        f"; whatever its sign, it is smaller than {tests.MARGIN}, a factor of 1.26 (a test that was not planned)"
+        * small
+    )
 
 
 def _fewer_seeds(runs: Runs) -> str:

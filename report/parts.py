@@ -58,12 +58,14 @@ class Aggregate:
         every: the keys for each value of which it must hold; over all other keys it is a mean
         need: for how many of these values it must hold; all of them if None
         margin: the margin of the mean, if it differs from that of the parts
+        spread: whether it compares deviations over seeds instead of errors
     """
 
     statistic: str
     every: tuple[str, ...] = ()
     need: int | None = None
     margin: float | None = None
+    spread: bool = False
 
     def parts(self, parts: Iterable[Part]) -> list[Part]:
         """The parts of the aggregate test: means of the claim's parts, one for each value of the keys."""

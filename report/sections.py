@@ -14,7 +14,7 @@ from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
 from pna.figures.style import MODEL_COLOURS
 from pna.figures.theory import SlipFound, outcomes, slips
 from pna.realworld.data.datasets import DATASETS
-from pna.verdicts.rules import AGAINST, HOLDS, WORDS, Decision, number
+from pna.verdicts.rules import AGAINST, HOLDS, UNDECIDED, WORDS, Decision, number
 from report import speed
 from report.claims import ABSENT, Finding
 from report.comparisons import MARGIN, TOLERANCE
@@ -120,10 +120,13 @@ def claims(findings: Sequence[Finding], links: Links) -> Markup:
 
 
 def _planned(finding: Finding) -> str:
-    """The seeds and the power that the plan gives a claim, in a sentence; empty if it has the power aimed at."""
+    """The seeds and the power that the plan gives a claim, in a sentence; empty if it has the power aimed at.
+
+    The evidence of an undecided claim says its power already.
+    """
     rows = (read_plan() or {}).get("claims", [])
     row = next((row for row in rows if (row["id"], row["spec"]) == (finding.claim.id, finding.spec)), None)
-    if row is None or row["power"] is None or row["power"] >= POWER:
+    if finding.kind == UNDECIDED or row is None or row["power"] is None or row["power"] >= POWER:
         return ""
     most = max(count for part in row["parts"] for count in part["seeds"].values())
     return f"Planned: up to {most} new seeds, power {row['power']:.0%}."

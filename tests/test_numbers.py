@@ -1190,6 +1190,20 @@ def test_aggregation_times():
         assert numbers == pytest.approx([times[key] for key in keys], rel=0.006)
 
 
+def test_counters_of_a_large_graph():
+    counted = {row["cell"]: row for line in benchmarks() if line["benchmark"] == "counters" for row in line["rows"]}
+    graph = None
+    for title, kernel, time, *shares in table("benchmarks/README.md", "| graph | kernel | ms | memory |"):
+        graph = {"random": "uniform", "power law": "power-law", "": graph}[title]
+        (row,) = (row for row in counted[graph]["kernels"] if f"`{row['kernel']}`" in kernel)
+        assert float(time) == pytest.approx(row["microseconds"] / 1000, abs=0.0051)
+        keys = ("memory", "L2", "L1", "issue", "float32", "warps")
+        assert [float(share) for share in shares] == pytest.approx([row[key] for key in keys], abs=0.51)
+    words = " ".join((ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8").split())
+    assert f"memory limits {100 * counted['uniform']['limited_by']['memory']:.0f} % of the time" in words
+    assert f"limited by L1, {100 * counted['power-law']['limited_by']['L1']:.0f} % of the time" in words
+
+
 def test_steps_of_figure_6():
     steps = {}
     for line in benchmarks():

@@ -12,7 +12,7 @@ from pna.experiments.cells import Cell
 from pna.files import read_json
 from pna.places import repository, results_folder
 
-__all__ = ["planned_cells", "planned_seeds"]
+__all__ = ["planned_cells", "planned_power", "planned_seeds"]
 
 
 def planned_cells() -> list[Cell]:
@@ -25,8 +25,20 @@ def planned_seeds(cell: Cell) -> list[int]:
     return list(_cells().get(str(cell), ()))
 
 
+def planned_power(claim: str, spec: str) -> float | None:
+    """The power that the plan gives the test of a claim, by its id; None if it reckons none."""
+    return next((row["power"] for row in _plan()["claims"] if (row["id"], row["spec"]) == (claim, spec)), None)
+
+
 def _cells() -> dict[str, range]:
     """The seeds of each cell, by its name."""
+    plan = _plan()
+    first = plan["about"]["first_seed"]
+    return {row["cell"]: range(first, first + row["seeds"]) for row in plan["cells"]}
+
+
+def _plan() -> dict:
+    """The plan as it was written."""
     paths = [folder / "plan.json" for folder in (results_folder(), repository() / "results")]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
@@ -35,8 +47,6 @@ def _cells() -> dict[str, range]:
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, changed: int) -> dict[str, range]:
-    """The seeds of each cell, as they were when the file last changed."""
-    plan = read_json(path, path.read_bytes())
-    first = plan["about"]["first_seed"]
-    return {row["cell"]: range(first, first + row["seeds"]) for row in plan["cells"]}
+def _read(path: Path, changed: int) -> dict:
+    """The file as it was when it last changed."""
+    return read_json(path, path.read_bytes())

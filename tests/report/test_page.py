@@ -282,6 +282,7 @@ def test_a_failed_claim_is_quoted_with_its_reason_and_what_the_other_specificati
 
 
 def test_what_failed_names_the_false_statement_of_the_theory():
+    pytest.importorskip("flint")
     (slip,) = false_statements()
     assert slip.where == "note after Proposition 1"
     words = re.sub(r"<[^>]*>", "", failures([], [slip]))
