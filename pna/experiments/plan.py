@@ -26,8 +26,12 @@ def planned_seeds(cell: Cell) -> list[int]:
 
 
 def planned_power(claim: str, spec: str) -> float | None:
-    """The power that the plan gives the test of a claim, by its id; None if it reckons none."""
-    return next((row["power"] for row in _plan()["claims"] if (row["id"], row["spec"]) == (claim, spec)), None)
+    """The power that the plan gives the test of a claim, by its id; None if it reckons none, or if there is no plan."""
+    try:
+        rows = _plan()["claims"]
+    except MissingData:
+        return None
+    return next((row["power"] for row in rows if (row["id"], row["spec"]) == (claim, spec)), None)
 
 
 def _cells() -> dict[str, range]:

@@ -9,13 +9,16 @@ from pna.experiments import Cell, budgets, fullest, profile_of, run_of
 from pna.experiments.cells import Profile
 from pna.experiments.command import train
 from pna.experiments.multitask import PROFILES, MultiTaskRun
-from pna.experiments.plan import planned_cells, planned_seeds
+from pna.experiments.plan import planned_cells, planned_power, planned_seeds
 from pna.experiments.realworld import PROFILES as REALWORLD
 from pna.places import results_folder
 from pna.training.store import load
 
 GCN, ZINC = Cell.parse("multitask/released/gcn/16"), Cell.parse("zinc/released/pna/edges")
 PLAN = {"about": {"first_seed": 100}, "cells": [{"cell": str(ZINC), "seeds": 16}, {"cell": str(GCN), "seeds": 3}]}
+PLAN["claims"] = [
+    {"id": "best", "spec": spec, "power": power} for spec, power in (("described", 0.9), ("released", None))
+]
 
 
 @pytest.fixture
@@ -33,6 +36,14 @@ def test_a_planned_cell_has_its_own_seeds(plan):
     assert run_of(GCN, profile_of(GCN, "planned")).seeds == [100, 101, 102]
     assert run_of(ZINC, profile_of(ZINC, "planned")).seeds == list(range(100, 116))
     assert planned_seeds(Cell.parse("multitask/released/pna/16")) == []
+
+
+def test_the_power_of_a_claim_is_the_plans(plan, monkeypatch):
+    assert [planned_power("best", spec) for spec in ("described", "released")] == [0.9, None]
+    assert planned_power("worst", "described") is None
+    (plan.folder / "results" / "plan.json").unlink()
+    monkeypatch.setattr("pna.experiments.plan.repository", lambda: plan.folder)
+    assert planned_power("best", "described") is None
 
 
 def test_cells_come_in_the_order_of_the_plan(plan):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from pna.figures.runs import runs_of
 from pna.figures.scores import SPLIT, by_seed
 from pna.figures.theory import outcomes
 from pna.places import repository
-from pna.verdicts.rules import NOT_RUN, WORDS, rule
+from pna.verdicts.claims import Finding
+from pna.verdicts.rules import NOT_RUN, WORDS, less, rule
+from pna.verdicts.statistics import Estimate
 from report import comparisons, structure, summary
-from report.claims import CLAIMS, findings_of, judge
+from report.claims import CLAIMS, _small, findings_of, judge
 from tests.figures.conftest import write_real, write_result
 
 
@@ -227,6 +230,35 @@ def test_the_published_baseline_is_that_of_our_data_within_a_margin():
     rows = structure.baseline()
     assert rule(rows).kind == "reproduced"
     assert all(abs(row.bound) == structure.BASELINE_MARGIN and row.side == "holds" for row in rows)
+
+
+def undecided(claim, value, error, spec="described"):
+    """A claim whose one test gives this difference, which decides nothing."""
+    test = rule([less("mean", Estimate(value, error, 50.0))])
+    return Finding.of(claim_named(claim), replace(test, tests=test.rows), spec=spec)
+
+
+@pytest.mark.parametrize(("value", "error", "small"), [(0.01, 0.03, True), (-0.03, 0.03, True), (0.06, 0.05, False)])
+def test_an_undecided_difference_says_whether_it_is_small(value, error, small):
+    one = undecided("pna-moments", value, error)
+    assert one.kind == "undecided"
+    assert ("smaller than 0.1" in _small(one)) == small == (Estimate(value, error, 50.0).within(0.1) < 0.05)
+
+
+def test_deviations_over_seeds_and_several_parts_have_no_margin():
+    assert _small(undecided("pna-consistent", 0.0, 0.01)) == ""
+    assert (
+        _small(replace(undecided("pna-moments", 0.0, 0.01), tests=2 * undecided("pna-moments", 0.0, 0.01).tests)) == ""
+    )
+
+
+def test_an_undecided_claim_says_the_power_of_its_planned_test():
+    by_spec = {one.spec: one for one in judge_recorded("too-many-moments")}
+    for spec, power in (("described", "16%"), ("released", "72%")):
+        assert f"; planned with a power of {power}" in by_spec[spec].evidence
+        assert "not yet recorded" not in by_spec[spec].evidence
+    for one in judge_only(["too-many-moments"]):  # by the ten seeds of the former budget
+        assert "its runs not yet recorded" in one.evidence
 
 
 def test_a_fresh_clone_has_its_verdicts_and_judges_nothing(monkeypatch, tmp_path, capsys):

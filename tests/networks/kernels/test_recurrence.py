@@ -297,6 +297,12 @@ def test_which_networks_are_taken(cuda):
         assert is_supported(build("gin").eval(), depth=Each(torch.tensor([3, 4]), 4))
 
 
+def test_a_convolution_that_is_not_the_packages_own_is_not_taken():
+    network = build("gcn")
+    network.GC_m = nn.Sequential(network.GC_m)
+    assert not is_supported(network)
+
+
 @pytest.mark.parametrize("warps", [4, 8])
 def test_tiles_hold_every_node_and_its_neighbours(warps):
     V, N, rows = 11 * 17, 17, 16 * warps
