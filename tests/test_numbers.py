@@ -350,7 +350,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
     "README.md": [
         *FIRST_ANSWERS,
         (
-            "Training on all tasks together narrows PNA's average lead (p = {:.3f}), and",
+            "Training on all tasks together narrows PNA's average lead (p = {:.3f}), complex",
             lambda: (_narrowed(),),
         ),
         (
@@ -548,7 +548,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
         ),
         (
             "give {}, {}, {}, {} and {} for n = 1 to 5 as described (PNA: {}), and {}, {}, {}, {} and {} as "
-            "released (PNA: {}).",
+            "released (PNA: {}), with the plan's 10 to 40 seeds.",
             lambda: tuple(
                 two(planned(model, spec).value)
                 for spec in SPECS

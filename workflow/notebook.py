@@ -18,7 +18,17 @@ def main(source: str, executed: str, to: str, *options: str) -> int:
     from papermill.cli import papermill
 
     papermill([source, executed, *_understood(source, options)], standalone_mode=False)
+    _join_streams(Path(executed))
     return page.main(executed, to)
+
+
+def _join_streams(executed: Path) -> None:
+    """Put what a cell prints between two displays into one piece for each stream, however the kernel sent it."""
+    notebook = json.loads(executed.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = page.joined(cell["outputs"])
+    executed.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _understood(source: str, options: tuple[str, ...]) -> list[str]:

@@ -131,6 +131,22 @@ def _cell(cell: dict) -> Iterator[str]:
         yield from (_output(output) for output in cell["outputs"])
 
 
+def joined(outputs: list[dict]) -> list[dict]:
+    """The outputs of a cell, with all that goes to one stream between two displays joined to its first piece."""
+    kept: list[dict] = []
+    streams: dict[str, dict] = {}
+    for output in outputs:
+        if output["output_type"] != "stream":
+            streams = {}
+            kept.append(output)
+        elif (stream := streams.get(output["name"])) is not None:
+            stream["text"] = "".join([*stream["text"], *output["text"]])
+        else:
+            streams[output["name"]] = dict(output)
+            kept.append(streams[output["name"]])
+    return kept
+
+
 def marked(text: str) -> str:
     """Markdown with formulas between dollars as HTML; a table can be scrolled."""
     text = re.sub(r"\$\$(.+?)\$\$", lambda match: formula(match[1], "block"), text, flags=re.DOTALL)

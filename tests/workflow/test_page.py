@@ -10,7 +10,7 @@ import pytest
 
 from pna.figures.catalogue import FIGURES, NOTEBOOKS, Drawing, files_of
 from tests.workflow.conftest import ROOT
-from workflow.page import main, marked, render, says_the_same
+from workflow.page import joined, main, marked, render, says_the_same
 
 PIXEL = base64.b64encode(b"\x89PNG no picture").decode()
 
@@ -25,6 +25,16 @@ def code(text, *outputs, tags=()):
 
 def shown(**data):
     return {"output_type": "display_data", "data": data}
+
+
+def test_however_a_kernel_cuts_what_is_printed_it_is_kept_in_one_piece():
+    def said(text, name="stdout"):
+        return {"output_type": "stream", "name": name, "text": text}
+
+    pieces = [said("a"), said(["b\n", "c"]), said("beware", "stderr"), said("\n"), shown(x="1"), said("d"), said("e")]
+    assert joined(pieces) == [said("ab\nc\n"), said("beware", "stderr"), shown(x="1"), said("de")]
+    assert joined(joined(pieces)) == joined(pieces)
+    assert pieces[0] == said("a")
 
 
 def test_a_page_has_the_notebooks_parts_in_their_order():
