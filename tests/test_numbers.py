@@ -270,7 +270,7 @@ FIRST_ANSWERS: list[tuple[str, Callable[[], Numbers]]] = [  # of the README and 
         ),
     ),
     (
-        "the average over models is within a stated margin of the published one ({} MAE on ZINC, {} point on MolHIV).",
+        "average over models is within a stated margin of the published one ({} MAE on ZINC, {} point on MolHIV).",
         lambda: tuple(f"{MARGINS[data]:g}" for data in ("zinc", "molhiv")),
     ),
     (
@@ -350,7 +350,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
     "README.md": [
         *FIRST_ANSWERS,
         (
-            "Training on all tasks together narrows PNA's average lead (p = {:.3f}), complex",
+            "Training on all tasks together narrows PNA's average lead (p = {:.3f}); complex",
             lambda: (_narrowed(),),
         ),
         (

@@ -133,18 +133,18 @@ def _cell(cell: dict) -> Iterator[str]:
 
 def joined(outputs: list[dict]) -> list[dict]:
     """The outputs of a cell, with all that goes to one stream between two displays joined to its first piece."""
-    kept: list[dict] = []
+    pieces: list[dict] = []
     streams: dict[str, dict] = {}
     for output in outputs:
         if output["output_type"] != "stream":
             streams = {}
-            kept.append(output)
+            pieces.append(output)
         elif (stream := streams.get(output["name"])) is not None:
             stream["text"] = "".join([*stream["text"], *output["text"]])
         else:
             streams[output["name"]] = dict(output)
-            kept.append(streams[output["name"]])
-    return kept
+            pieces.append(streams[output["name"]])
+    return pieces
 
 
 def marked(text: str) -> str:
