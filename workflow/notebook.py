@@ -7,6 +7,8 @@ from pathlib import Path
 
 import page
 
+from pna.files import write_whole
+
 
 def main(source: str, executed: str, to: str, *options: str) -> int:
     """Execute a notebook and make its page.
@@ -28,7 +30,8 @@ def _join_streams(executed: Path) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"] = page.joined(cell["outputs"])
-    executed.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    write_whole(executed, lambda file: file.write(text.encode()))
 
 
 def _understood(source: str, options: tuple[str, ...]) -> list[str]:

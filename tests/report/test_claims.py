@@ -242,7 +242,7 @@ def undecided(claim, value, error, spec="described"):
 def test_an_undecided_difference_says_whether_it_is_small(value, error, small):
     one = undecided("pna-moments", value, error)
     assert one.kind == "undecided"
-    assert ("smaller than 0.1" in _small(one)) == small == (Estimate(value, error, 50.0).within(0.1) < 0.05)
+    assert ("below 0.1" in _small(one)) == small == (Estimate(value, error, 50.0).within(0.1) < 0.05)
 
 
 def test_deviations_over_seeds_and_several_parts_have_no_margin():
