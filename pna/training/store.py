@@ -20,12 +20,12 @@ import pna
 from pna.files import hash_of, read_json, read_whole, write_json
 
 __all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
-__all__ += ["finite", "load", "provenance", "rounded", "save", "thinned"]
+__all__ += ["finite", "load", "provenance", "rounded", "save", "thinned", "thinner"]
 
 FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
-CURVE_POINTS = 500
 FIRST_EPOCHS = 10  # always in a learning curve, for a replay to be compared with
-RESULT_POINTS = 5_000  # over all curves: the sixty replicas of a single-task result would otherwise take a megabyte
+CURVE_POINTS = 500  # at most, besides
+RESULT_POINTS = 1_500  # over all curves of a result; the plan's have 5,000
 
 # What a training depends on: the modules of the package's root and of these folders, except those that only choose
 # what is trained, show a result, or talk to the user.
@@ -75,6 +75,7 @@ class Result:
     written: str
     replicas: tuple[ReplicaResult, ...]
     relabelled: dict | None = None  # its first configuration, if the table of departures has grown since
+    unthinned: str | None = None  # the checksum that it had before its curves were made thinner
     format: int = FORMAT
 
 
@@ -199,10 +200,41 @@ def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
 
     `curves` is the number of curves in the result, which share RESULT_POINTS.
     """
-    most = min(CURVE_POINTS, max(2, RESULT_POINTS // curves), len(curve))
-    spread = torch.linspace(0, len(curve) - 1, most).round().long()
-    points = torch.cat([torch.arange(min(FIRST_EPOCHS, len(curve))), spread]).unique().tolist()
-    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in points]
+    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in _kept(len(curve), curves)]
+
+
+def thinner(result: Result, checksum: str) -> Result:
+    """A recorded result whose curves have no more points than those of a new one, and the point nearest the best epoch.
+
+    Its checksum, which the repository's history can be searched for, is kept. A result whose curves are thin enough is
+    returned as it is.
+    """
+    replicas = tuple(_thinner(replica, len(result.replicas)) for replica in result.replicas)
+    if replicas == result.replicas:
+        return result
+    return replace(result, replicas=replicas, unthinned=result.unthinned or checksum)
+
+
+def _thinner(replica: ReplicaResult, curves: int) -> ReplicaResult:
+    """A replica with fewer points of its curve, unless it has few already."""
+    if len(replica.curve) <= _most(curves) + FIRST_EPOCHS + 1:
+        return replica
+    places = set(_kept(len(replica.curve), curves))
+    near = (point for point in replica.curve if point[1] is not None)
+    best = min(near, key=lambda point: abs(point[0] - replica.best_epoch), default=None)
+    curve = [point for place, point in enumerate(replica.curve) if place in places or point is best]
+    return replace(replica, curve=curve)
+
+
+def _kept(points: int, curves: int) -> list[int]:
+    """The places of the points that remain of a curve: the first epochs', and others as far apart as possible."""
+    spread = torch.linspace(0, points - 1, min(_most(curves), points)).round().long()
+    return torch.cat([torch.arange(min(FIRST_EPOCHS, points)), spread]).unique().tolist()
+
+
+def _most(curves: int) -> int:
+    """How many points a curve may have besides its first epochs, in a result of so many curves."""
+    return min(CURVE_POINTS, max(2, RESULT_POINTS // curves))
 
 
 def rounded(loss: float) -> float | None:

@@ -15,7 +15,7 @@ from pna.experiments.multitask import five_best, mean_log_errors, table_of
 from pna.files import read_tensors
 from pna.multitask import COLLECTIONS, TASKS, Split
 from pna.places import results_folder
-from pna.training.store import code_hash, load, save, thinned
+from pna.training.store import code_hash, load, save, thinned, thinner
 
 CELL = Cell.parse("multitask/released/gcn/8")
 # as released, the cells of the extrapolation are trained alike: trained once, tested everywhere
@@ -244,10 +244,30 @@ def test_curves_are_thinned_to_five_hundred_points(trained, epochs):
             assert losses == pytest.approx(trained.curves[epoch - 1][row].tolist(), rel=1e-5)
 
 
-@pytest.mark.parametrize(("curves", "points"), [(2, 509), (10, 509), (60, 92), (6_000, 11)])
+@pytest.mark.parametrize(("curves", "points"), [(2, 509), (3, 509), (10, 159), (60, 34), (6_000, 11)])
 def test_many_curves_have_fewer_points_beside_the_first_ten(curves, points):
     epochs = [epoch for epoch, _ in thinned(torch.rand(6_000, 1), curves)]
     assert (len(epochs), epochs[:10], epochs[-1]) == (points, list(range(1, 11)), 6_000)
+
+
+@pytest.mark.parametrize("epochs", [100, 160, 161, 162, 170, 5_000])
+def test_a_recorded_result_loses_nothing_but_points_of_its_curves(trained, epochs):
+    trained.curves = list(torch.rand(epochs, 2, 2))
+    trained.replicas.epoch.fill_(epochs)
+    trained.replicas.best_epoch[:] = torch.tensor([1, epochs // 2 + 1])
+    recorded = load(trained.record())
+    many = replace(recorded, replicas=recorded.replicas * 5)  # 150 points of each remain, and the first ten
+    thin = thinner(many, "before")
+    assert replace(thin, replicas=many.replicas, unthinned=None) == many
+    for before, after in zip(many.replicas, thin.replicas, strict=True):
+        assert replace(after, curve=before.curve) == before
+        assert [point for point in before.curve if point in after.curve] == after.curve
+        assert len(after.curve) <= 161
+        assert (before.curve[:10], before.curve[-1]) == (after.curve[:10], after.curve[-1])
+        nearest = min(before.curve, key=lambda point: abs(point[0] - before.best_epoch))
+        assert nearest in after.curve
+    assert thinner(thin, "again") is thin
+    assert thin.unthinned == ("before" if epochs > 161 else None)
 
 
 def test_the_curve_of_a_replica_ends_with_its_last_epoch(trained):

@@ -209,7 +209,7 @@ def test_the_environment_may_say_it(repository, monkeypatch, value, commit, clea
 
 
 def test_results_that_lack_the_field_load():
-    path = RESULTS / "paper" / "multitask" / "released" / "pna-16.json"
+    path = RESULTS / "paper" / "cifar10" / "released" / "pna-edges.json"
     assert load(path).clean is None
     assert '"clean"' not in path.read_text(encoding="utf-8")
 
