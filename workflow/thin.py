@@ -1,6 +1,6 @@
 """Make the learning curves of recorded results as thin as those of new ones: python workflow/thin.py FOLDER …
 
-Only curves lose points. Errors, seeds and provenance stay as they are, and the result states the checksum that it had.
+Only curves lose points. Errors, seeds and provenance stay as they are, and a result states the checksum that it had.
 """
 
 import sys
@@ -18,7 +18,10 @@ def main(folders: Sequence[str]) -> None:
     if missing := [folder for folder in folders if not Path(folder).is_dir()]:
         sys.exit(f"no such folder: {', '.join(missing)}")
     paths = sorted(path for folder in folders for path in Path(folder).rglob("*.json"))
-    changed = [path for path in tqdm(paths, unit="result", disable=None) if _thin(path)]
+    try:
+        changed = [path for path in tqdm(paths, unit="result", disable=None) if _thin(path)]
+    except ValueError as error:
+        sys.exit(str(error))
     print(f"{len(changed)} of {len(paths)} results have thinner curves now")
 
 

@@ -200,7 +200,7 @@ def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
 
     `curves` is the number of curves in the result, which share RESULT_POINTS.
     """
-    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in _kept(len(curve), curves)]
+    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in _places(len(curve), curves)]
 
 
 def thinner(result: Result, checksum: str) -> Result:
@@ -219,14 +219,14 @@ def _thinner(replica: ReplicaResult, curves: int) -> ReplicaResult:
     """A replica with fewer points of its curve, unless it has few already."""
     if len(replica.curve) <= _most(curves) + FIRST_EPOCHS + 1:
         return replica
-    places = set(_kept(len(replica.curve), curves))
+    places = set(_places(len(replica.curve), curves))
     near = (point for point in replica.curve if point[1] is not None)
     best = min(near, key=lambda point: abs(point[0] - replica.best_epoch), default=None)
     curve = [point for place, point in enumerate(replica.curve) if place in places or point is best]
     return replace(replica, curve=curve)
 
 
-def _kept(points: int, curves: int) -> list[int]:
+def _places(points: int, curves: int) -> list[int]:
     """The places of the points that remain of a curve: the first epochs', and others as far apart as possible."""
     spread = torch.linspace(0, points - 1, min(_most(curves), points)).round().long()
     return torch.cat([torch.arange(min(FIRST_EPOCHS, points)), spread]).unique().tolist()
