@@ -376,6 +376,13 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             lambda: (benchmark("layer_small", features=16)["20 nodes"]["ratio"],),
         ),
     ],
+    "docs/plan.md": [
+        (
+            "For {} tests it states a probability of being decided; {} of them have less than 50 %. Added up, up to "
+            "{:.1f} of the {} are expected",
+            lambda: (len(_powers()), sum(p < 0.5 for p in _powers()), sum(1 - p for p in _powers()), len(_powers())),
+        ),
+    ],
     "docs/results.md": [
         (
             "PNA has {} as described and {} as released there. The largest shift between old and new seeds is PNA's as "
@@ -794,6 +801,13 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
         ),
     ],
 }
+
+
+def _powers() -> list[float]:
+    """How likely each planned test of a claim is decided, where the plan says so."""
+    rows = json.loads((ROOT / "results" / "plan.json").read_text(encoding="utf-8"))["claims"]
+    return [row["power"] for row in rows if row["power"] is not None]
+
 
 _TRAINED_BY_AUTHORS = ("PNA", "PNA (no scalers)", "MPNN (sum)", "MPNN (max)")
 
