@@ -324,22 +324,31 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
     if finding.kind == UNDECIDED and not claim.finding:
         finding = replace(finding, evidence=f"{finding.evidence}{_power(finding, runs)}{_small(finding)}")
+    elif finding.rows and not runs.profile.planned and runs.full and not claim.finding:
+        finding = replace(finding, evidence=f"{finding.evidence}{_NOT_NEW}")
     if claim.together and finding.rows:
         finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
     if claim.alone and finding.rows:
         finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
     budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
+    word = NOT_RUN if finding.kind == NOT_RUN else word
     if runs.spec == "released" and claim.absent:
         evidence = f"{claim.absent}; the paper's, with its departures: {word}, {finding.evidence}"
         return replace(finding, kind=ABSENT, verdict=ABSENT, evidence=evidence, budget=budget)
     if claim.finding and finding.kind != NOT_RUN:
-        evidence = finding.evidence if f"{word}: " in finding.evidence else f"{word}: {finding.evidence}"
+        evidence = finding.evidence if _says(finding.evidence, word) else f"{word}: {finding.evidence}"
         return replace(finding, kind="finding", verdict="finding", evidence=evidence, budget=budget)
     return replace(finding, budget=budget)
 
 
+_NOT_NEW = "; by the seeds that the plan was made from, its own not yet recorded"
 _SEEN = {"reproduced": "it is so", "contradicted": "it is the other way round"}  # of a finding, which nobody claims
+
+
+def _says(evidence: str, word: str) -> bool:
+    """Whether the reasons for a verdict begin with its word, or give it as that of a comparison."""
+    return evidence.startswith(word) or f"{word}: " in evidence
 
 
 def _power(finding: Finding, runs: Runs) -> str:
@@ -372,8 +381,8 @@ def _fewer_seeds(runs: Runs) -> str:
         return ""
     ours, theirs = (number(score(run, wider_split(run)).value) for run in both)
     return (
-        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours}), since budgets are "
-        f"not mixed; figure 4 has {more} (PNA {theirs})"
+        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours} on graphs of 15-24 "
+        f"nodes), since budgets are not mixed; figure 4 has {more} (PNA {theirs})"
     )
 
 
@@ -381,20 +390,24 @@ def _coverage_of_single_tasks() -> str:
     """A clause on how often the intervals of single tasks contain the truth in simulations."""
     share = kept_table()["coverage"][SINGLE]
     return (
-        f"95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, and in "
-        f"{share['least']:.1%} in the worst"
+        f"from ten seeds, 95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, "
+        f"and in {share['least']:.1%} in the worst"
     )
+
+
+_BY_FAMILY = ("moments-degrees",)  # tested on graphs of single families, which have the sizes of the training alone
+_UNTESTED = ("overfits",)  # losses in training and validation
 
 
 def _sizes(claim: Claim, runs: Runs, outcome: str) -> str:
     """The sizes of a claim's test graphs; as released, also whether those of 15 to 24 nodes give the same verdict."""
-    if claim.figure == "figure5" or runs.profile.size_step > 1 or not runs.recorded:
+    if claim.figure == "figure5" or claim.id in _UNTESTED or runs.profile.size_step > 1 or not runs.recorded:
         return ""  # its comparisons name their sizes; a thinned data set has others
     wide = all(WIDER in run.splits for run in runs.recorded.values())
     if runs.spec == "described" or (claim.wider and wide):
         return "; test graphs of 15-24 nodes"
     words = "; test graphs of 15-19 nodes, as in the released code"
-    if claim.figure == "graph-types" or not wide:
+    if claim.figure == "graph-types" or claim.id in _BY_FAMILY or not wide:
         return words
     wider = claim.ruling(claim.test(widened(runs))).word
     return f"{words} (on 15-24: {'the same verdict' if wider == outcome else wider})"
@@ -413,7 +426,8 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
     beside = asked.beside(ours) if asked.beside else ""
-    text = "; ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint))))
+    old = _NOT_NEW[2:] if full and not any(score.file.startswith("planned/") for score in scores.values()) else ""
+    text = "; ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint), old)))
     cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)

@@ -5,7 +5,7 @@ claim has to hold one by one; over all other keys the parts are averaged, seed b
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ def _mean(name: str, group: list[Part], margin: float | None) -> Part:
     first = group[0]
     if len(group) == 1:
         return first
+    if other := next((part for part in group if part.contrast is None), None):
+        return replace(other, name=name, keys=first.keys)  # on other data: there is no mean to take
     contrast = mean_contrast(part.contrast for part in group)
     return Part(name, contrast, first.keys, first.bound, margin or first.margin, digits=first.digits)
 

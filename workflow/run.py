@@ -35,8 +35,8 @@ PATIENCE = 20  # seconds for Snakemake and its jobs to end after Ctrl-C
 class Plan:
     """What to train, what to draw, and where it goes.
 
-    figures/ shows the paper's budget, or the fullest recorded one; a smaller profile goes to build/ if it is asked for
-    by name.
+    figures/ shows the fullest recorded budget of each figure, or the profile that is asked for; a smaller one than the
+    paper's goes to build/ instead.
     """
 
     profile: str
@@ -59,7 +59,7 @@ class Plan:
         apart = asked in ("smoke", "quick")
         figures = Path(os.environ.get("PNA_FIGURES") or (build / "figures" if apart else ROOT / "figures"))
         results = Path(os.environ.get("PNA_RESULTS") or (build / "results" if asked == "smoke" else ROOT / "results"))
-        drawn = RECORDED if asked is None and profile == "quick" else profile
+        drawn = asked or RECORDED
         return cls(profile, drawn, build, figures.resolve(), results.resolve(), device, trained_on)
 
 

@@ -105,9 +105,9 @@ def _train_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _budget(parser: argparse.ArgumentParser) -> None:
+def _budget(parser: argparse.ArgumentParser, default: str = "paper") -> None:
     """Add the options of the budget and the device."""
-    parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help="the budget (default: paper)")
+    parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help=f"the budget (default: {default})")
     parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
     parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
     parser.add_argument(
@@ -339,14 +339,25 @@ def evaluate(arguments: Sequence[str]) -> int:
         metavar="RULE",
         help="rule for the number of layers: N/2, N, cap, diameter, convergence or a number (default: the cell's own)",
     )
-    _budget(parser)
+    _budget(parser, "the fullest that is recorded")
+    parser.set_defaults(profile=None)
     options = parser.parse_args(arguments)
     return run_command("evaluate", lambda: _evaluate(options))
 
 
+def _recorded(options: argparse.Namespace) -> Run:
+    """The run of the cell that the command names, by default at the fullest budget that is recorded."""
+    if (options.profile, options.seeds, options.epochs) == (None, None, None):
+        cell = Cell.parse(options.cell).trained
+        if recorded := fullest(cell):
+            return run_of(cell, recorded[0].profile, options.device)
+    options.profile = options.profile or "paper"
+    return _run(options)
+
+
 def _evaluate(options: argparse.Namespace) -> int:
     """Print the errors of recorded weights on a test set; return the exit code."""
-    run = _run(options)
+    run = _recorded(options)
     if isinstance(run, Figure6Run) and options.on:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:

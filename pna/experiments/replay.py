@@ -1,13 +1,16 @@
 """The command `python -m pna replay`: train the first epochs of a recorded cell again, and compare every digit.
 
 Training is deterministic for the same code, seeds, versions and kind of device. So the losses of a replay are those of
-the recorded learning curves; elsewhere they differ by rounding, which grows with every step.
+the recorded learning curves. Elsewhere they differ by rounding, which every step of the optimiser amplifies: on a CPU,
+losses in float32 and in float64 are a percent apart after one epoch, and validation losses, which may explode, far more
+after a few. What is judged there is the training loss of the first epochs, by the median over the seeds.
 """
 
 import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 from tqdm import tqdm
@@ -21,7 +24,8 @@ from pna.training.store import ReplicaResult, Result, load, provenance, rounded
 
 __all__ = ["Replayed", "replay", "replayed"]
 
-REPLAYED = 1e-2  # the relative difference of a loss that ten epochs on another machine or version may show
+JUDGED = 3  # epochs of a replay on another machine, or with other versions or code
+ELSEWHERE = 0.2  # how far the training loss may be off there, relative, by the median over the seeds of an epoch
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Replayed:
     def distance(self) -> float:
         """The largest relative difference; 0 if all digits agree."""
         return max(relative_distance(*pair) for pair in zip(self.now, self.recorded, strict=True))
+
+    @property
+    def training_distance(self) -> float:
+        """The relative difference of the training loss."""
+        return relative_distance(self.now[0], self.recorded[0])
 
 
 def replayed(run: Run, result: Result, epochs: int) -> Iterator[list[Replayed]]:
@@ -85,7 +94,7 @@ def _replay(options: argparse.Namespace) -> int:
     remark = f"recorded with other {', '.join(others)} than here" if others else "device, versions and code as recorded"
     print(f"{cell}, {run.profile.name}: {len(result.replicas)} replicas; {remark}", flush=True)
     epochs = tqdm(replayed(run, result, options.epochs), total=options.epochs, unit="epoch", disable=None)
-    return _print_replay([point for epoch in epochs for point in epoch], tolerance=REPLAYED if others else 0.0)
+    return _print_replay([point for epoch in epochs for point in epoch], elsewhere=bool(others))
 
 
 def _recorded_profile(cell: Cell, name: str | None) -> Profile:
@@ -98,7 +107,7 @@ def _recorded_profile(cell: Cell, name: str | None) -> Profile:
     return profile
 
 
-def _print_replay(points: Sequence[Replayed], tolerance: float) -> int:
+def _print_replay(points: Sequence[Replayed], elsewhere: bool) -> int:
     """Print how many recorded losses the replay repeats, and how far off the others are; return the exit code."""
     if not points:
         print("none of these epochs is in the recorded curves: ask for more --epochs")
@@ -108,4 +117,17 @@ def _print_replay(points: Sequence[Replayed], tolerance: float) -> int:
     print(f"{same} of {len(points)} recorded points repeated in every digit, to epoch {points[-1].epoch}")
     if worst.distance:
         print(f"largest difference {worst.distance:.1e} of a loss, at epoch {worst.epoch} of seed {worst.seed}")
-    return 0 if worst.distance <= tolerance else FAILED
+    if not elsewhere:
+        return FAILED if worst.distance else 0
+    epoch, off = _furthest(points)
+    print(f"training loss, median over seeds: {off:.1%} off at most, at epoch {epoch}; allowed: {ELSEWHERE:.0%}")
+    return 0 if off <= ELSEWHERE else FAILED
+
+
+def _furthest(points: Sequence[Replayed]) -> tuple[int, float]:
+    """Among the first epochs, the one whose training loss is furthest off by the median over the seeds, and how far."""
+    distances: dict[int, list[float]] = {}
+    for point in points:
+        if point.epoch <= max(JUDGED, points[0].epoch):
+            distances.setdefault(point.epoch, []).append(point.training_distance)
+    return max(((epoch, median(values)) for epoch, values in distances.items()), key=lambda pair: pair[1])

@@ -11,7 +11,7 @@ comparisons themselves are then the detail: how many are for the claim, undecide
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import bdtr
 
@@ -189,9 +189,11 @@ def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) 
     against = _count(rows, AGAINST) if need == len(tests) else 0  # "at least some" leaves room for the others
     if p < 1 - LEVEL:
         kind, word = ("in part", f"in part, {against} against") if against else ("reproduced", "reproduced")
+        if need == len(tests):  # each part holds by its own p-value; that all do needs no correction
+            tests = [replace(test, p=test.comparison.p, outcome=HOLDS) for test in tests]
     elif p_against < 1 - LEVEL:
         kind = word = "contradicted"
-    elif held and len(tests) > 1:
+    elif held and len(tests) > 1 and not _count(tests, AGAINST):
         kind, word = "in part", f"{held} of {len(tests)}"
     else:
         kind = word = UNDECIDED

@@ -391,6 +391,19 @@ def test_a_described_claim_is_tested_on_the_sizes_of_the_paper(results):
     assert budget_of("scalers", "described").endswith("; test graphs of 15-24 nodes")
 
 
+def test_what_does_not_depend_on_those_graphs_says_nothing_of_them():
+    assert "on 15-24" not in found("moments-degrees", "released").budget
+    assert "nodes" not in found("overfits", "released").budget
+
+
+def test_verdicts_by_the_seeds_that_the_plan_was_made_from_say_so():
+    clause = "by the seeds that the plan was made from, its own not yet recorded"
+    for finding in judge():
+        old = bool(finding.cells) and not any(cell.startswith("planned/") for cell in finding.cells)
+        decided = old and finding.outcome != "undecided" and not finding.claim.finding
+        assert (clause in finding.evidence) == decided, finding.claim.id
+
+
 # ---- the first screen ----
 
 
@@ -428,7 +441,10 @@ def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
 
 
 def test_claims_that_judge_figure_4s_networks_again_say_with_how_many_seeds():
-    clause = "have the 10 seeds of this budget (PNA {}), since budgets are not mixed; figure 4 has 40 (PNA {})"
+    clause = (
+        "have the 10 seeds of this budget (PNA {} on graphs of 15-24 nodes), since budgets are not mixed; figure 4 has "
+        "40 (PNA {})"
+    )
     assert clause.format("−3.46", "−3.33") in found("amplifies", "described").evidence
     assert clause.format("−3.33", "−3.30") in found("amplifies", "released").evidence
     assert "this budget" not in found("best", "released").evidence

@@ -224,3 +224,32 @@ def test_an_end_that_rounds_to_zero_shows_its_side():
 
 def test_too_few_seeds_decide_no_aggregate_test():
     assert aggregated([Estimate(-1.0)], [CLEAR]).word == "too few seeds"
+
+
+def test_in_part_means_that_no_part_is_against_the_claim():
+    assert aggregated([*[CLEAR] * 3, OPEN, OPEN, OPEN], need=4).word == "3 of 6"
+    far = aggregated([*[CLEAR] * 3, WRONG, WRONG, OPEN], need=4)
+    assert (far.kind, far.word) == ("undecided", "undecided")
+
+
+@given(st.lists(st.sampled_from([CLEAR, OPEN, WRONG]), min_size=2, max_size=7), st.integers(1, 7))
+def test_the_verdict_and_its_reasons_agree(values, need):
+    ruling = aggregated(values, need=min(need, len(values)))
+    held, against = (sum(test.outcome == word for test in ruling.tests) for word in ("holds", "against"))
+    if ruling.kind == "reproduced":
+        assert held >= min(need, len(values))
+    if ruling.kind == "in part":
+        assert held
+        if ruling.word != f"in part, {against} against":
+            assert not against
+    if ruling.kind == "contradicted":
+        assert against
+
+
+def test_parts_that_must_all_hold_are_judged_by_their_own_p_values():
+    close = [Estimate(-0.22, 0.1, 30.0), Estimate(-0.23, 0.1, 30.0)]  # p = 0.04 and 0.03, corrected 0.06
+    ruling = aggregated(close)
+    assert ruling.kind == "reproduced"
+    assert [test.outcome for test in ruling.tests] == ["holds", "holds"]
+    assert "0 of 2" not in ruling.text
+    assert aggregated([*close, OPEN]).word == "undecided"  # one by one they are corrected
