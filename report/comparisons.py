@@ -28,7 +28,7 @@ from pna.figures.scores import (
 from pna.figures.scores import ratio as ratio_score
 from pna.multitask import FAMILIES, TASKS
 from pna.networks import MODELS
-from pna.verdicts.contrasts import Contrast, mean_contrast
+from pna.verdicts.contrasts import Contrast, Sample, mean_contrast
 from pna.verdicts.rules import AGAINST, Comparison, inside, less, majority
 from pna.verdicts.statistics import FEWEST, Estimate, sample_mean
 from report.parts import Part, average, by_task, known, overall, ratio
@@ -186,15 +186,33 @@ def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison 
 
 
 def like_published_sizes(runs: Runs) -> Rows:
-    """Every published point of figure 5 against ours; a published one is taken to be as uncertain as ours."""
+    """Every published point of figure 5 against ours; a published line is taken to be as uncertain as ours."""
     rows = []
     for name, run in runs.of("extrapolation").items():
-        for (size, split), theirs in zip(sizes_of(run).items(), published.extrapolation()[name], strict=False):
-            if np.isfinite(theirs):
-                shown = f"{run.title}, {size} nodes"
-                uncertain = _as_uncertain(shown, theirs, ratio_score(run, split))
-                rows.append(_same(shown, ratio(run, split), uncertain, size=size))
+        points = zip(sizes_of(run).items(), published.extrapolation()[name], strict=False)
+        line = {place: theirs for place, theirs in points if np.isfinite(theirs)}
+        for ((size, split), _), theirs in zip(line.items(), _published_line(run, line), strict=True):
+            rows.append(_same(f"{run.title}, {size} nodes", ratio(run, split), theirs, size=size))
     return rows
+
+
+def _published_line(run: RecordedRun, line: dict[tuple[str, str], float]) -> list[Contrast]:
+    """The points of a published line, by size and split of ours; they come from the same runs, so they are one sample.
+
+    A mean over them is taken to be as uncertain as that mean in one experiment of ours.
+    """
+    values = np.array(list(line.values()))
+    scores = np.stack([ratios_by_seed(run, split) for _, split in line], axis=1)  # [S, K]
+    (ours,) = ratio(run, next(iter(line))[1]).terms
+
+    def estimate(weights: NDArray[np.float64]) -> Estimate:
+        """A weighted sum of the points, with the error that ours would have."""
+        one = ours.estimate(scores @ weights)
+        error = one.error if math.isnan(one.once) else one.once
+        return Estimate(float(values @ weights), error, one.freedom)
+
+    sample = Sample(f"published: {run.title}, figure 5", estimate, 0)
+    return [Contrast({sample: weights}) for weights in np.eye(len(values))]
 
 
 # ---- figure 5 ----

@@ -371,7 +371,7 @@ def _tables(facts: Mapping) -> Iterator[str]:
     yield _markdown(header, ([f"{value}" for value in row.values()] for row in facts["margins"]))
     yield "## Claims"
     yield _markdown(("claim", "run as", "test", "when planned", "seeds", "power"), map(_claim_cells, facts["claims"]))
-    yield "## Tests of runs that do not exist yet"
+    yield "## Tests of runs that did not exist when the plan was made"
     columns = ("question", "statistic", "margin", "seeds")
     yield _markdown(columns, ([_words(test[name]) for name in columns] for test in facts["new_tests"]))
     yield "## Cells, in the order of training"

@@ -189,7 +189,7 @@ def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) 
     against = _count(rows, AGAINST) if need == len(tests) else 0  # "at least some" leaves room for the others
     if p < 1 - LEVEL:
         kind, word = ("in part", f"in part, {against} against") if against else ("reproduced", "reproduced")
-        if need == len(tests):  # each part holds by its own p-value; that all do needs no correction
+        if held < need == len(tests):  # by its own p-value each part holds, and that all do needs no correction
             tests = [replace(test, p=test.comparison.p, outcome=HOLDS) for test in tests]
     elif p_against < 1 - LEVEL:
         kind = word = "contradicted"
