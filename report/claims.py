@@ -320,8 +320,10 @@ def findings_of(claim: Claim, profile: str) -> list[Finding]:
 
 def _from_runs(claim: Claim, runs: Runs) -> Finding:
     """The verdict on a claim about trainings under one specification, with its budget and the cells behind it."""
-    cells = tuple(map(_file, runs.recorded.values()))
-    finding = Finding.of(claim, claim.ruling(claim.test(runs)), runs.full, spec=runs.spec, cells=cells)
+    parts = claim.test(runs)
+    compared = _compared(runs, parts)
+    cells = tuple(map(_file, compared.recorded.values()))
+    finding = Finding.of(claim, claim.ruling(parts), runs.full, spec=runs.spec, cells=cells)
     if finding.kind == UNDECIDED and not claim.finding:
         finding = replace(finding, evidence=f"{finding.evidence}{_power(finding, runs)}{_small(finding)}")
     elif finding.rows and not runs.profile.planned and runs.full and not claim.finding:
@@ -330,7 +332,7 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
         finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
     if claim.alone and finding.rows:
         finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
-    budget = budget_text(runs) + _sizes(claim, runs, finding.outcome) + runs.diverged
+    budget = budget_text(compared) + _sizes(claim, runs, finding.outcome) + compared.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     word = NOT_RUN if finding.kind == NOT_RUN else word
     if runs.spec == "released" and claim.absent:
@@ -340,6 +342,13 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
         evidence = finding.evidence if _says(finding.evidence, word) else f"{word}: {finding.evidence}"
         return replace(finding, kind="finding", verdict="finding", evidence=evidence, budget=budget)
     return replace(finding, budget=budget)
+
+
+def _compared(runs: Runs, parts: tests.Rows) -> Runs:
+    """The runs that a claim's comparisons are made of; all of its figure's if they are of another kind."""
+    names = {sample.name.partition("#")[0] for part in parts if part.contrast for sample in part.contrast.terms}
+    recorded = {cell: run for cell, run in runs.recorded.items() if str(run.cell) in names}
+    return replace(runs, recorded=recorded) if recorded else runs
 
 
 _NOT_NEW = "; by the seeds that the plan was made from, its own not yet recorded"

@@ -66,8 +66,12 @@ def _comparison(cell: Cell) -> Comparison | None:
     """
     less_one = cell.spec.startswith("released-")
     whole = replace(cell, spec="released" if less_one else "described")
-    one, other = (recorded_run(c, _PAPER) for c in ((whole, cell) if less_one else (cell, whole)))
-    return less(_name(cell), effect(one, other)) if one and other else None
+    pair = (whole, cell) if less_one else (cell, whole)
+    for profile in (PROFILES["planned"], _PAPER):  # both with the plan's seeds, or both with the first ones
+        one, other = (recorded_run(member, profile) for member in pair)
+        if one and other:
+            return less(_name(cell), effect(one, other))
+    return None
 
 
 def _name(cell: Cell) -> str:

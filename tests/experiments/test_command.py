@@ -490,6 +490,14 @@ def test_evaluate_prints_a_row_for_every_test_set(run, capsys, collection, split
         assert row[-1] == pytest.approx(sum(row[:6]) / 6, abs=2e-3)
 
 
+def test_evaluate_takes_the_fullest_budget_that_is_recorded(run, capsys):
+    assert train(SMOKE) == 0
+    assert train([*SMOKE, "--seeds", "1"]) == 0
+    capsys.readouterr()
+    assert evaluate([NAME, "--device", "cpu", "--on", "multitask"]) == 0
+    assert capsys.readouterr().out.startswith(f"{NAME}, smoke\n")  # of two seeds
+
+
 def test_evaluate_agrees_with_the_result(run, capsys):
     assert train(SMOKE) == 0
     capsys.readouterr()

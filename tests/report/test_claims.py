@@ -391,6 +391,13 @@ def test_a_described_claim_is_tested_on_the_sizes_of_the_paper(results):
     assert budget_of("scalers", "described").endswith("; test graphs of 15-24 nodes")
 
 
+def test_the_budget_is_that_of_the_cells_that_a_claim_compares():
+    finding = found("too-many-moments", "described")
+    assert finding.budget.startswith("described; planned: 40 seeds, ")  # one and two moments have fewer
+    assert sorted(cell.rpartition("/")[2] for cell in finding.cells) == [f"moments-{n}-16.json" for n in (3, 4, 5)]
+    assert "GIN" not in found("scalers", "described").budget
+
+
 def test_what_does_not_depend_on_those_graphs_says_nothing_of_them():
     assert "on 15-24" not in found("moments-degrees", "released").budget
     assert "nodes" not in found("overfits", "released").budget

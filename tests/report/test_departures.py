@@ -41,6 +41,17 @@ def test_p_is_corrected_over_all_comparisons_of_the_table(results):
     assert found["multitask/D1/pna/16"].p == pytest.approx(min(1.0, 4 * alone.p))
 
 
+def test_the_plans_seeds_are_compared_with_the_plans_alone(results):
+    for profile, level in (("paper", -3.0), ("planned", -3.3)):
+        write_result("multitask/described/pna/16", profile, level=level, noise=0.01)
+    write_result("multitask/D1/pna/16", "paper", level=-2.8, noise=0.01)
+    (row,) = effects().values()
+    assert row.comparison.estimate.value == pytest.approx(0.2, abs=0.01)
+    write_result("multitask/D1/pna/16", "planned", level=-2.8, noise=0.01)
+    (row,) = effects().values()
+    assert row.comparison.estimate.value == pytest.approx(0.5, abs=0.2)  # a later seed has a little more, by its number
+
+
 def test_released_less_a_departure_says_what_it_does_from_there(results):
     write_result("multitask/released/pna/16", level=-3.2, noise=0.01)
     write_result("multitask/released-D11/pna/16", level=-3.0, noise=0.01)

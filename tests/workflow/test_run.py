@@ -1,12 +1,16 @@
 """The workflow end to end, on a slice of the smoke profile: two trainings and one notebook."""
 
+import importlib
 import json
 import os
 import random
 import shutil
 import time
 
+import pytest
+
 from pna.experiments import PROFILES, Cell
+from pna.figures.runs import RECORDED
 from tests.realworld.conftest import write_archive
 from tests.workflow.conftest import ROOT, Workflow
 
@@ -15,6 +19,21 @@ GRAPH_TYPES = ("--profile", "smoke", "--only", "graph-types", "--cores", "2")
 
 def numbers(folder):
     return {path.name: json.loads(path.read_text())["numbers"] for path in sorted((folder / "figures").glob("*.json"))}
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "profile", "drawn"),
+    [
+        (None, 0, "quick", RECORDED),
+        (None, 1, "paper", RECORDED),  # with the plan's seeds where they are recorded, as on a machine without a GPU
+        ("paper", 1, "paper", "paper"),
+        ("quick", 1, "quick", "quick"),
+    ],
+)
+def test_figures_show_the_fullest_budget_unless_one_is_asked_for(monkeypatch, asked, gpus, profile, drawn):
+    monkeypatch.syspath_prepend(str(ROOT / "workflow"))
+    plan = importlib.import_module("run").Plan.of(asked, gpus, slurm=False, cpu=False)
+    assert (plan.profile, plan.drawn) == (profile, drawn)
 
 
 def test_only_does_what_it_must(workflow):
