@@ -153,17 +153,22 @@ def _settings(run: RecordedRun) -> str:
     return ", ".join(parts)
 
 
+_WITH_EDGES = {place for place in COLUMNS.values() if place[1] == "edges"}  # data sets that have a column of their own
+
+
 def _group_text(settings: str, runs: Sequence[RecordedRun], several: Collection[str]) -> str:
     """The cells trained with the same settings, and how many of their runs ended by themselves.
 
-    On a data set that was trained with several settings, the models are named.
+    On a data set that was trained with several settings, the models are named, with and without edge features.
     """
-    models: dict[str, dict[str, None]] = {}  # in order, by data set
+    models: dict[tuple[str, str], dict[str, None]] = {}  # in order, by data set and edge features
     for run in runs:
-        models.setdefault(run.cell.training, {})[run.title] = None
+        data = run.cell.training
+        features = ", edge features" if (data, run.cell.variant) in _WITH_EDGES and data in several else ""
+        models.setdefault((data, features), {})[run.title] = None
     names = (
-        f"{', '.join(titles)} on {DATASETS[data].title}" if data in several else DATASETS[data].title
-        for data, titles in models.items()
+        f"{', '.join(titles)} on {DATASETS[data].title}{features}" if data in several else DATASETS[data].title
+        for (data, features), titles in models.items()
     )
     replicas = [replica for run in runs for replica in run.result.replicas]
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)

@@ -192,6 +192,16 @@ def test_data_sets_with_the_same_settings_share_a_line(results):
     ]
 
 
+def test_with_several_numbers_of_seeds_edge_features_are_named(results):
+    write_real("zinc/released/pna/edges", "paper", (0.2, 0.21, 0.22))
+    write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
+    write_real("zinc/released/gin/no-edges", "paper", (0.5, 0.51))
+    assert sorted(budget_lines(figure6_runs(RECORDED))) == [
+        "PNA on ZINC, edge features: 3 seeds, at most 1,000 epochs",
+        "PNA, GIN on ZINC: 2 seeds, at most 1,000 epochs",
+    ]
+
+
 # ---- what may be compared with what ----
 
 
