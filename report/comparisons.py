@@ -172,8 +172,12 @@ def like_published_tasks(runs: Runs) -> Rows:
 
 def _as_uncertain(name: str, value: float, ours: Estimate) -> Contrast:
     """A published number whose error is not published, and is taken to be that of one experiment of ours."""
-    error = ours.error if math.isnan(ours.once) else ours.once
-    return known(f"published: {name}", Estimate(value, error, ours.freedom))
+    return known(f"published: {name}", _with_error_of(ours, value))
+
+
+def _with_error_of(ours: Estimate, value: float) -> Estimate:
+    """A number that is as uncertain as one experiment of ours."""
+    return Estimate(value, ours.error if math.isnan(ours.once) else ours.once, ours.freedom)
 
 
 def extrapolation_against_published(run: RecordedRun, place: int) -> Comparison | None:
@@ -207,9 +211,7 @@ def _published_line(run: RecordedRun, line: dict[tuple[str, str], float]) -> lis
 
     def estimate(weights: NDArray[np.float64]) -> Estimate:
         """A weighted sum of the points, with the error that ours would have."""
-        one = ours.estimate(scores @ weights)
-        error = one.error if math.isnan(one.once) else one.once
-        return Estimate(float(values @ weights), error, one.freedom)
+        return _with_error_of(ours.estimate(scores @ weights), float(values @ weights))
 
     sample = Sample(f"published: {run.title}, figure 5", estimate, 0)
     return [Contrast({sample: weights}) for weights in np.eye(len(values))]

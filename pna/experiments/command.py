@@ -105,9 +105,10 @@ def _train_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _budget(parser: argparse.ArgumentParser, default: str = "paper") -> None:
-    """Add the options of the budget and the device."""
-    parser.add_argument("--profile", choices=PROFILE_NAMES, default="paper", help=f"the budget (default: {default})")
+def _budget(parser: argparse.ArgumentParser, default: str | None = "paper") -> None:
+    """Add the options of the budget and the device; without a default budget, the fullest recorded one is meant."""
+    words = default or "the fullest that is recorded"
+    parser.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"the budget (default: {words})")
     parser.add_argument("--seeds", type=positive, help="number of seeds (default: the profile's)")
     parser.add_argument("--epochs", type=positive, help="largest number of epochs (default: the profile's)")
     parser.add_argument(
@@ -339,8 +340,7 @@ def evaluate(arguments: Sequence[str]) -> int:
         metavar="RULE",
         help="rule for the number of layers: N/2, N, cap, diameter, convergence or a number (default: the cell's own)",
     )
-    _budget(parser, "the fullest that is recorded")
-    parser.set_defaults(profile=None)
+    _budget(parser, default=None)
     options = parser.parse_args(arguments)
     return run_command("evaluate", lambda: _evaluate(options))
 
