@@ -141,7 +141,7 @@ PRIORITY: tuple[tuple[str, tuple[str, ...]], ...] = (  # experiments whose cells
     ("figure 5 and graph types", ("figure5", "graph-types")),
     ("section 4, tuned", ("tuned",)),
     ("moments", ("moments",)),
-    ("the other claims", ("softmax", "standard", "parameters", "ablations")),
+    ("the other claims", ("softmax", "standard", "parameters", "gru", "s2s")),
     ("trained on real graphs", ("real",)),
     ("departures and depth", ("departures", "depth")),
     ("ZINC and MolHIV", ("figure6",)),

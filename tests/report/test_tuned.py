@@ -1,12 +1,15 @@
 """Section 4 put to the test: the planned tests of tuned runs, and what is written about them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pna.experiments.dropout import RATES
 from pna.figures import published
 from pna.places import repository
+from pna.training.store import load, save
 from report import tuned
 from report.outcomes import SEVEN
 from report.plan import NEW_TESTS
@@ -147,3 +150,24 @@ def test_the_first_screen_shows_the_table_and_the_answer():
     html = str(opening([], "recorded"))
     assert tuned.answer("recorded").split(":")[0] in html
     assert "described, tuned" in html
+
+
+def write_study(model, losses):
+    """A study of dropout in which every seed has the same least validation loss, one for each rate."""
+    path, by_rate = write_result(f"dropout/described/{model}/16"), dict(zip(RATES, losses, strict=True))
+    result = load(path)
+    pairs = zip(result.replicas, result.configuration["dropout"], strict=True)
+    save(path, replace(result, replicas=tuple(replace(one, validation=by_rate[rate]) for one, rate in pairs)))
+
+
+def test_the_study_of_dropout_stands_beside_what_is_tuned(results):
+    for training in ("multitask", "tuned"):
+        write_seven(training)
+    assert "ropout" not in tuned.section("paper")
+    write_study("gcn", (1e-2, 1e-3, 1e-2, 1e-1))
+    write_study("pna", (1e-3, 1e-3, 0.9e-3, 1e-2))  # gains less than the margin
+    assert tuned.study()["gcn"][0.02] == pytest.approx((-3, 1))
+    sentence = tuned.answer("paper")
+    assert sentence.endswith("it lowers log10 of the validation loss: GCN's by 1.00 at a rate of 0.02.")
+    rows = re.findall(r"<th scope=\"row\" class=\"number\">(.*?)</tr>", tuned.section("paper"))
+    assert [re.findall(r"[−+]?\d\.?\d*", row) for row in rows][1] == ["0.02", "−3.00", "0.00", "−3.00", "+1.00"]
