@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
-from pna.experiments.plan import planned_power
+from pna.experiments.plan import planned_test
 from pna.figures.realworld import budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, score, widened, wider_split
@@ -362,10 +362,11 @@ def _says(evidence: str, word: str) -> bool:
 
 def _power(finding: Finding, runs: Runs) -> str:
     """A clause on the power that the plan gave an undecided test, and whether its runs are there; empty without one."""
-    power = planned_power(finding.claim.id, finding.spec)
-    if power is None:
+    row = planned_test(finding.claim.id, finding.spec)
+    if row is None:
         return ""
-    return f"; planned with a power of {power:.0%}" + ("" if runs.profile.planned else ", its runs not yet recorded")
+    waits = "" if runs.profile.planned else ", its runs not yet recorded"
+    return f"; planned with a power of {row['power']:.0%}{waits}"
 
 
 def _small(finding: Finding) -> str:

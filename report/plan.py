@@ -164,7 +164,7 @@ def read_plan() -> dict | None:
 def fixed() -> list[str]:
     """The recorded results of the plan: once there is one, the plan is no longer written."""
     folder = results_folder() / "planned"
-    return [str(path.relative_to(folder)) for path in sorted(folder.glob("*/*/*.json"))]
+    return [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]
 
 
 def plan() -> dict:

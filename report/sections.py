@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from pna.experiments import EXPERIMENTS, PROFILE_NAMES, SPECS
+from pna.experiments.plan import planned_test
 from pna.figures.catalogue import FIGURES
 from pna.figures.realworld import figure6_runs
 from pna.figures.runs import Curve, RecordedRun, made_with, runs_of
@@ -22,7 +23,7 @@ from report.cost import cost
 from report.coverage import USED, kept_table
 from report.links import Links
 from report.markup import blocks, estimate, p_value, render, table
-from report.plan import POWER, page_path, read_plan
+from report.plan import POWER, page_path
 from report.svg import curves, interval_row, span
 
 __all__ = ["UNCOMMITTED", "claims", "counts_by_kind", "failures", "false_statements", "learning", "method"]
@@ -124,9 +125,8 @@ def _planned(finding: Finding) -> str:
 
     The evidence of an undecided claim says its power already.
     """
-    rows = (read_plan() or {}).get("claims", [])
-    row = next((row for row in rows if (row["id"], row["spec"]) == (finding.claim.id, finding.spec)), None)
-    if finding.kind == UNDECIDED or row is None or row["power"] is None or row["power"] >= POWER:
+    row = planned_test(finding.claim.id, finding.spec)
+    if finding.kind == UNDECIDED or row is None or row["power"] >= POWER:
         return ""
     most = max(count for part in row["parts"] for count in part["seeds"].values())
     return f"Planned: up to {most} new seeds, power {row['power']:.0%}."

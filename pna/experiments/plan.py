@@ -12,7 +12,7 @@ from pna.experiments.cells import Cell
 from pna.files import read_json
 from pna.places import repository, results_folder
 
-__all__ = ["planned_cells", "planned_power", "planned_seeds"]
+__all__ = ["planned_cells", "planned_seeds", "planned_test"]
 
 
 def planned_cells() -> list[Cell]:
@@ -25,13 +25,14 @@ def planned_seeds(cell: Cell) -> list[int]:
     return list(_cells().get(str(cell), ()))
 
 
-def planned_power(claim: str, spec: str) -> float | None:
-    """The power that the plan gives the test of a claim, by its id; None if it reckons none, or if there is no plan."""
+def planned_test(claim: str, spec: str) -> dict | None:
+    """The plan's row for a claim, by its id, if it states the test's power; None otherwise, or if there is no plan."""
     try:
         rows = _plan()["claims"]
     except MissingData:
         return None
-    return next((row["power"] for row in rows if (row["id"], row["spec"]) == (claim, spec)), None)
+    found = (row for row in rows if (row["id"], row["spec"]) == (claim, spec) and row["power"] is not None)
+    return next(found, None)
 
 
 def _cells() -> dict[str, range]:

@@ -9,7 +9,7 @@ from pna.experiments import Cell, budgets, fullest, profile_of, run_of
 from pna.experiments.cells import Profile
 from pna.experiments.command import train
 from pna.experiments.multitask import PROFILES, MultiTaskRun
-from pna.experiments.plan import planned_cells, planned_power, planned_seeds
+from pna.experiments.plan import planned_cells, planned_seeds, planned_test
 from pna.experiments.realworld import PROFILES as REALWORLD
 from pna.places import results_folder
 from pna.training.store import load
@@ -39,11 +39,11 @@ def test_a_planned_cell_has_its_own_seeds(plan):
 
 
 def test_the_power_of_a_claim_is_the_plans(plan, monkeypatch):
-    assert [planned_power("best", spec) for spec in ("described", "released")] == [0.9, None]
-    assert planned_power("worst", "described") is None
+    assert planned_test("best", "described")["power"] == 0.9
+    assert planned_test("best", "released") is None is planned_test("worst", "described")
     (plan.folder / "results" / "plan.json").unlink()
     monkeypatch.setattr("pna.experiments.plan.repository", lambda: plan.folder)
-    assert planned_power("best", "described") is None
+    assert planned_test("best", "described") is None
 
 
 def test_cells_come_in_the_order_of_the_plan(plan):

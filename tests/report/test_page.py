@@ -322,11 +322,9 @@ def test_what_most_claims_of_a_figure_share_is_said_once_and_the_others_say_what
 
 
 def test_the_plan_is_named_where_its_seeds_do_not_give_the_power_aimed_at(monkeypatch):
-    parts = [{"seeds": {"a cell": 40}}]
-    rows = [
-        {"id": name, "spec": "described", "power": power, "parts": parts} for name, power in (("a", 0.95), ("b", 0.5))
-    ]
-    monkeypatch.setattr("report.sections.read_plan", lambda: {"claims": rows})
+    parts, powers = [{"seeds": {"a cell": 40}}], {"a": 0.95, "b": 0.5}
+    rows = {(name, "described"): {"power": power, "parts": parts} for name, power in powers.items()}
+    monkeypatch.setattr("report.sections.planned_test", lambda *names: rows.get(names))
     assert _planned(finding("a", "reproduced", -1.0)) == ""
     assert _planned(finding("b", "reproduced", -1.0)) == "Planned: up to 40 new seeds, power 50%."
 
