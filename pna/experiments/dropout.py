@@ -2,8 +2,8 @@
 
 The paper tuned dropout, too, and says neither where it is nor which rates were tried; the released code has none. The
 cell dropout/SPEC/MODEL/16 trains the same four seeds with each of four rates, all else equal, and is never tested. The
-features that a convolution returns are dropped, before the GRU sees them. No kernel for whole networks takes such
-convolutions, so the networks are computed layer by layer, for a part of the epochs.
+features that a convolution returns are dropped, before the GRU sees them. The recorded cells were computed layer by
+layer, before the kernels for whole networks had dropout, and so for a part of the epochs.
 
 Set before the runs, for pna and gcn as described: a rate gains something if the mean log10 of the least validation
 losses is lower with it than without dropout by more than MARGIN, that of results/plan.json. If none does, the campaign
@@ -14,59 +14,22 @@ import math
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
 from pna.multitask import TASKS
-from pna.networks import GraphBatch
+from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
 from pna.training.store import Result
 
-__all__ = ["MARGIN", "RATES", "DropoutRun", "Dropped", "gains"]
+__all__ = ["MARGIN", "RATES", "DropoutRun", "gains"]
 
 RATES = (0.0, 0.02, 0.1, 0.3)
 SEEDS = 4  # for each rate
 FIRST_SEED = 2_000  # initialisations that no other cell uses
 MARGIN = 0.1
 SHARE = 0.15  # of the profile's epochs: 1,500 of the paper's
-WORD = 0xFFFFFFFF
-
-
-class Dropped(nn.Module):
-    """A convolution whose output is dropped with a probability `rate`, in training alone.
-
-    Rate, seed and a counter of calls are buffers: each replica has its own, a checkpoint holds them, and an epoch that
-    is recorded once on a GPU draws anew each time it is replayed. What is dropped is a hash of seed, call and place.
-    """
-
-    def __init__(self, convolution: nn.Module, rate: float, seed: int) -> None:
-        super().__init__()
-        self.convolution = convolution
-        for name, value in (("rate", rate), ("seed", seed), ("calls", 0)):
-            self.register_buffer(name, torch.tensor(float(value)))
-
-    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """Features of the nodes, [V, in] -> [V, out]."""
-        y = self.convolution(x, batch)
-        if not self.training:
-            return y
-        self.calls.add_(1)
-        stays = self._uniform(y.shape) >= self.rate
-        return torch.where(stays, y / (1 - self.rate), 0)
-
-    def _uniform(self, shape: torch.Size) -> Tensor:
-        """Numbers in [0, 1) of this shape, by a hash of 32 bits of which each affects all others."""
-        key = _mixed(self.seed.long() * 0x9E3779B1 + self.calls.long())
-        places = torch.arange(shape.numel(), device=self.seed.device).view(shape)
-        return _mixed(key + places) / (WORD + 1)
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """Hash whole numbers to 32 bits."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
-        x = ((x & WORD) ^ ((x & WORD) >> shift)) * factor
-    return x & WORD
 
 
 class DropoutRun(MultiTaskRun):

@@ -8,8 +8,9 @@ from torch import nn
 
 from pna.experiments import Cell, run_of
 from pna.experiments.command import _print_dropout
-from pna.experiments.dropout import MARGIN, RATES, DropoutRun, Dropped, gains
+from pna.experiments.dropout import MARGIN, RATES, DropoutRun, gains
 from pna.experiments.multitask import PROFILES, MultiTaskRun
+from pna.networks.dropout import Dropped
 from pna.training.store import load
 from report.comparisons import MARGIN as PLANNED
 
