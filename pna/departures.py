@@ -64,7 +64,10 @@ DEPARTURES: tuple[Departure, ...] = (
         "evaluation_sizes",
         "validation and test graphs have the training graphs' sizes, 15 to 24",
         "validation and test graphs have the first five of these sizes, 15 to 19",
-        trainings=("multitask", "standard", "single-task", "no-gru", "mean-readout", "tuned"),
+        trainings=(
+            *("multitask", "standard", "single-task", "no-gru", "mean-readout"),
+            *("tuned", "dropout-tuning", "tuned-dropout"),
+        ),
     ),
     Departure(
         "D4",

@@ -37,7 +37,9 @@ class Training:
     depth: str = "N/2"
     varied: bool = False
     deepest: int = DEEPEST  # the largest depth in training
-    rates: str = "common"  # learning rates: common to all, of a "search", or "tuned" by it; "dropout": rates of dropout
+    # Learning rates: common to all, of a "search", or "tuned" by it. Rates of dropout: "dropout" for the study of them,
+    # "dropout-search" with the best learning rate, and "dropout-tuned" for runs that are tuned in both.
+    rates: str = "common"
 
 
 _FIGURE4 = ("multitask", "multitask-15-24", "redrawn", "families", "real", "real@cap")
@@ -61,7 +63,9 @@ TRAININGS: dict[str, Training] = {
     "depth-varied": _deep(varied=True, deepest=18),
     "tuning": Training("multitask", "recurrent", False, (), rates="search"),  # no test set sees a search
     "dropout": Training("multitask", "recurrent", False, (), rates="dropout"),  # nor this study
+    "dropout-tuning": Training("multitask", "recurrent", False, (), rates="dropout-search"),  # nor this search
     "tuned": Training("multitask", "recurrent", False, (*_FIGURE4, "extrapolation"), rates="tuned"),
+    "tuned-dropout": Training("multitask", "recurrent", False, (*_FIGURE4, "extrapolation"), rates="dropout-tuned"),
     "real": Training("real-subgraphs", "recurrent", False, (*_OTHERS, "real", "real@cap")),
 }
 

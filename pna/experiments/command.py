@@ -17,7 +17,7 @@ from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, r
 from pna.departures import SPECS
 from pna.errors import GPUFull, MissingData, OutOfTime
 from pna.experiments.cells import Cell
-from pna.experiments.dropout import MARGIN, DropoutRun, gains
+from pna.experiments.dropout import MARGIN, DropoutRun, DropoutTuningRun, TunedDropoutRun, best_rate, gains
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import PROFILES, MultiTaskRun, mean_log_errors, table_of
 from pna.experiments.plan import planned_cells
@@ -459,16 +459,29 @@ def _print_search(result: Result) -> None:
     print(table(header, draws))
 
 
-def _print_dropout(result: Result) -> None:
+def _print_gains(result: Result) -> None:
     """Print the validation loss at each rate of dropout, and what it gains over none."""
     rows = ((f"{rate:g}", f"{mean:.3f}", f"{gain:+.3f}") for rate, (mean, gain) in gains(result).items())
     print(table(("dropout", "log10 validation loss", "gain"), rows))
+
+
+def _print_dropout(result: Result) -> None:
+    """Print the study of dropout: its rates, and which gain counts."""
+    _print_gains(result)
     print(f"means over seeds; a gain above {MARGIN:g} counts")
+
+
+def _print_dropout_search(result: Result) -> None:
+    """Print a search for the rate of dropout: its rates, and the best of them."""
+    _print_gains(result)
+    print(f"means over seeds; the tuned runs get the rate {best_rate(result):g}")
 
 
 _SHOW = {
     DropoutRun: _print_dropout,
+    DropoutTuningRun: _print_dropout_search,
     MultiTaskRun: _print_errors,
+    TunedDropoutRun: _print_errors,
     TunedRun: _print_errors,
     TuningRun: _print_search,
     Figure6Run: _print_metric,

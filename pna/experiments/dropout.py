@@ -2,93 +2,61 @@
 
 The paper tuned dropout, too, and says neither where it is nor which rates were tried; the released code has none. The
 cell dropout/SPEC/MODEL/16 trains the same four seeds with each of four rates, all else equal, and is never tested. The
-features that a convolution returns are dropped, before the GRU sees them. No kernel for whole networks takes such
-convolutions, so the networks are computed layer by layer, for a part of the epochs.
+features that a convolution returns are dropped, before the GRU sees them. The recorded cells were computed layer by
+layer, before the kernels for whole networks had dropout, and so for a part of the epochs.
 
 Set before the runs, for pna and gcn as described: a rate gains something if the mean log10 of the least validation
 losses is lower with it than without dropout by more than MARGIN, that of results/plan.json. If none does, the campaign
 stays without dropout.
+
+As some do, dropout is tuned for every model. The cell dropout-tuning/SPEC/MODEL/16 is a search for the rate, after that
+for learning rate and weight decay (tuning.py) and with the best of these; it is never tested. The cell
+tuned-dropout/SPEC/MODEL/16 has runs like those of tuned/SPEC/MODEL/16, with the best rate of dropout.
 """
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
-from pna.multitask import TASKS
-from pna.networks import GraphBatch
+from pna.experiments.tuning import TunedRun, ranked
+from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
-from pna.training.store import Result
+from pna.training.store import Result, load
 
-__all__ = ["MARGIN", "RATES", "DropoutRun", "Dropped", "gains"]
+__all__ = ["MARGIN", "RATES", "SEARCHED", "DropoutRun", "DropoutTuningRun", "TunedDropoutRun", "best_rate", "gains"]
 
 RATES = (0.0, 0.02, 0.1, 0.3)
 SEEDS = 4  # for each rate
 FIRST_SEED = 2_000  # initialisations that no other cell uses
 MARGIN = 0.1
 SHARE = 0.15  # of the profile's epochs: 1,500 of the paper's
-WORD = 0xFFFFFFFF
+
+SEARCHED = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2)
+SEARCH_SEEDS = 5  # for each of these rates
+TUNED_SEEDS = 20  # at the paper's budget
+FIRST_SEARCH_SEED, FIRST_TUNED_SEED = 3_000, 4_000
 
 
-class Dropped(nn.Module):
-    """A convolution whose output is dropped with a probability `rate`, in training alone.
+class WithDropout(MultiTaskRun):
+    """Runs whose convolutions have dropout, each replica with its own rate, in `dropout`.
 
-    Rate, seed and a counter of calls are buffers: each replica has its own, a checkpoint holds them, and an epoch that
-    is recorded once on a GPU draws anew each time it is replayed. What is dropped is a hash of seed, call and place.
+    Their weights are not shipped: the wrapped convolutions have other names than those of the networks that load them.
     """
 
-    def __init__(self, convolution: nn.Module, rate: float, seed: int) -> None:
-        super().__init__()
-        self.convolution = convolution
-        for name, value in (("rate", rate), ("seed", seed), ("calls", 0)):
-            self.register_buffer(name, torch.tensor(float(value)))
-
-    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """Features of the nodes, [V, in] -> [V, out]."""
-        y = self.convolution(x, batch)
-        if not self.training:
-            return y
-        self.calls.add_(1)
-        stays = self._uniform(y.shape) >= self.rate
-        return torch.where(stays, y / (1 - self.rate), 0)
-
-    def _uniform(self, shape: torch.Size) -> Tensor:
-        """Numbers in [0, 1) of this shape, by a hash of 32 bits of which each affects all others."""
-        key = _mixed(self.seed.long() * 0x9E3779B1 + self.calls.long())
-        places = torch.arange(shape.numel(), device=self.seed.device).view(shape)
-        return _mixed(key + places) / (WORD + 1)
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """Hash whole numbers to 32 bits."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
-        x = ((x & WORD) ^ ((x & WORD) >> shift)) * factor
-    return x & WORD
-
-
-class DropoutRun(MultiTaskRun):
-    """All rates and seeds of one model, as replicas of one training."""
-
     ships = False
-
-    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        super().__init__(cell, profile, device, dtype)
-        self.settings = replace(self.settings, epochs=max(1, round(SHARE * profile.epochs)))
-        seeds = range(FIRST_SEED, FIRST_SEED + SEEDS)
-        self.dropout, self.seeds = map(list, zip(*((rate, seed) for rate in RATES for seed in seeds), strict=True))
+    dropout: list[float]
 
     @property
     def configuration(self) -> dict:
-        """Everything that decides the result, as JSON: that of a multi-task cell, with the rate of each replica."""
+        """Everything that decides the result, as JSON: that of the other runs, with the rate of each replica."""
         return super().configuration | {"dropout": self.dropout}
-
-    @property
-    def collections(self) -> tuple[str, ...]:
-        """No test set: as in a search, the validation set decides."""
-        return ()
 
     def network(self, seed: int, rate: float = 0.0) -> nn.Module:
         """The network of one seed, with its initial weights and a rate of dropout."""
@@ -96,12 +64,68 @@ class DropoutRun(MultiTaskRun):
         network.GC_1, network.GC_m = Dropped(network.GC_1, rate, 2 * seed), Dropped(network.GC_m, rate, 2 * seed + 1)
         return network.to(self.dtype)
 
+    def networks(self) -> list[nn.Module]:
+        """The networks of all replicas, one for each rate and seed."""
+        return [self.network(seed, rate) for seed, rate in zip(self.seeds, self.dropout, strict=True)]
+
+    def set_replicas(self, rates: Sequence[float], seeds: Sequence[int]) -> None:
+        """Let each rate of dropout have a replica of each seed."""
+        self.dropout, self.seeds = map(list, zip(*itertools.product(rates, seeds), strict=True))
+
+
+class DropoutRun(WithDropout):
+    """All rates and seeds of the study for one model, as replicas of one training."""
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        self.settings = replace(self.settings, epochs=max(1, round(SHARE * profile.epochs)))
+        self.set_replicas(RATES, range(FIRST_SEED, FIRST_SEED + SEEDS))
+        self.learning_rates = [self.settings.learning_rate] * len(self.seeds)
+        self.weight_decays = [self.settings.weight_decay] * len(self.seeds)
+
+
+class DropoutTuningRun(WithDropout, TunedRun):
+    """The search for the rate of dropout of one model, with the best learning rate and weight decay of its search."""
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        rates, seeds = (SEARCHED, SEARCH_SEEDS) if profile.divisor == 1 else (SEARCHED[::5], 1)
+        self.set_replicas(rates, range(FIRST_SEARCH_SEED, FIRST_SEARCH_SEED + seeds))
+        self.set_rates()
+
+    def set_rates(self) -> None:
+        """Give every replica the best learning rate and weight decay of the search, if it is recorded."""
+        if self.search.result.exists():
+            best = ranked(load(self.search.result))[0]
+            self.learning_rates = [best.learning_rate] * len(self.seeds)
+            self.weight_decays = [best.weight_decay] * len(self.seeds)
+
+
+class TunedDropoutRun(WithDropout, TunedRun):
+    """Runs as those of TunedRun, with the best rate of dropout; both searches must be recorded."""
+
+    def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        super().__init__(cell, profile, device, dtype)
+        if not profile.planned:  # the plan has no such cell
+            count = TUNED_SEEDS if profile.full else profile.seeds
+            self.seeds = list(range(FIRST_TUNED_SEED, FIRST_TUNED_SEED + count))
+        self.set_rates()
+        tuning = replace(cell, training="dropout-tuning")
+        self.dropout_search = DropoutTuningRun(tuning, self._searched(profile), device, dtype)
+        path = self.dropout_search.result
+        self.dropout = [best_rate(load(path)) if path.exists() else 0.0] * len(self.seeds)
+
+    @property
+    def ready(self) -> bool:
+        """Whether both searches are recorded."""
+        return super().ready and self.dropout_search.result.exists()
+
     def fresh(self) -> Replicas:
-        """The replicas before the first epoch, one for each rate and seed."""
-        networks = [self.network(seed, rate) for seed, rate in zip(self.seeds, self.dropout, strict=True)]
-        theta, state = (t.to(self.device, self.dtype) for t in self.trainer.lifted.stack(networks))
-        tasks = theta.new_ones(len(theta), len(TASKS))
-        return Replicas.fresh(self.seeds, theta, state, tasks, self.settings.learning_rate, self.settings.weight_decay)
+        """The replicas before the first epoch; a search that is not recorded raises MissingData."""
+        if super().ready and not self.ready:
+            search = self.dropout_search
+            raise MissingData(f"{search.result} is missing: search for the rate first, pna train {search.cell}")
+        return super().fresh()
 
 
 def gains(result: Result) -> dict[float, tuple[float, float]]:
@@ -111,3 +135,9 @@ def gains(result: Result) -> dict[float, tuple[float, float]]:
         losses.setdefault(rate, []).append(math.inf if replica.validation is None else replica.validation)
     means = {rate: sum(map(math.log10, values)) / len(values) for rate, values in losses.items()}
     return {rate: (mean, means[0.0] - mean) for rate, mean in means.items()}
+
+
+def best_rate(result: Result) -> float:
+    """The rate of dropout with the least mean log10 of the least validation losses of a recorded cell."""
+    table = gains(result)
+    return min(table, key=lambda rate: table[rate][0])

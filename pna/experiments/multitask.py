@@ -218,6 +218,10 @@ class MultiTaskRun(Run):
             network = build(cell.model, cell.hidden, cell.network_spec, self.degrees, how.architecture, how.depth)
         return network.to(self.dtype)
 
+    def networks(self) -> list[torch.nn.Module]:
+        """The networks of all seeds, with their initial weights."""
+        return [self.network(seed) for seed in self.seeds]
+
     @cached_property
     def trainer(self) -> MultiTaskTrainer:
         """The trainer of all replicas."""
@@ -227,7 +231,7 @@ class MultiTaskRun(Run):
 
     def fresh(self) -> Replicas:
         """The replicas before the first epoch: for each seed one, or one per task in single-task training."""
-        theta, state = self.trainer.lifted.stack([self.network(seed) for seed in self.seeds])
+        theta, state = self.trainer.lifted.stack(self.networks())
         masks = torch.stack([_mask(task) for task in self.replica_tasks])
         rows = [row for row in range(len(self.seeds)) for _ in self.tasks]  # the seed of each replica, [R]
         theta, state, masks = (t.to(self.device, self.dtype) for t in (theta[rows], state[rows], masks))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
-from pna.experiments.dropout import DropoutRun
+from pna.experiments.dropout import DropoutRun, DropoutTuningRun, TunedDropoutRun
 from pna.experiments.multitask import MultiTaskRun
 from pna.experiments.realworld import Figure6Run
 from pna.experiments.tuning import TunedRun, TuningRun
@@ -34,6 +34,7 @@ __all__ = [
 PROFILE_NAMES = ("smoke", "quick", "paper", "planned")
 
 _BY_RATES = {"common": MultiTaskRun, "search": TuningRun, "tuned": TunedRun, "dropout": DropoutRun}
+_BY_RATES |= {"dropout-search": DropoutTuningRun, "dropout-tuned": TunedDropoutRun}
 _RUNS: dict[str, type[Run]] = {
     **{name: _BY_RATES[training.rates] for name, training in TRAININGS.items()},
     **dict.fromkeys(DATASETS, Figure6Run),

@@ -28,7 +28,8 @@ COVERED = {
         gradients.py hubs.py launch.py layer.py layer_weights.py messages.py moments.py operators.py priority.py
         replicas.py selection.py tiles.py""",
     "networks": """
-        __init__.py architectures.py batch.py convolutions.py depths.py layers.py models.py norm.py specification.py""",
+        __init__.py architectures.py batch.py convolutions.py depths.py dropout.py layers.py models.py norm.py
+        specification.py""",
     "networks/kernels": """
         __init__.py batchnorm.py dense.py errors.py gates.py head.py linear.py nvrtc.py packing.py routes.py
         tensor_cores.cuh tiles.py""",

@@ -6,6 +6,9 @@ PNA's towers are F × F blocks, [out, tower, in] each (weights.py).
 
 GIN's batch normalisation needs sums over all nodes of the batch in every layer, also over those of graphs that have
 ended: in training its kernels are launched once for each layer and once more. Otherwise a tile runs to its own depth.
+
+Dropout (pna/networks/dropout.py) is that of the recurrent architecture: both kernels compute the hash that decides
+which features are dropped.
 """
 
 import struct
@@ -39,10 +42,12 @@ def supports(
 ) -> bool:
     """Whether the kernels can run these layers: linear PNA in four towers, GCN, GAT or GIN, of 8 to 32 features.
 
-    The depth may be any. GIN has a gradient in training only.
+    The depth may be any. GIN has a gradient in training only, and dropout must be that of a recurrent network.
     """
     models = [_model(convolution) for convolution in convolutions]
     known = None not in models and len(set(models)) == 1 and 2 <= models[0].F <= 8
+    dropping = [_drops(convolution) for convolution in convolutions]
+    known = known and (not any(dropping) or (all(dropping) and len(dropping) == 2 and not every))
     return known and available(x) and Shape.of(x, batch, convolutions, depth, gates is not None, every) is not None
 
 
@@ -59,8 +64,24 @@ class Model(NamedTuple):
     positions: bool = False  # D7
 
 
+def _has_dropout(convolution: nn.Module) -> bool:
+    """Whether it is a convolution in a wrapper that drops features of its output."""
+    return getattr(convolution, "kind", None) == "dropout"
+
+
+def _drops(convolution: nn.Module) -> bool:
+    """Whether features of the convolution's output are dropped now."""
+    return _has_dropout(convolution) and convolution.training
+
+
+def _undropped(convolution: nn.Module) -> nn.Module:
+    """The convolution itself, without dropout."""
+    return convolution.convolution if _has_dropout(convolution) else convolution
+
+
 def _model(convolution: nn.Module) -> Model | None:
-    """Describe a convolution to the kernels; None if they do not support it."""
+    """Describe a convolution, with or without dropout, to the kernels; None if they do not support it."""
+    convolution = _undropped(convolution)
     kind = getattr(convolution, "kind", None)  # a convolution of someone else's has none
     if kind == "gcn":
         return Model("gcn", convolution.weight.shape[1] // TOWERS)
@@ -87,9 +108,12 @@ def all_layers(
     """Run all layers on x [V, H]: return the nodes after the last, [V, H], or after every layer, [V, depth · H].
 
     x: the input features, padded to the hidden size; they are data without a gradient. gates: those of the GRU, if
-    there is one. In training, GIN's running statistics are updated.
+    there is one. In training, GIN's running statistics and the calls of dropout are updated.
     """
     shape = Shape.of(x, batch, convolutions, depth, gates is not None, every)
+    dropping = convolutions if shape.drop else []
+    dropout = _stacked(x, dropping, "rate", "seed", "calls")
+    convolutions = [_undropped(convolution) for convolution in convolutions]
     weights = [t for convolution in convolutions for t in TENSORS[shape.model.kind](convolution)]
     weights += [] if gates is None else gate_tensors(gates)
     delta = convolutions[-1].conv.combined.delta if shape.model.kind == "pna" else x.new_ones(())
@@ -99,17 +123,19 @@ def all_layers(
     tiles = _tiles(batch, convolutions[-1], shape)
     layers = None if isinstance(depth, int) else depth.layers
     depths = x.new_empty(0, dtype=torch.int32) if layers is None else batch.to_nodes(layers).int()
-    out, statistics, *_ = _AllLayers.call(shape, x, *tiles, depths, delta, norm, known, *weights)
+    out, statistics, *_ = _AllLayers.call(shape, x, *tiles, depths, delta, dropout, norm, known, *weights)
+    for module, calls in zip(dropping, (1, shape.layers - 1), strict=False):
+        module.calls.add_(calls)
     for module, layers in zip(norms, statistics.tensor_split(list(range(1, len(norms)))), strict=False):
         if len(layers):
             module.remember(*module.recent(layers), len(x), len(layers))
     return out.flatten(1)
 
 
-def _stacked(x: Tensor, norms: Sequence[nn.Module], *names: str) -> Tensor:
-    """Stack two tensors of each batch normalisation, [norms, 2, H]; empty without any."""
-    rows = [getattr(norm, name) for norm in norms for name in names]
-    return torch.stack(rows).unflatten(0, (-1, 2)) if rows else x.new_empty(0)
+def _stacked(x: Tensor, modules: Sequence[nn.Module], *names: str) -> Tensor:
+    """Stack tensors of each module, [modules, names, …]; empty without any module."""
+    rows = [getattr(module, name) for module in modules for name in names]
+    return torch.stack(rows).unflatten(0, (-1, len(names))) if rows else x.new_empty(0)
 
 
 def _tiles(batch, convolution: nn.Module, shape: "Shape") -> Tiles:
@@ -135,6 +161,7 @@ class Shape(NamedTuple):
     until: float | None  # the threshold, where convergence decides the depths
     keep: bool  # whether to keep what the backward pass needs
     split: bool  # whether there is a launch for every layer, because of sums over the whole batch
+    drop: bool  # whether features of the convolutions' outputs are dropped
     N: int  # nodes of a graph
     warps: int = WARPS[0]
 
@@ -149,10 +176,10 @@ class Shape(NamedTuple):
         layers = depth if isinstance(depth, int) else depth.most
         of_graphs = (False, None) if isinstance(depth, int) else (True, depth.threshold)
         model, counts, keep = _model(convolutions[-1]), (max(1, layers), len(convolutions)), torch.is_grad_enabled()
-        split = model.kind == "gin" and convolutions[-1].training
+        split = model.kind == "gin" and _undropped(convolutions[-1]).training
         if model.kind == "gin" and keep and not split:
             return None
-        shape = cls(model, *counts, gru, every, *of_graphs, keep or split, split, batch.N)
+        shape = cls(model, *counts, gru, every, *of_graphs, keep or split, split, _drops(convolutions[-1]), batch.N)
         room, _ = shared_memory(x.device)
         fitting = (shape._replace(warps=warps) for warps in WARPS if batch.N <= 16 * warps)
         kernel = "backward" if shape.keep else "forward"
@@ -249,6 +276,7 @@ class Shape(NamedTuple):
             "CONVOLUTIONS": self.convolutions,
             "KEEP": int(self.keep),
             "SPLIT": int(self.split),
+            "DROP": int(self.drop),
         }
         values |= {"WARPS": self.warps, "PLANES": self.planes, "RESIDENT": resident}
         return tuple(f"-DPNA_{key}={value}" for key, value in values.items())
@@ -276,9 +304,9 @@ def _launch(name: str, shape: Shape, *arguments: Tensor | int) -> None:
 class _AllLayers(KernelFunction):
     """All layers of the recurrent part as an autograd Function.
 
-    shape, x [V, H], the tiles, depths [V, 1] or empty, delta [R], norm and known [R, …], weights [R, …] -> outputs
-    [R, V, one or all layers, H], GIN's statistics [R, layers, mean and variance, H], the states that backward needs,
-    the depths of graphs [R, V], and the packed weights.
+    shape, x [V, H], the tiles, depths [V, 1] or empty, delta [R], dropout [R, convolutions, 3] or empty, norm and known
+    [R, …], weights [R, …] -> outputs [R, V, one or all layers, H], GIN's statistics [R, layers, mean and variance, H],
+    the states that backward needs, the depths of graphs [R, V], and the packed weights.
     """
 
     results = 2
@@ -293,6 +321,7 @@ class _AllLayers(KernelFunction):
         routes: Shared,
         depths: Shared,
         delta: Copied,
+        dropout: Copied,
         norm: Copied,
         known: Copied,
         *tensors: Strided,
@@ -303,7 +332,7 @@ class _AllLayers(KernelFunction):
         weights = pack_weights(shape.weights, tensors)
         statistics, parts = x.new_empty(R, shape.layers * shape.split, 2, H), shape.parts(x, R, node)
         depths = depths.repeat(R, 1) if shape.until is None else depths.new_full((R, V), shape.layers)
-        arguments = (x, out, states, node, lists, rows, delta, *weights, routes, depths, norm)
+        arguments = (x, out, states, node, lists, rows, delta, *weights, routes, depths, dropout, norm)
         arguments += (statistics if shape.split else known, parts, V, shape.layers, len(rows), shape.N)
         for step in range(shape.launches):
             _launch("forward", shape, *arguments, shape.threshold, step)
@@ -311,14 +340,14 @@ class _AllLayers(KernelFunction):
 
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-        ctx.shape, x, node, lists, rows, routes, _, delta, norm, _, *tensors = inputs
+        ctx.shape, x, node, lists, rows, routes, _, delta, dropout, norm, _, *tensors = inputs
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)  # which would be zeros as large as all states
-        ctx.save_for_backward(x, delta, norm, node, lists, rows, routes, *output[1:], *tensors)
+        ctx.save_for_backward(x, delta, dropout, norm, node, lists, rows, routes, *output[1:], *tensors)
 
     @staticmethod
     def backward(ctx: FunctionCtx, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        x, delta, norm, node, lists, rows, routes, statistics, states, depths, *weights = ctx.saved_tensors
+        x, delta, dropout, norm, node, lists, rows, routes, statistics, states, depths, *weights = ctx.saved_tensors
         weights, tensors = weights[:5], weights[5:]
         shape, H, R, T = ctx.shape, ctx.shape.H, len(delta), len(node) // 64  # parts, of 64 rows each
         sizes = [R * T * shape.convolutions * sum(shape.sizes), R * T * shape.gru * (6 * H * H + 6 * H)]
@@ -326,9 +355,9 @@ class _AllLayers(KernelFunction):
         sums = (x.new_zeros if shape.split else x.new_empty)(sum(sizes))
         parts, between = shape.parts(x, R, node), x.new_empty(shape.split * 2, R, len(node), H)
         arguments = (x, grad, states, node, lists, rows, delta, *weights)
-        arguments += (routes, depths, norm.contiguous(), statistics, parts, between, *sums.split(sizes))
+        arguments += (routes, depths, dropout, norm.contiguous(), statistics, parts, between, *sums.split(sizes))
         for step in reversed(range(shape.launches)):
             _launch("backward", shape, *arguments, len(x), shape.layers, len(rows), shape.N, step)
         grad_norm = arguments[-1].view(R, shape.convolutions, 2, H) if shape.split else None
-        data = (None,) * 8  # the shape, x, the graph, the depths and δ
+        data = (None,) * 9  # the shape, x, the graph, the depths, δ and the dropout
         return *data, grad_norm, None, *unpack_gradients(shape.weights, tensors, sums, T)

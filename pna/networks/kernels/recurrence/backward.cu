@@ -181,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
     const float *x, const float *grad_out, const float *states, const int *node, const int *lists,
     const unsigned *words, const float *delta, const float *tower_weights, const float *mix_weights,
     const float *conv_bias, const float *gru_weights, const float *gru_bias, const int *routes, const int *depths,
-    const float *norm_weights, float *statistics, float *parts, float *between, float *grad_convolutions,
-    float *grad_gru, float *grad_norm, int V, int layers, int messages, int N, int step) {
+    const float *dropout, const float *norm_weights, float *statistics, float *parts, float *between,
+    float *grad_convolutions, float *grad_gru, float *grad_norm, int V, int layers, int messages, int N, int step) {
   const int r = blockIdx.y;
   float *mix = (float *)shared_memory, *T = mix + HH, *bias = T + (GAT ? HH : TOWERS), *of_rows = bias + BIASES * H;
   float *tile = of_rows + S * ROWS, *G = tile + ROWS * STRIDE, *back = G + GRU * 6 * HH, *of_gru = back + GRU * 6 * HH;
@@ -247,6 +247,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
     for (int i = 0; i < 2 * F; i++)
       if (DEPTHS && layer >= own.node[i / F]) ended.v[i] = grad.v[i], grad.v[i] = 0;
+    Staying stay;
+    if (DROP) drop(z, stay = staying(dropout + k * 3, nodes.node, layer));
     if (GRU) {
       down = gru_backward(grad, state, z, d_z, tile, G, back, of_gru);
     } else {
@@ -259,8 +261,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_ba
 #pragma unroll
       for (int i = 0; i < 2 * F; i++) d_z.v[i] += own.v[i];
     }
+    if (DROP) drop(d_z, stay);
 #pragma unroll
-    for (int i = 0; i < 2 * F; i++) d_z.v[i] *= z.v[i] > 0 ? 1.0f : GAT ? z.v[i] + 1 : SLOPE;
+    for (int i = 0; i < 2 * F; i++) {
+      if (GAT && DROP) z.v[i] /= stay.factor;  // as before dropout, unless it was dropped: then d_z is zero
+      d_z.v[i] *= z.v[i] > 0 ? 1.0f : GAT ? z.v[i] + 1 : SLOPE;
+    }
     put(tile + D_Z, d_z, STRIDE);
     if (GCN) {
       gcn_backward(down, d_z, given, tile, mix, nodes, sums);

@@ -97,8 +97,9 @@ INLINE void end_graphs(Layers &own, const Rows &before, const Rows &after, int *
 extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_forward(
     const float *x, float *out, float *states, const int *node, const int *lists, const unsigned *words,
     const float *delta, const float *tower_weights, const float *mix_weights, const float *conv_bias,
-    const float *gru_weights, const float *gru_bias, const int *routes, int *depths, const float *norm_weights,
-    float *statistics, float *parts, int V, int layers, int messages, int N, int threshold, int step) {
+    const float *gru_weights, const float *gru_bias, const int *routes, int *depths, const float *dropout,
+    const float *norm_weights, float *statistics, float *parts, int V, int layers, int messages, int N, int threshold,
+    int step) {
   const int r = blockIdx.y;
   float *T = (float *)shared_memory, *mix = T + TOWERS, *biases = mix + HH, *planes = biases + BIASES * H;
   float *G = planes + ROWS * STRIDE, *of_gru = G + GRU * 6 * HH, *norm = of_gru + GRU * 6 * H;
@@ -160,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT) recurrence_fo
       if (!GCN && !SPLIT) put(states + kept_at(layer, 1), y);
       put(states + kept_at(layer, 2), z);
     }
+    if (DROP) drop(z, staying(dropout + k * 3, nodes.node, layer));
     if (GRU) {
       Gates gates = gru(split(state), split(z), G, of_gru);
 #pragma unroll

@@ -23,7 +23,8 @@ constexpr int CONVOLUTIONS = PNA_CONVOLUTIONS;       // number of distinct weigh
 constexpr int OUTPUTS = EVERY ? CONVOLUTIONS : 1;
 constexpr bool GCN = PNA_GCN, GAT = PNA_GAT, GIN = PNA_GIN;  // PNA if none of them
 constexpr bool SPLIT = PNA_SPLIT;                            // several launches, divided at the sums over all nodes
-constexpr bool STATES = GRU || SPLIT && DEPTHS;              // keep states: they differ from the layer below's outputs
+constexpr bool DROP = PNA_DROP;                              // features of a convolution's output are dropped
+constexpr bool STATES = GRU || DROP || SPLIT && DEPTHS;      // keep states: they differ from the layer below's outputs
 constexpr int F = PNA_F, H = 4 * F, HH = H * H;
 constexpr float SLOPE = GIN ? 0.0f : 0.01f;  // negative slope of ReLU or LeakyReLU
 constexpr float INF = 3.4e38f;
@@ -215,6 +216,39 @@ INLINE void load(float *to, const float *from, int count) {
 
 INLINE void load_transposed(float *to, const float *from, int matrices) {
   share(matrices * HH, [=](unsigned i) { to[i - i % HH + i % H * H + i / H % H] = from[i]; });
+}
+
+// ---- Dropout --------------------------------------------------------------------------------------------------------
+
+INLINE unsigned mixed(unsigned x) {
+  x = (x ^ x >> 16) * 0x7feb352du;
+  x = (x ^ x >> 15) * 0x846ca68bu;
+  return x ^ x >> 16;
+}
+
+// Which of the thread's features stay, one bit each, and the factor of those.
+struct Staying {
+  unsigned bits;
+  float factor;
+};
+
+// The features that stay in a layer, by the hash of pna/networks/dropout.py. `dropout` holds the rate, the seed and the
+// earlier calls of its convolution. Rows without a node lose features, too, which nothing reads.
+INLINE Staying staying(const float *dropout, const int *node, int layer) {
+  const unsigned seed = (long long)dropout[1], call = (long long)dropout[2] + (layer > 0 ? layer : 1);
+  const unsigned key = mixed(seed * 0x9e3779b1u + call);
+  Staying stay = {0, 1 / (1 - dropout[0])};
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) {
+    const unsigned place = node[i / F] * H + F * thread_t() + i % F;
+    if (mixed(key + place) * 0x1p-32f >= dropout[0]) stay.bits |= 1u << i;
+  }
+  return stay;
+}
+
+INLINE void drop(Rows &rows, Staying stay) {
+#pragma unroll
+  for (int i = 0; i < 2 * F; i++) rows.v[i] = stay.bits >> i & 1 ? stay.factor * rows.v[i] : 0.0f;
 }
 
 // ---- The GRU --------------------------------------------------------------------------------------------------------
