@@ -28,7 +28,7 @@ from report.parts import Part
 from report.realworld_claims import MARGINS
 from report.structure import BASELINE_MARGIN
 
-__all__ = ["FIRST_SEED", "LADDERS", "NEW_TESTS", "POWER", "fixed", "page_path", "page_with_tables", "plan"]
+__all__ = ["ADDED", "FIRST_SEED", "LADDERS", "NEW_TESTS", "POWER", "fixed", "page_path", "page_with_tables", "plan"]
 __all__ += ["plan_path", "plan_text", "read_plan"]
 
 FIRST_SEED = 100
@@ -148,6 +148,18 @@ PRIORITY: tuple[tuple[str, tuple[str, ...]], ...] = (  # experiments whose cells
     ("CIFAR10 and MNIST", ("figure6",)),
     ("single tasks", ("single-task",)),
 )
+
+ADDED = NewTest(
+    "dropout-best",
+    "Does PNA lead when dropout is tuned, too?",
+    "PNA minus each other model, mean log10 MSE over six tasks, both tuned in learning rate, weight decay and dropout: "
+    "below zero for every model",
+    "less",
+    None,
+    tuple(f"tuned-dropout/described/{model}/16" for model in _SEVEN),
+    20,
+)
+"""A test that docs/plan.md states after results/plan.json was written, and before its own runs."""
 
 
 def plan_path() -> Path:

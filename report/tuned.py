@@ -1,7 +1,8 @@
 """Section 4 put to the test: every model tuned with the same budget, beside one common setting and the paper.
 
 The search (pna/experiments/tuning.py) sees the validation set alone. The runs that are compared here have new seeds,
-and hyper-parameters close to the best of the search. All four tests were stated in report/plan.py before the runs.
+and hyper-parameters close to the best of the search. All five tests were stated in report/plan.py before the runs, that
+of dropout later than the others.
 """
 
 from collections.abc import Callable
@@ -23,9 +24,9 @@ from report.comparisons import MARGIN, like_published_average
 from report.markup import blocks, estimate, in_words, table
 from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, ratio
-from report.plan import NewTest
+from report.plan import ADDED, NewTest
 
-__all__ = ["answer", "averages", "outcomes", "section", "study"]
+__all__ = ["answer", "averages", "outcome_with_dropout", "outcomes", "section", "study"]
 
 
 def _error(run: RecordedRun, _: object = None) -> Contrast:
@@ -72,6 +73,13 @@ def outcomes(profile: str = RECORDED) -> list[Outcome]:
     return by_spec(TESTS, partial(_outcome, profile))
 
 
+def outcome_with_dropout(profile: str = RECORDED) -> Outcome:
+    """The outcome of the test that was added: tuned runs with the best rate of dropout."""
+    runs = _models("tuned-dropout", "described", profile)
+    missing = tuple(cell for cell, model in zip(ADDED.cells, SEVEN, strict=True) if model not in runs)
+    return Outcome(ADDED, "described", MISSING if missing else _best(runs, {}), missing)
+
+
 def _outcome(profile: str, test: NewTest, spec: str) -> Outcome:
     """The outcome of one planned test under one specification; without a run that it needs, which cells are missing."""
     tuned, untuned = (_models(training, spec, profile) for training in ("tuned", "multitask"))
@@ -85,8 +93,9 @@ def _outcome(profile: str, test: NewTest, spec: str) -> Outcome:
 
 
 def _models(training: str, spec: str, profile: str) -> Models:
-    """The recorded runs of the seven models, by model."""
-    runs = {model: run_of_plan(Cell(training, spec, model, "16"), profile) for model in SEVEN}
+    """The recorded runs of the seven models, by model; those with dropout are not in results/plan.json."""
+    budget = "paper" if (training, profile) == ("tuned-dropout", RECORDED) else profile
+    runs = {model: run_of_plan(Cell(training, spec, model, "16"), budget) for model in SEVEN}
     return {model: run for model, run in runs.items() if run}
 
 
@@ -96,22 +105,29 @@ def _models(training: str, spec: str, profile: str) -> Models:
 def answer(profile: str) -> str:
     """Whether PNA still leads when every model is tuned, a sentence for each specification that has the runs."""
     best = [row for row in outcomes(profile) if row.test.id == "tuned-best" and not row.missing]
-    return " ".join(filter(None, [*(_answer(row, profile) for row in best), _dropout() if best else ""]))
+    return " ".join(filter(None, [*(_answer(row, profile) for row in best), _dropout(profile) if best else ""]))
 
 
 def _answer(best: Outcome, profile: str) -> str:
     """The answer under one specification: how many models PNA leads, by how much at least, and what tuning gains."""
     tuned, untuned = (_models(training, best.spec, profile) for training in ("tuned", "multitask"))
-    errors = {model: _error(run) for model, run in tuned.items()}
+    gain = mean_contrast(part.contrast for part in _gains(tuned, untuned)).estimate
+    return (
+        f"Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), "
+        f"{_lead(best, tuned)} On average over the models, tuning lowers the error by {in_words(gain)}."
+    )
+
+
+def _lead(best: Outcome, runs: Models) -> str:
+    """Whether PNA still leads, how many models, and by how much at least."""
+    errors = {model: _error(run) for model, run in runs.items()}
     second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
     held = sum(row.outcome == HOLDS for row in best.ruling.rows)
     still = "still leads" if best.ruling.kind == "reproduced" else "no longer leads every model"
-    gain = mean_contrast(part.contrast for part in _gains(tuned, untuned)).estimate
     return (
-        f"Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), PNA {still} as "
-        f"{best.spec}: it is significantly better than {held} of {len(best.ruling.rows)} models, and better than the "
-        f"next best, {tuned[second].title}, by {in_words((errors[second] - errors['pna']).estimate)}. On average over "
-        f"the models, tuning lowers the error by {in_words(gain)}."
+        f"PNA {still} as {best.spec}: it is significantly better than {held} of {len(best.ruling.rows)} models, and "
+        f"its lead over the best other one, {runs[second].title}, is "
+        f"{in_words((errors[second] - errors['pna']).estimate)}."
     )
 
 
@@ -121,8 +137,11 @@ def study() -> dict[str, dict[float, tuple[float, float]]]:
     return {model: gains(load(path)) for model, path in paths.items() if path.exists()}
 
 
-def _dropout() -> str:
-    """For each model that gains from dropout in the study, how much and at which rate; empty if none does."""
+def _dropout(profile: str) -> str:
+    """Whether PNA leads with dropout tuned; before that, what each model gains in the study, empty if none does."""
+    best = outcome_with_dropout(profile)
+    if not best.missing:
+        return f"With dropout tuned as well, {_lead(best, _models('tuned-dropout', best.spec, profile))}"
     best = {model: max(rows.items(), key=lambda row: row[1][1]) for model, rows in study().items()}
     gained = [
         f"{MODELS[model].title}'s by {gain:.2f} at a rate of {rate:g}"
@@ -136,12 +155,15 @@ def _dropout() -> str:
 # ---- as tables ----
 
 
+_COLUMNS = {"multitask": "", "tuned": ", tuned", "tuned-dropout": ", tuned with dropout"}
+
+
 def averages(profile: str, intervals: bool = False) -> Markup | str:
     """Each model's average: published, with one setting for all models, and tuned; empty if nothing is tuned."""
     columns = {
         (spec, training): runs
         for spec in reversed(SPECS)
-        for training in ("multitask", "tuned")
+        for training in _COLUMNS
         if len(runs := _models(training, spec, profile)) == len(SEVEN)
     }
     if not any(training == "tuned" for _, training in columns):
@@ -151,14 +173,14 @@ def averages(profile: str, intervals: bool = False) -> Markup | str:
         ours = (score(runs[model], wider_split(runs[model])) for runs in columns.values())
         cells = (estimate(one) if intervals else number(one.value) for one in ours)
         rows.append((MODELS[model].title, number(published.multitask()[model]["average"]), *cells))
-    header = ("model", "published", *(f"{spec}, tuned" if training == "tuned" else spec for spec, training in columns))
+    header = ("model", "published", *(f"{spec}{_COLUMNS[training]}" for spec, training in columns))
     caption = "The same averages, and those of models that are tuned with the same budget (section 4)"
     return table(header, rows, caption)
 
 
 def section(profile: str) -> Markup:
     """The section below the searches: the answer, the averages and the planned tests."""
-    rows = outcomes(profile)
+    rows = [*outcomes(profile), outcome_with_dropout(profile)]
     missing = list(dict.fromkeys(cell for row in rows for cell in row.missing))
     waiting = f"Not recorded yet: {', '.join(missing)}." if missing else ""
     caption = "Planned tests of tuned runs, stated before the runs; below zero PNA is better, or tuning worse"

@@ -46,7 +46,7 @@ def write_result(cell, profile="paper", level=-2.0, noise=0.0, levels=None, base
     replicas, sets = [], tests_of(run, level) | (levels or {})
     for seed in run.seeds:
         for task in run.tasks:
-            shift = 0.01 * seed + noise * float(rng.normal())
+            shift = 0.01 * (seed % 1_000) + noise * float(rng.normal())
             errors = {name: [float(10 ** (value + shift)) for value in row] for name, row in sets.items()}
             gone = seed in diverged
             replicas.append(
