@@ -9,9 +9,9 @@ Set before the runs, for pna and gcn as described: a rate gains something if the
 losses is lower with it than without dropout by more than MARGIN, that of results/plan.json. If none does, the campaign
 stays without dropout.
 
-As some do, dropout is tuned for every model. The cell dropout-tuning/SPEC/MODEL/16 is a search for the rate, after that
-for learning rate and weight decay (tuning.py) and with the best of these; it is never tested. The cell
-tuned-dropout/SPEC/MODEL/16 has runs like those of tuned/SPEC/MODEL/16, with the best rate of dropout.
+As some do, dropout is tuned for every model. The cell dropout-tuning/SPEC/MODEL/16 searches for its rate, with the best
+learning rate and weight decay of tuning/SPEC/MODEL/16, and is never tested. The cell tuned-dropout/SPEC/MODEL/16 has
+runs like those of tuned/SPEC/MODEL/16, with the best rate of dropout.
 """
 
 import itertools
@@ -44,7 +44,7 @@ TUNED_SEEDS = 20  # at the paper's budget
 FIRST_SEARCH_SEED, FIRST_TUNED_SEED = 3_000, 4_000
 
 
-class WithDropout(MultiTaskRun):
+class RunWithDropout(MultiTaskRun):
     """Runs whose convolutions have dropout, each replica with its own rate, in `dropout`.
 
     Their weights are not shipped: the wrapped convolutions have other names than those of the networks that load them.
@@ -73,7 +73,7 @@ class WithDropout(MultiTaskRun):
         self.dropout, self.seeds = map(list, zip(*itertools.product(rates, seeds), strict=True))
 
 
-class DropoutRun(WithDropout):
+class DropoutRun(RunWithDropout):
     """All rates and seeds of the study for one model, as replicas of one training."""
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
@@ -84,16 +84,16 @@ class DropoutRun(WithDropout):
         self.weight_decays = [self.settings.weight_decay] * len(self.seeds)
 
 
-class DropoutTuningRun(WithDropout, TunedRun):
+class DropoutTuningRun(RunWithDropout, TunedRun):
     """The search for the rate of dropout of one model, with the best learning rate and weight decay of its search."""
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
         rates, seeds = (SEARCHED, SEARCH_SEEDS) if profile.divisor == 1 else (SEARCHED[::5], 1)
         self.set_replicas(rates, range(FIRST_SEARCH_SEED, FIRST_SEARCH_SEED + seeds))
-        self.set_rates()
+        self.set_learning_rates()
 
-    def set_rates(self) -> None:
+    def set_learning_rates(self) -> None:
         """Give every replica the best learning rate and weight decay of the search, if it is recorded."""
         if self.search.result.exists():
             best = ranked(load(self.search.result))[0]
@@ -101,7 +101,7 @@ class DropoutTuningRun(WithDropout, TunedRun):
             self.weight_decays = [best.weight_decay] * len(self.seeds)
 
 
-class TunedDropoutRun(WithDropout, TunedRun):
+class TunedDropoutRun(RunWithDropout, TunedRun):
     """Runs as those of TunedRun, with the best rate of dropout; both searches must be recorded."""
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
@@ -109,7 +109,7 @@ class TunedDropoutRun(WithDropout, TunedRun):
         if not profile.planned:  # the plan has no such cell
             count = TUNED_SEEDS if profile.full else profile.seeds
             self.seeds = list(range(FIRST_TUNED_SEED, FIRST_TUNED_SEED + count))
-        self.set_rates()
+        self.set_learning_rates()
         tuning = replace(cell, training="dropout-tuning")
         self.dropout_search = DropoutTuningRun(tuning, self._searched(profile), device, dtype)
         path = self.dropout_search.result
@@ -123,8 +123,8 @@ class TunedDropoutRun(WithDropout, TunedRun):
     def fresh(self) -> Replicas:
         """The replicas before the first epoch; a search that is not recorded raises MissingData."""
         if super().ready and not self.ready:
-            search = self.dropout_search
-            raise MissingData(f"{search.result} is missing: search for the rate first, pna train {search.cell}")
+            path, search = self.dropout_search.result, self.dropout_search.cell
+            raise MissingData(f"{path} is missing: search for the rate of dropout first, pna train {search}")
         return super().fresh()
 
 

@@ -146,9 +146,9 @@ class TunedRun(MultiTaskRun):
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
         self.search = TuningRun(replace(cell, training="tuning"), self._searched(profile), device, dtype)
-        self.set_rates()
+        self.set_learning_rates()
 
-    def set_rates(self) -> None:
+    def set_learning_rates(self) -> None:
         """Draw learning rate and weight decay of each seed close to the best of the search, if it is recorded."""
         if self.search.result.exists():
             best = ranked(load(self.search.result))[0]

@@ -184,7 +184,7 @@ def test_one_search_after_the_other_then_the_tuned_runs(folders, capsys):
     recorded(TuningRun(replace(CELL, training="tuning"), PROFILES["smoke"]))
     tuned = run_of(TUNED, PROFILES["smoke"])
     assert not tuned.ready
-    with pytest.raises(MissingData, match="search for the rate first, pna train dropout-tuning/described/gcn/16"):
+    with pytest.raises(MissingData, match="rate of dropout first, pna train dropout-tuning/described/gcn/16"):
         tuned.train()
     search = run_of(SEARCH, PROFILES["smoke"])
     assert (search.ready, search.dropout, search.seeds) == (True, [0.0, 0.2], [3_000, 3_000])
