@@ -31,8 +31,8 @@ def planned_test(claim: str, spec: str) -> dict | None:
         rows = _plan()["claims"]
     except MissingData:
         return None
-    found = (row for row in rows if (row["id"], row["spec"]) == (claim, spec) and row["power"] is not None)
-    return next(found, None)
+    tests = (row for row in rows if (row["id"], row["spec"]) == (claim, spec) and row["power"] is not None)
+    return next(tests, None)
 
 
 def _cells() -> dict[str, range]:
