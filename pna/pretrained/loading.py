@@ -124,6 +124,8 @@ def _cell(name: str) -> Cell:
         cell = Cell.parse(name).trained
     except ValueError as error:
         raise ValueError(f"{error}{_near(name)}") from error
+    if not run_of(cell, profile_named("paper", cell)).ships:
+        raise MissingData(f"no weights of {cell.training} networks are kept{_near(name)}")
     if not _shipped(cell):
         elsewhere = _ELSEWHERE if cell in all_cells(EVERY_SPEC) else ""
         raise MissingData(

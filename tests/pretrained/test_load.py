@@ -213,6 +213,12 @@ def test_a_right_name_without_weights_is_told_the_command():
         pna.load("multitask/released/pna/64")
 
 
+@pytest.mark.parametrize("training", ["tuning", "dropout", "dropout-tuning", "tuned-dropout"])
+def test_no_command_makes_weights_that_are_never_kept(training):
+    with pytest.raises(MissingData, match=rf"no weights of {training} networks are kept; .*tuned/described/gcn/16"):
+        pna.load(f"{training}/described/gcn/16")
+
+
 @pytest.mark.parametrize("name", ["zinc/released/pna/edges", "single-task/described/gat/16", "multitask/D5/pna/16"])
 def test_weights_of_the_study_that_are_not_here_are_told_where_to_be_had(shelf, name):
     with pytest.raises(MissingData) as error:
