@@ -148,7 +148,8 @@ def _dropout(profile: str) -> str:
         for model, (rate, (_, gain)) in best.items()
         if gain > MARGIN
     ]
-    lowered = f"Dropout is not tuned. Tried alone, it lowers log10 of the validation loss: {', '.join(gained)}."
+    tried = "Dropout is not tuned. Tried alone, with four seeds at each rate, it lowers log10 of the validation loss"
+    lowered = f"{tried}: {', '.join(gained)}."
     return lowered if gained else ""
 
 
