@@ -138,10 +138,15 @@ def study() -> dict[str, dict[float, tuple[float, float]]]:
 
 
 def _dropout(profile: str) -> str:
-    """Whether PNA leads with dropout tuned; before that, what each model gains in the study, empty if none does."""
+    """Whether PNA leads with dropout tuned; what the study found as long as these runs are missing."""
     best = outcome_with_dropout(profile)
-    if not best.missing:
-        return f"With dropout tuned as well, {_lead(best, _models('tuned-dropout', best.spec, profile))}"
+    if best.missing:
+        return _found_by_study()
+    return f"With dropout tuned as well, {_lead(best, _models('tuned-dropout', best.spec, profile))}"
+
+
+def _found_by_study() -> str:
+    """For each model that gains from dropout in the study, how much and at which rate; empty if none does."""
     best = {model: max(rows.items(), key=lambda row: row[1][1]) for model, rows in study().items()}
     gained = [
         f"{MODELS[model].title}'s by {gain:.2f} at a rate of {rate:g}"
