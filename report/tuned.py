@@ -11,13 +11,10 @@ from functools import partial
 from markupsafe import Markup
 
 from pna.experiments import SPECS, Cell
-from pna.experiments.dropout import RATES, gains
-from pna.experiments.multitask import PROFILES
 from pna.figures import published
-from pna.figures.runs import RECORDED, RecordedRun, recorded_path
+from pna.figures.runs import RECORDED, RecordedRun
 from pna.figures.scores import SHOWN, score, sizes_of, wider_split
 from pna.networks import MODELS
-from pna.training.store import load
 from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import HOLDS, Ruling, number
 from report.comparisons import MARGIN, like_published_average
@@ -26,7 +23,7 @@ from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, out
 from report.parts import Part, average, ratio
 from report.plan import ADDED, NewTest
 
-__all__ = ["answer", "averages", "outcome_with_dropout", "outcomes", "section", "study"]
+__all__ = ["answer", "averages", "outcome_with_dropout", "outcomes", "section"]
 
 
 def _error(run: RecordedRun, _: object = None) -> Contrast:
@@ -103,59 +100,43 @@ def _models(training: str, spec: str, profile: str) -> Models:
 
 
 def answer(profile: str) -> str:
-    """Whether PNA still leads when every model is tuned, a sentence for each specification that has the runs."""
-    best = [row for row in outcomes(profile) if row.test.id == "tuned-best" and not row.missing]
-    return " ".join(filter(None, [*(_answer(row, profile) for row in best), _dropout(profile) if best else ""]))
+    """Whether PNA still leads when every model is tuned: the answer in a sentence, then how far it leads each time."""
+    planned = [row for row in outcomes(profile) if row.test.id == "tuned-best"]
+    rows = [row for row in (*planned, outcome_with_dropout(profile)) if not row.missing]
+    if not rows:
+        return ""
+    led = [_run_as(row) for row in rows if row.ruling.kind == "reproduced"]
+    lost = [_run_as(row) for row in rows if row.ruling.kind != "reproduced"]
+    still = [f"PNA still leads {_listed(led)}"] if led else []
+    no_longer = [f"PNA no longer leads every model {_listed(lost)}"] if lost else []
+    budget = "Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4)"
+    return f"{budget}, {'; '.join(still + no_longer)}. {' '.join(_lead(row, profile) for row in rows)}"
 
 
-def _answer(best: Outcome, profile: str) -> str:
-    """The answer under one specification: how many models PNA leads, by how much at least, and what tuning gains."""
-    tuned, untuned = (_models(training, best.spec, profile) for training in ("tuned", "multitask"))
-    gain = mean_contrast(part.contrast for part in _gains(tuned, untuned)).estimate
-    return (
-        f"Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), "
-        f"{_lead(best, tuned)} On average over the models, tuning lowers the error by {in_words(gain)}."
-    )
+def _run_as(row: Outcome) -> str:
+    """How the runs of an outcome were made."""
+    return f"as {row.spec}{' with dropout tuned as well' if row.test is ADDED else ''}"
 
 
-def _lead(best: Outcome, runs: Models) -> str:
-    """Whether PNA still leads, how many models, and by how much at least."""
+def _listed(words: list[str]) -> str:
+    """Words with commas between them, and "and" before the last."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _lead(row: Outcome, profile: str) -> str:
+    """How many models PNA leads, by how much at least, and what tuning gains without dropout."""
+    runs = _models("tuned-dropout" if row.test is ADDED else "tuned", row.spec, profile)
     errors = {model: _error(run) for model, run in runs.items()}
     second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
-    held = sum(row.outcome == HOLDS for row in best.ruling.rows)
-    still = "still leads" if best.ruling.kind == "reproduced" else "no longer leads every model"
-    return (
-        f"PNA {still} as {best.spec}: it is significantly better than {held} of {len(best.ruling.rows)} models, and "
-        f"its lead over the best other one, {runs[second].title}, is "
-        f"{in_words((errors[second] - errors['pna']).estimate)}."
+    held = sum(one.outcome == HOLDS for one in row.ruling.rows)
+    lead = (
+        f"{_run_as(row).capitalize()}, it is significantly better than {held} of {len(row.ruling.rows)} models; its "
+        f"lead over the best other one, {runs[second].title}, is {in_words((errors[second] - errors['pna']).estimate)}"
     )
-
-
-def study() -> dict[str, dict[float, tuple[float, float]]]:
-    """Validation loss at each rate of dropout and its gain over none, by model (pna/experiments/dropout.py)."""
-    paths = {model: recorded_path(Cell("dropout", "described", model, "16"), PROFILES["paper"]) for model in SEVEN}
-    return {model: gains(load(path)) for model, path in paths.items() if path.exists()}
-
-
-def _dropout(profile: str) -> str:
-    """Whether PNA leads with dropout tuned; what the study found as long as these runs are missing."""
-    best = outcome_with_dropout(profile)
-    if best.missing:
-        return _found_by_study()
-    return f"With dropout tuned as well, {_lead(best, _models('tuned-dropout', best.spec, profile))}"
-
-
-def _found_by_study() -> str:
-    """For each model that gains from dropout in the study, how much and at which rate; empty if none does."""
-    best = {model: max(rows.items(), key=lambda row: row[1][1]) for model, rows in study().items()}
-    gained = [
-        f"{MODELS[model].title}'s by {gain:.2f} at a rate of {rate:g}"
-        for model, (rate, (_, gain)) in best.items()
-        if gain > MARGIN
-    ]
-    tried = "Dropout is not tuned. Tried alone, with four seeds at each rate, it lowers log10 of the validation loss"
-    lowered = f"{tried}: {', '.join(gained)}."
-    return lowered if gained else ""
+    if row.test is ADDED:
+        return f"{lead}."
+    gain = mean_contrast(part.contrast for part in _gains(runs, _models("multitask", row.spec, profile))).estimate
+    return f"{lead}, and tuning lowers the error by {in_words(gain)} on average over the models."
 
 
 # ---- as tables ----
@@ -191,18 +172,24 @@ def section(profile: str) -> Markup:
     waiting = f"Not recorded yet: {', '.join(missing)}." if missing else ""
     caption = "Planned tests of tuned runs, stated before the runs; below zero PNA is better, or tuning worse"
     tests = outcome_table(rows, caption)
-    return blocks(answer(profile), averages(profile, intervals=True), tests, waiting, _dropout_table())
+    return blocks(answer(profile), averages(profile, intervals=True), tests, waiting, _dropout_table(profile))
 
 
-def _dropout_table() -> Markup | str:
-    """The recorded study of dropout, a row for each rate; empty without one."""
-    studies = study()
-    if not studies:
+def _dropout_table(profile: str) -> Markup | str:
+    """What dropout adds to the tuned runs as described, a row for each model; empty as long as a run is missing."""
+    tuned, dropped = (_models(training, "described", profile) for training in ("tuned", "tuned-dropout"))
+    if len(tuned) < len(SEVEN) or len(dropped) < len(SEVEN):
         return ""
-    header = ("dropout", *(f"{MODELS[model].title}{what}" for model in studies for what in ("", ", gain over none")))
-    rows = [(f"{rate:g}", *(number(one) for rows in studies.values() for one in rows[rate])) for rate in RATES]
+    rows = [
+        (
+            MODELS[model].title,
+            f"{dropped[model].result.configuration['dropout'][0]:g}",
+            estimate((_error(tuned[model]) - _error(dropped[model])).estimate),
+        )
+        for model in SEVEN
+    ]
     caption = (
-        "Dropout of the convolutions' output, before the GRU, as described: mean log10 of the least validation loss of "
-        "four seeds in 1,500 epochs; a gain above 0.1 counts"
+        "Dropout of the convolutions' output, before the GRU, as described: the rate with the least validation loss, "
+        "and how much lower the error of runs with it is than that of the tuned runs without; this has no verdict"
     )
-    return table(header, rows, caption)
+    return table(("model", "rate", "gain over tuned"), rows, caption)

@@ -21,7 +21,7 @@ from scipy.stats import combine_pvalues, ttest_ind
 from benchmarks.compile_gpu import BOUND
 from benchmarks.generation import RELEASED_CODE
 from pna.experiments import PROFILES, Cell
-from pna.experiments.dropout import RATES
+from pna.experiments.dropout import RATES, SEARCHED, best_rate, gains, validation_losses
 from pna.experiments.figure6 import COLUMNS, TITLES, cell_of
 from pna.experiments.tuning import ranked
 from pna.figures import published
@@ -33,6 +33,7 @@ from pna.figures.scores import EXPLODED, overall, ratio, score, sizes_of, wider_
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
+from pna.training.store import Result
 from pna.verdicts.planning import power
 from pna.verdicts.statistics import Estimate, holm, mean_of
 from report.claims import CLAIMS, Claim, findings_of
@@ -42,8 +43,8 @@ from report.coverage import SINGLE, kept_table
 from report.departures import effect, effects
 from report.realworld_claims import MARGINS
 from report.speed import in_figures, pace, rows
+from report.tuned import outcome_with_dropout
 from report.tuned import outcomes as tuned_outcomes
-from report.tuned import study
 
 ROOT = Path(__file__).parents[1]
 FIRST_SCREEN_END = "<!-- the end of the first screen -->"
@@ -90,10 +91,14 @@ def planned(
     return score(run, wider_split(run), task)
 
 
-def tuned(model: str) -> Estimate:
-    """A model's average as described, over its tuned runs."""
-    run = recorded_run(Cell.parse(f"tuned/described/{model}/16"), PROFILES["planned"])
-    return score(run, wider_split(run))
+def tuned(model: str, spec: str = "described") -> Estimate:
+    """A model's average over its tuned runs."""
+    return planned(model, spec, training="tuned")
+
+
+def with_dropout(model: str) -> Estimate:
+    """A model's average as described, over its runs that are tuned in dropout, too."""
+    return average(f"tuned-dropout/described/{model}/16")
 
 
 def planned_run(model: str, spec: str, training: str = "multitask", hidden: int = 16) -> RecordedRun:
@@ -323,13 +328,31 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             "over PNA (no scalers), the next best, it is {} ({} to {}), and over every other model it is significant.",
             lambda: spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
         ),
-        ("the error falls by {} ({} to {}).", lambda: spread(_tuned("tuned-gain", "mean"))),
+        (
+            "As released it is {} ({} to {}).",
+            lambda: spread(negative(_tuned("tuned-best", "PNA (no scalers)", "released"))),
+        ),
+        (
+            "as described the error falls by {} ({} to {}), as released by {} ({} to {}).",
+            lambda: tuple(text for spec in SPECS for text in spread(_tuned("tuned-gain", "mean", spec))),
+        ),
+        (
+            "helps PNA (no scalers) most, by {} ({} to {}), so that PNA's lead is half as large: {} ({} to {}).",
+            lambda: (
+                *lead(with_dropout("pna-no-scalers"), tuned("pna-no-scalers")),
+                *lead(with_dropout("pna"), with_dropout("pna-no-scalers")),
+            ),
+        ),
         ("the one exception is GCN as released, whose best is {:.1f} times as large.", lambda: _only_far_rate(3.0)),
     ],
     "docs/summary.md": [
         (
-            "tuned equally, as described, it leads the next best by {} ({} to {});",
-            lambda: spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
+            "tuned equally, as described, it leads the next best by {} ({} to {}), with dropout tuned as well by {} "
+            "({} to {}).",
+            lambda: (
+                *spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
+                *lead(with_dropout("pna"), with_dropout("pna-no-scalers")),
+            ),
         ),
         (
             "Higher moments do not help more at higher degrees, but less, by {} ({} to {}).",
@@ -482,22 +505,52 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             lambda: (*spread(extrapolation("pna", "released", "45-49")), in_letters(_exploded("released", "pna"))),
         ),
         (
-            "over PNA (no scalers), the next best, it is {} ({} to {}).",
-            lambda: spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
-        ),
-        (
-            "averaged over the six sizes, PNA (no scalers) is behind by {} ({} to {}), the others by more.",
-            lambda: spread(negative(_tuned("tuned-extrapolates", "PNA (no scalers)"))),
-        ),
-        (
-            "On average over the models, tuning lowers the error by {} ({} to {}), less than the margin of {} set in "
-            "advance. MPNN (sum) gains {} ({} to {}) and GIN {} ({} to {}); no other model is shown to gain.",
-            lambda: (
-                *spread(_tuned("tuned-gain", "mean")),
-                f"{MARGIN:g}",
-                *spread(planned("mpnn-sum") - tuned("mpnn-sum")),
-                *spread(planned("gin") - tuned("gin")),
+            "over PNA (no scalers), the next best, it is {} ({} to {}) as described and {} ({} to {}) as released.",
+            lambda: tuple(
+                text for spec in SPECS for text in spread(negative(_tuned("tuned-best", "PNA (no scalers)", spec)))
             ),
+        ),
+        (
+            "the one over PNA (no scalers) is {} ({} to {}), half as large as without dropout. PNA (no scalers) gains "
+            "most from dropout, {} ({} to {}):",
+            lambda: (
+                *lead(with_dropout("pna"), with_dropout("pna-no-scalers")),
+                *lead(with_dropout("pna-no-scalers"), tuned("pna-no-scalers")),
+            ),
+        ),
+        (
+            "PNA itself gains {} ({} to {}). MPNN (sum) loses {} ({} to {}), although its rate was the best of the "
+            "search, by {}.",
+            lambda: (
+                *lead(with_dropout("pna"), tuned("pna")),
+                *lead(tuned("mpnn-sum"), with_dropout("mpnn-sum")),
+                two(max(row[1] for row in gains(recorded("dropout-tuning/described/mpnn-sum/16").result).values())),
+            ),
+        ),
+        (
+            "the tuned PNA leads every model as described; PNA (no scalers) is behind by {} ({} to {}), the others by "
+            "more. As released it leads four of six: PNA (no scalers) is behind by {} ({} to {}), MPNN (max) by {} ({} "
+            "to {}).",
+            lambda: (
+                *spread(negative(_tuned("tuned-extrapolates", "PNA (no scalers)"))),
+                *spread(negative(_tuned("tuned-extrapolates", "PNA (no scalers)", "released"))),
+                *spread(negative(_tuned("tuned-extrapolates", "MPNN (max)", "released"))),
+            ),
+        ),
+        (
+            "On average over the models, tuning lowers the error by {} ({} to {}) as described and {} ({} to {}) as "
+            "released, less than the margin of {} set in advance. GIN gains {} ({} to {}) and {} ({} to {}), MPNN "
+            "(sum) {} ({} to {}) as described; no other gain is shown.",
+            lambda: (
+                *(text for spec in SPECS for text in spread(_tuned("tuned-gain", "mean", spec))),
+                f"{MARGIN:g}",
+                *(text for spec in SPECS for text in lead(tuned("gin", spec), planned("gin", spec))),
+                *lead(tuned("mpnn-sum"), planned("mpnn-sum")),
+            ),
+        ),
+        (
+            "by its own test; PNA's is {} ({} to {}) below.",
+            lambda: spread(negative(_tuned("tuned-published", "PNA, average", "released"))),
         ),
         (
             "its mean log10 MSE over tasks from 30 nodes on is lower by {} ({} to {}) as described and by {} ({} to "
@@ -560,8 +613,17 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
         ),
         ('gain most" holds on average, by {} ({} to {}),', lambda: decided_by("gru", "described", -1)),
         (
-            "with seeds 0 to 9, PNA loses {} ({} to {}), and no change is significant.",
-            lambda: lead(multitask("pna", "described"), multitask("pna", "described", "mean-readout")),
+            "PNA's error is higher by {} ({} to {}), GAT's by {} ({} to {}). MPNN (sum) is better with the mean, by {} "
+            "({} to {}).",
+            lambda: tuple(
+                text
+                for one in (_loss_by_mean("pna"), _loss_by_mean("gat"), negative(_loss_by_mean("mpnn-sum")))
+                for text in spread(one)
+            ),
+        ),
+        (
+            "gain most from Set2Set holds on average, by {} ({} to {}), and in one of twelve pairs by itself.",
+            lambda: decided_by("s2s", "described", -1),
         ),
         (
             "The closest is PNA (no scalers), by {} ({} to {}) as described, with seeds 0 to 9, and {} ({} to {}) as "
@@ -613,8 +675,10 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             lambda: decided_by("recurrent-better", "described"),
         ),
         ("error is higher by {} ({} to {}) on average:", lambda: decided_by("gru-effective", "described", -1)),
-        ("**GCN gains {} ({} to {}) at the smallest rate**", lambda: _gain_of_dropout("gcn", 0.02)),
-        ("**PNA's {} ({} to {}) is one seed.**", lambda: _gain_of_dropout("pna", 0.1)),
+        (
+            "GCN gained {} ({} to {}), PNA {} ({} to {}), the latter because of a single seed.",
+            lambda: (*_gain_of_dropout("gcn", 0.02), *_gain_of_dropout("pna", 0.1)),
+        ),
         (
             "with all tasks together by {} ({} to {}), p = {:.3f}. In simulations 95 % intervals of single tasks "
             "contain the truth in {} of cases, and in {} in the worst",
@@ -910,9 +974,14 @@ def _behind(spec: str, rule: str, size: str) -> Numbers:
     return spread(ours - other)
 
 
-def _tuned(test: str, part: str) -> Estimate:
-    """A part of a planned test of the tuned runs as described."""
-    (outcome,) = (row for row in tuned_outcomes() if (row.test.id, row.spec) == (test, "described"))
+def _loss_by_mean(model: str) -> Estimate:
+    """How much higher a model's error is with the mean in place of Set2Set, as described."""
+    return planned(model, training="mean-readout") - planned(model)
+
+
+def _tuned(test: str, part: str, spec: str = "described") -> Estimate:
+    """A part of a planned test of the tuned runs."""
+    (outcome,) = (row for row in tuned_outcomes() if (row.test.id, row.spec) == (test, spec))
     (decision,) = (row for row in outcome.ruling.tests if row.comparison.name == part)
     return decision.comparison.estimate
 
@@ -939,8 +1008,8 @@ def in_letters(count: int) -> str:
 
 
 def _multitask_results() -> list:
-    """Cell and result of everything that is recorded on the multi-task benchmark at the paper's budget."""
-    others = {"zinc", "molhiv", "cifar10", "mnist", "tuning", "dropout", "dropout-tuning"}  # searches: never tested
+    """Cell and result of what is recorded on the multi-task benchmark at the paper's budget, without section 4's."""
+    others = {"zinc", "molhiv", "cifar10", "mnist", "tuning", "dropout", "dropout-tuning", "tuned-dropout"}
     return [pair for pairs in campaign().values() for pair in pairs if pair[0].training not in others]
 
 
@@ -1066,46 +1135,81 @@ def test_figure_4():
 
 
 def test_tuned():
-    rows = list(table("docs/results.md", "| model | one setting | tuned |"))
-    for (title, one, other, gain_text), model in zip(rows, SEVEN, strict=True):
-        assert title == MODELS[model].title
-        assert (one, other) == (two(planned(model).value), two(tuned(model).value))
-        assert gain_text == in_words(planned(model) - tuned(model))
-    shown = [model for model in SEVEN if (planned(model) - tuned(model)).interval[0] > 0]
-    assert shown == ["mpnn-sum", "gin"]  # "no other model is shown to gain"
-    answers = {row.test.id: row.answer for row in tuned_outcomes() if row.spec == "described"}
-    assert answers == {"tuned-best": "yes", "tuned-gain": "yes", "tuned-extrapolates": "yes"}
-    leads = {model: _tuned("tuned-extrapolates", MODELS[model].title).value for model in OTHERS}
-    assert max(leads, key=leads.get) == "pna-no-scalers"
+    for spec in SPECS:
+        shown = [model for model in SEVEN if (planned(model, spec) - tuned(model, spec)).interval[0] > 0]
+        assert shown == (["mpnn-sum", "gin"] if spec == "described" else ["gin"])  # "no other gain is shown"
+        answers = {row.test.id: row.answer for row in tuned_outcomes() if row.spec == spec}
+        assert answers == {"tuned-best": "yes", "tuned-gain": "yes"} | (
+            {"tuned-extrapolates": "yes"}
+            if spec == "described"
+            else {"tuned-extrapolates": "in part, 4 of 6", "tuned-published": "yes"}
+        )
+        leads = {model: _tuned("tuned-extrapolates", MODELS[model].title, spec).value for model in OTHERS}
+        assert max(leads, key=leads.get) == "pna-no-scalers"
+    rows = list(table("docs/results.md", "| model | published | one setting | tuned | gain |"))
+    assert rows == [
+        [
+            MODELS[model].title,
+            two(published.multitask()[model]["average"]),
+            *(two(one.value) for one in (planned(model, "released"), tuned(model, "released"))),
+            in_words(planned(model, "released") - tuned(model, "released")),
+        ]
+        for model in SEVEN
+    ]
 
 
-def test_the_study_of_dropout():
-    expected, found = [], study()
-    for rate in RATES:
-        row = [f"{rate:g}"]
-        for model in ("pna", "gcn"):
-            mean, gain_over_none = found[model][rate]
-            row += [two(mean), signed(gain_over_none) if rate else ""]
-        expected.append(row)
-    assert list(table("docs/results.md", "| dropout | PNA |")) == expected
-    least = _least_losses("gcn")
-    assert max(least[RATES[1]]) < min(least[0])  # "all four seeds are lower"
-    first, *others = sorted(_least_losses("pna")[0], reverse=True)
-    assert first - max(others) > 5 * (max(others) - min(others))  # "one seed"
+def test_tuned_with_dropout():
+    rows = list(table("docs/results.md", "| model | one setting | tuned | gain | rate of dropout |"))
+    searched = {model: recorded(f"dropout-tuning/described/{model}/16").result for model in SEVEN}
+    assert rows == [
+        [
+            MODELS[model].title,
+            two(planned(model).value),
+            two(tuned(model).value),
+            in_words(planned(model) - tuned(model)),
+            f"{best_rate(searched[model]):g}",
+            two(with_dropout(model).value),
+            in_words(tuned(model) - with_dropout(model)),
+        ]
+        for model in SEVEN
+    ]
+    assert outcome_with_dropout().answer == "yes"
+    gained = {model: (tuned(model) - with_dropout(model)).value for model in SEVEN}
+    assert max(gained, key=gained.get) == "pna-no-scalers"
+    least = _log_losses(searched["pna-no-scalers"])  # without dropout some runs stay behind, with a little none does
+    assert list(least) == list(SEARCHED)
+    assert max(least[0.0]) - min(least[0.0]) > 1 > 4 * (max(least[0.02]) - min(least[0.02]))
 
 
-def _least_losses(model: str) -> dict[float, list[float]]:
-    """log10 of the least validation loss of each seed in the study of dropout, by rate."""
-    result = recorded(f"dropout/described/{model}/16").result
-    losses: dict[float, list[float]] = {}
-    for rate, replica in zip(result.configuration["dropout"], result.replicas, strict=True):
-        losses.setdefault(rate, []).append(math.log10(replica.validation))
-    return losses
+def test_one_seed_makes_pnas_gain_in_the_study_of_dropout():
+    first, *others = sorted(_log_losses(recorded("dropout/described/pna/16").result)[0.0], reverse=True)
+    assert first - max(others) > 5 * (max(others) - min(others))
+    for model, rate in (("gcn", 0.02), ("pna", 0.1)):
+        mean = {
+            one: np.mean(values)
+            for one, values in _log_losses(recorded(f"dropout/described/{model}/16").result).items()
+        }
+        assert min(mean, key=mean.get) == rate
+        assert set(mean) == set(RATES)
+
+
+def test_no_model_is_shown_to_lose_by_the_mean_in_place_of_set2set():
+    losses = [_loss_by_mean(model) for model in SEVEN]
+    chances = dict(zip(SEVEN, holm([one.unlike(0) for one in losses]), strict=True))
+    assert [model for model, p in chances.items() if p < 0.05] == ["mpnn-sum"]
+    (finding,) = findings_of(_claim("s2s"), RECORDED)
+    assert [row.comparison.name for row in finding.rows if row.outcome == "holds"] == ["MPNN (max) against MPNN (sum)"]
+
+
+def _log_losses(result: Result) -> dict[float, list[float]]:
+    """log10 of the least validation loss of each seed, by rate of dropout."""
+    return {rate: [math.log10(one) for one in losses] for rate, losses in validation_losses(result).items()}
 
 
 def _gain_of_dropout(model: str, rate: float) -> Numbers:
     """The gain of a rate over none with its interval, by Welch's test."""
-    none, some = (_least_losses(model)[one] for one in (0.0, rate))
+    losses = _log_losses(recorded(f"dropout/described/{model}/16").result)
+    none, some = losses[0.0], losses[rate]
     test = ttest_ind(none, some, equal_var=False)
     return tuple(map(two, (np.mean(none) - np.mean(some), *test.confidence_interval())))
 

@@ -30,7 +30,8 @@ from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
 from pna.training.store import Result, load
 
-__all__ = ["MARGIN", "RATES", "SEARCHED", "DropoutRun", "DropoutTuningRun", "TunedDropoutRun", "best_rate", "gains"]
+__all__ = ["MARGIN", "RATES", "SEARCHED", "DropoutRun", "DropoutTuningRun", "TunedDropoutRun"]
+__all__ += ["best_rate", "gains", "validation_losses"]
 
 RATES = (0.0, 0.02, 0.1, 0.3)
 SEEDS = 4  # for each rate
@@ -128,11 +129,17 @@ class TunedDropoutRun(RunWithDropout, TunedRun):
         return super().fresh()
 
 
-def gains(result: Result) -> dict[float, tuple[float, float]]:
-    """Mean log10 of the least validation losses of a recorded cell, and how much lower it is than at 0, by rate."""
+def validation_losses(result: Result) -> dict[float, list[float]]:
+    """The least validation loss of each seed of a recorded cell, by rate; infinite if none was finite."""
     losses: dict[float, list[float]] = {}
     for rate, replica in zip(result.configuration["dropout"], result.replicas, strict=True):
         losses.setdefault(rate, []).append(math.inf if replica.validation is None else replica.validation)
+    return losses
+
+
+def gains(result: Result) -> dict[float, tuple[float, float]]:
+    """Mean log10 of the least validation losses of a recorded cell, and how much lower it is than at 0, by rate."""
+    losses = validation_losses(result)
     means = {rate: sum(map(math.log10, values)) / len(values) for rate, values in losses.items()}
     return {rate: (mean, means[0.0] - mean) for rate, mean in means.items()}
 

@@ -106,10 +106,13 @@ def _realworld(profile: str) -> Iterator[Picture]:
 
 
 def _tuning(profile: str) -> Iterator[Picture]:
-    """Yield a picture of the hyper-parameter search for each specification."""
+    """Yield a picture of the hyper-parameter search for each specification, and that of dropout as described."""
     for spec in SPECS:
         figure, numbers = tuning.search(spec)
         yield f"tuning_{spec}", figure, {"cells": list(map(_cell, tuning.searches(spec).values())), "numbers": numbers}
+    figure, numbers = tuning.rates_of_dropout("described")
+    cells = list(map(_cell, tuning.dropout_searches("described").values()))
+    yield "tuning_dropout", figure, {"cells": cells, "numbers": numbers}
 
 
 def _depth(profile: str) -> Iterator[Picture]:
@@ -195,7 +198,10 @@ FIGURES: dict[str, Entry] = {
         "Tuned with one budget",
         "section 4, hyper-parameters",
         pictures=_tuning,
-        files={f"tuning_{one}": f"Validation loss against learning rate, 64 draws a model, as {one}" for one in SPECS},
+        files={
+            **{f"tuning_{one}": f"Validation loss against learning rate, 64 draws a model, as {one}" for one in SPECS},
+            "tuning_dropout": "Validation loss against the rate of dropout, five seeds a rate, as described",
+        },
     ),
     "real-graphs": Entry(
         "Real graphs",

@@ -25,7 +25,7 @@ __all__ += ["finite", "load", "provenance", "rounded", "save", "thinned", "thinn
 FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
 FIRST_EPOCHS = 10  # always in a learning curve, for a replay to be compared with
 CURVE_POINTS = 500  # at most, besides
-RESULT_POINTS = 1_500  # over all curves of a result; the plan's have 5,000
+RESULT_POINTS = 1_500  # over all curves of a result
 
 # What a training depends on: the modules of the package's root and of these folders, except those that only choose
 # what is trained, show a result, or talk to the user.
