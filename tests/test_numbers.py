@@ -347,8 +347,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
     ],
     "docs/summary.md": [
         (
-            "tuned equally, as described, it leads the next best by {} ({} to {}), with dropout tuned as well by {} "
-            "({} to {}).",
+            "Tuned equally, as described, it leads the next best by {} ({} to {}), and with dropout by {} ({} to {}).",
             lambda: (
                 *spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
                 *lead(with_dropout("pna"), with_dropout("pna-no-scalers")),

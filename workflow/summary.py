@@ -17,10 +17,11 @@ import mistune
 from pna.files import write_whole
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+SIZES = (9.6, 9.2, 8.8, 8.4, 8.0)  # of letters, in points: the largest that fits with the fonts of this machine
 STYLE = """
 @page { size: A4; margin: 15mm 18mm; }
-body { font: 9.6pt/1.36 system-ui, "Liberation Sans", Arial, sans-serif; color: #1b1b1b; margin: 0; }
-h1 { font-size: 16pt; margin: 0 0 2mm; } h2 { font-size: 11pt; margin: 3.6mm 0 0.8mm; color: #A83A00; }
+body { font: 1em/1.36 "Liberation Sans", Arial, Helvetica, sans-serif; color: #1b1b1b; margin: 0; }
+h1 { font-size: 1.67em; margin: 0 0 2mm; } h2 { font-size: 1.15em; margin: 3.6mm 0 0.8mm; color: #A83A00; }
 p { margin: 0; } ul { margin: 0; padding-left: 4.5mm; } li { margin: 0.4mm 0; } a { color: inherit; }
 """
 
@@ -36,9 +37,10 @@ def main(source: str, pdf: str) -> int:
     if browser is None:
         print("summary.py: needs Chromium to print a PDF; on Debian: apt-get install chromium", file=sys.stderr)
         return 1
-    content = _printed(browser, _page(text))
-    if pages(content) != 1:
-        print(f"summary.py: {source} must fit one page, and takes {pages(content)}", file=sys.stderr)
+    printed = (_printed(browser, _page(text, size)) for size in SIZES)
+    content = next((one for one in printed if pages(one) == 1), None)
+    if content is None:
+        print(f"summary.py: {source} must fit one page, and does not with letters of {SIZES[-1]} pt", file=sys.stderr)
         return 1
     write_whole(path, lambda file: file.write(content + key))
     return 0
@@ -49,10 +51,10 @@ def pages(content: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", content))
 
 
-def _page(text: str) -> str:
-    """The HTML of a Markdown text, with the style of the printed page."""
+def _page(text: str, size: float) -> str:
+    """The HTML of a Markdown text, with the style of the printed page and letters of a size in points."""
     title = html.escape(text.splitlines()[0].removeprefix("# "))
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+    head = f'<meta charset="utf-8"><title>{title}</title><style>html {{ font-size: {size}pt; }}{STYLE}</style>'
     return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{mistune.html(text)}</body></html>'
 
 

@@ -182,6 +182,9 @@ def test_figure_5_marks_each_interval_that_goes_on_and_each_model_that_leaves(sp
         for marker, count in counts.items():
             marks = [line for line in axis.lines if (line.get_marker(), line.get_linestyle()) == (marker, "None")]
             assert sum(len(line.get_xdata()) for line in marks) == count, (name, marker)
+        others = [line.get_ydata()[0] for line in axis.lines if line.get_color() == "#bdbdbd"]  # in the order of models
+        rows = {model: row for model, row in numbers["log10(MSE / baseline)"].items() if model != name}
+        assert others == pytest.approx([row[0] for row in rows.values()])
 
 
 def test_a_figure_of_the_appendix_shows_one_test_set_and_names_it(results, no_pictures, tmp_path, monkeypatch):

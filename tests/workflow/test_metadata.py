@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import tomllib
 from datetime import date
@@ -83,6 +84,21 @@ def test_printing_refuses_a_second_page_and_leaves_what_is_there(tmp_path, capsy
     assert summary.main(str(source), str(pdf)) == 1
     assert "must fit one page" in capsys.readouterr().err
     assert pdf.read_bytes() == before
+
+
+def test_letters_are_as_large_as_fit_one_page(tmp_path, monkeypatch):
+    source, pdf, tried = tmp_path / "summary.md", tmp_path / "summary.pdf", []
+
+    def printed(browser, page):
+        tried.append(float(re.search(r"font-size: ([\d.]+)pt", page)[1]))
+        return b"/Type /Page\n" * (2 if tried[-1] > summary.SIZES[2] else 1)
+
+    monkeypatch.setattr(summary, "_printed", printed)
+    monkeypatch.setattr(summary, "BROWSERS", ("true",))
+    source.write_text("# Any\n", encoding="utf-8")
+    assert summary.main(str(source), str(pdf)) == 0
+    assert tried == list(summary.SIZES[:3])
+    assert summary.pages(pdf.read_bytes()) == 1
 
 
 # ---- the RO-Crate ----

@@ -15,7 +15,7 @@ from pna.experiments.tuning import Draw, ranked
 from pna.figures.runs import recorded_run
 from pna.figures.style import GREY, MODEL_COLOURS, SMALL, WIDTH
 from pna.networks import MODELS
-from pna.training.store import Result
+from pna.training.store import Result, finite
 
 __all__ = ["MODELS_SEARCHED", "dropout_searches", "rates_of_dropout", "search", "searches"]
 
@@ -84,7 +84,7 @@ def _rates(axis: Axes, model: str, result: Result) -> dict:
     best = min(means, key=means.__getitem__)
     axis.scatter([list(means).index(best)], [10 ** means[best]], s=60, marker="*", color="black", zorder=3)
     axis.set_xticks(range(len(means)), [f"{rate:g}" for rate in means], rotation=45)
-    return {"mean log10": {f"{rate:g}": round(mean, 4) for rate, mean in means.items()}, "best": best}
+    return {"mean log10": {f"{rate:g}": finite(round(mean, 4)) for rate, mean in means.items()}, "best": best}
 
 
 def _draws(axis: Axes, model: str, result: Result) -> dict:
