@@ -16,7 +16,7 @@ from pna.figures.runs import RECORDED, RecordedRun
 from pna.figures.scores import SHOWN, score, sizes_of, wider_split
 from pna.networks import MODELS
 from pna.verdicts.contrasts import Contrast, mean_contrast
-from pna.verdicts.rules import HOLDS, Ruling, number
+from pna.verdicts.rules import Ruling, number
 from report.comparisons import MARGIN, like_published_average
 from report.markup import blocks, estimate, in_words, table
 from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
@@ -100,17 +100,23 @@ def _models(training: str, spec: str, profile: str) -> Models:
 
 
 def answer(profile: str) -> str:
-    """Whether PNA still leads when every model is tuned: the answer in a sentence, then how far it leads each time."""
-    planned = [row for row in outcomes(profile) if row.test.id == "tuned-best"]
-    rows = [row for row in (*planned, outcome_with_dropout(profile)) if not row.missing]
-    if not rows:
+    """Whether PNA still leads when every model is tuned, in a sentence; then its leads, and what tuning gains."""
+    planned = [row for row in outcomes(profile) if row.test.id == "tuned-best" and not row.missing]
+    if not planned:
         return ""
+    dropped = outcome_with_dropout(profile)
+    rows = planned if dropped.missing else [*planned, dropped]
     led = [_run_as(row) for row in rows if row.ruling.kind == "reproduced"]
     lost = [_run_as(row) for row in rows if row.ruling.kind != "reproduced"]
     still = [f"PNA still leads {_listed(led)}"] if led else []
     no_longer = [f"PNA no longer leads every model {_listed(lost)}"] if lost else []
-    budget = "Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4)"
-    return f"{budget}, {'; '.join(still + no_longer)}. {' '.join(_lead(row, profile) for row in rows)}"
+    gain = _listed([_mean_gain(row, profile) for row in planned])
+    return (
+        "Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), "
+        f"{'; '.join(still + no_longer)}. "
+        f"The best other model is behind: {', '.join(_lead(row, profile) for row in rows)}. "
+        f"On average over the models, tuning lowers the error by {gain}."
+    )
 
 
 def _run_as(row: Outcome) -> str:
@@ -124,25 +130,23 @@ def _listed(words: list[str]) -> str:
 
 
 def _lead(row: Outcome, profile: str) -> str:
-    """How many models PNA leads, by how much at least, and what tuning gains without dropout."""
+    """The best model besides PNA among the runs of an outcome, and PNA's lead over it."""
     runs = _models("tuned-dropout" if row.test is ADDED else "tuned", row.spec, profile)
     errors = {model: _error(run) for model, run in runs.items()}
     second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
-    held = sum(one.outcome == HOLDS for one in row.ruling.rows)
-    lead = (
-        f"{_run_as(row).capitalize()}, it is significantly better than {held} of {len(row.ruling.rows)} models; its "
-        f"lead over the best other one, {runs[second].title}, is {in_words((errors[second] - errors['pna']).estimate)}"
-    )
-    if row.test is ADDED:
-        return f"{lead}."
-    gain = mean_contrast(part.contrast for part in _gains(runs, _models("multitask", row.spec, profile))).estimate
-    return f"{lead}, and tuning lowers the error by {in_words(gain)} on average over the models."
+    return f"{_run_as(row)} {runs[second].title} by {in_words((errors[second] - errors['pna']).estimate)}"
+
+
+def _mean_gain(row: Outcome, profile: str) -> str:
+    """How much tuning lowers the error under the specification of an outcome, mean over the models."""
+    gains = _gains(*(_models(training, row.spec, profile) for training in ("tuned", "multitask")))
+    return f"{in_words(mean_contrast(part.contrast for part in gains).estimate)} as {row.spec}"
 
 
 # ---- as tables ----
 
 
-_COLUMNS = {"multitask": "", "tuned": ", tuned", "tuned-dropout": ", tuned with dropout"}
+_COLUMNS = {"multitask": "", "tuned": ", tuned", "tuned-dropout": ", with dropout"}
 
 
 def averages(profile: str, intervals: bool = False) -> Markup | str:
