@@ -347,7 +347,7 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
     ],
     "docs/summary.md": [
         (
-            "it leads the next best, PNA without scalers, by {} ({} to {}), and by {} ({} to {}) if dropout is tuned, too.",
+            "the next best, PNA without scalers, by {} ({} to {}), and by {} ({} to {}) if dropout is tuned, too.",
             lambda: (
                 *spread(negative(_tuned("tuned-best", "PNA (no scalers)"))),
                 *lead(with_dropout("pna"), with_dropout("pna-no-scalers")),
