@@ -22,7 +22,7 @@ PRACTICE = (
 LIMITS = (
     "With the diameter as its depth a network is told the diameter, which is one of the six tasks; the comparison is "
     "therefore given without that task, too.",
-    "One benchmark, one width (16 features), depths of 7 to 12 layers in training; ten seeds of each cell.",
+    "One benchmark, one width (16 features), depths of 7 to 12 layers in training; at least ten seeds of each cell.",
     "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
     "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "
     "the depth is then at most N.",
