@@ -30,6 +30,7 @@ from pna.figures.plots.tuning import searches
 from pna.figures.published import RELEASED_SECONDS
 from pna.figures.runs import RECORDED, RecordedRun, recorded_run, runs_of
 from pna.figures.scores import EXPLODED, overall, ratio, score, sizes_of, wider_split
+from pna.files import read_json
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
@@ -494,9 +495,9 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             ),
         ),
         (
-            "At 45 to 49 nodes {} of {} runs of GIN, {} of {} of MPNN (sum), {} of {} of GCN, {} of {} of GAT, {} of {} "
-            "of MPNN (max) and {} of {} of PNA have exploded as described; as released {} of the {} of MPNN (sum), {} "
-            "of GIN, {} of PNA, {} of GAT and {} of GCN.",
+            "At 45 to 49 nodes {} of {} runs of GIN, {} of {} of MPNN (sum), {} of {} of GCN, {} of {} of GAT, {} of "
+            "{} of MPNN (max) and {} of {} of PNA have exploded as described; as released {} of the {} of MPNN (sum), "
+            "{} of GIN, {} of PNA, {} of GAT and {} of GCN.",
             lambda: (
                 *(
                     str(count)
