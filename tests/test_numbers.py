@@ -34,7 +34,7 @@ from pna.files import read_json
 from pna.multitask import TASKS
 from pna.networks import MODELS
 from pna.places import results_folder
-from pna.training.store import Result
+from pna.training.store import Result, load
 from pna.verdicts.planning import power
 from pna.verdicts.statistics import Estimate, holm, mean_of
 from report.claims import CLAIMS, Claim, findings_of
@@ -141,9 +141,9 @@ def figure6() -> dict[tuple[str, str], Score]:
 
 def _score(cell: Cell) -> Score:
     """Score of the weights that the released protocol tests: the best on MolHIV, elsewhere the last."""
-    result = json.loads((results_folder() / "paper" / cell.place).read_text(encoding="utf-8"))
+    replicas = load(results_folder() / "paper" / cell.place).replicas
     split = "test/best" if cell.training == "molhiv" else "test/last"
-    tests = np.array([replica["test"][split][0] for replica in result["replicas"]])
+    tests = np.array([replica.test[split][0] for replica in replicas])
     scale = 1 if cell.training == "zinc" else 100
     return Score(scale * tests.mean(), scale * tests.std(ddof=1), len(tests))
 

@@ -22,7 +22,8 @@ from pna.files import hash_of, read_json, read_whole, write_json
 __all__ = ["FORMAT", "ReplicaResult", "Result", "code_files", "code_hash"]
 __all__ += ["finite", "load", "provenance", "rounded", "save", "thinned", "thinner"]
 
-FORMAT = 2  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
+FORMAT = 3  # raised when a field goes or changes its meaning; one that is new and has a default needs no other format
+BY_REPLICA = 2  # the format before, in which each replica had its own test errors; it is read, too
 FIRST_EPOCHS = 10  # always in a learning curve, for a replay to be compared with
 CURVE_POINTS = 500  # at most, besides
 RESULT_POINTS = 1_500  # over all curves of a result
@@ -81,8 +82,28 @@ class Result:
 
 def save(path: Path, result: Result) -> None:
     """Write a result, with a checksum of all its fields."""
-    content = asdict(result)
+    content = _by_test_set(asdict(result))
     write_json(path, {"sha256": hash_of(content)} | content)
+
+
+def _by_test_set(content: dict) -> dict:
+    """The fields as a file holds them: a test set's name once, with the errors of every replica."""
+    tests = [replica["test"] for replica in content["replicas"]]
+    if any(test.keys() != tests[0].keys() for test in tests):
+        raise ValueError(f"the replicas of {content['cell']} were not tested on the same sets")
+    bare = [{name: value for name, value in replica.items() if name != "test"} for replica in content["replicas"]]
+    return content | {"replicas": bare, "tests": {name: [test[name] for test in tests] for name in tests[0]}}
+
+
+def _by_replica(content: dict) -> dict:
+    """The fields of a result, from those of a file: the inverse of `_by_test_set`."""
+    tests, replicas = content.pop("tests", None), content.get("replicas")
+    if not isinstance(tests, dict) or not all(
+        isinstance(rows, list) and len(rows) == len(replicas) for rows in tests.values()
+    ):
+        raise TypeError("tests must be lists, with a row for each replica, by name")
+    rows = (replica | {"test": {name: rows[k] for name, rows in tests.items()}} for k, replica in enumerate(replicas))
+    return content | {"replicas": list(rows)}
 
 
 def load(path: Path) -> Result:
@@ -95,12 +116,12 @@ def _checked(text: bytes, path: Path) -> Result:
     """Parse a result; raise unless format, fields and checksums are right."""
     content = read_json(path, text)
     stated, form = content.pop("sha256", None), content.get("format")
-    if form != FORMAT:
-        raise ValueError(f"{path} is not a result of format {FORMAT}, but of format {form}")
+    if form not in (FORMAT, BY_REPLICA):
+        raise ValueError(f"{path} is not a result of format {FORMAT} or {BY_REPLICA}, but of format {form}")
     if stated != hash_of(content):
         raise ValueError(f"{path} has been altered: its contents do not have the checksum that it states")
     try:
-        result = Result(**content)
+        result = Result(**_by_replica(content) if form == FORMAT else content | {"format": FORMAT})
         result = replace(result, replicas=tuple(ReplicaResult(**replica) for replica in result.replicas))
         _check_kinds(result)
         for replica in result.replicas:

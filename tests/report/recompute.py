@@ -211,7 +211,15 @@ def recorded(name, budgets):
     paths = [path for budget in budgets if (path := ROOT / "results" / budget / f"{name}.json").exists()]
     if not paths and name.startswith("extrapolation/released/"):
         return recorded(name.replace("extrapolation", "multitask"), budgets)  # trained alike as released
-    return json.loads(paths[0].read_text()) | {"name": name}
+    return opened(paths[0]) | {"name": name}
+
+
+def opened(path):
+    """A result's file, with each replica's test errors at the replica."""
+    facts = json.loads(path.read_text())
+    for k, replica in enumerate(facts["replicas"] if "tests" in facts else ()):
+        replica["test"] = {name: rows[k] for name, rows in facts["tests"].items()}
+    return facts
 
 
 def numbers(facts, value):
@@ -745,7 +753,7 @@ def score(title, column):
     else:
         return None
     key = "test/best" if data == "molhiv" else "test/last"
-    values = [r["test"][key][0] for r in json.loads(path.read_text())["replicas"] if r["test"][key][0] is not None]
+    values = [r["test"][key][0] for r in opened(path)["replicas"] if r["test"][key][0] is not None]
     values = np.array(values) * (1.0 if data == "zinc" else 100.0)
     return values.mean(), values.std(ddof=1) / math.sqrt(len(values)), len(values) - 1.0
 

@@ -5,13 +5,14 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 import pna
-from pna.training.store import Result, code_files, code_hash, load, provenance
+from pna.files import hash_of, read_json
+from pna.training.store import FORMAT, Result, code_files, code_hash, load, provenance, save
 
 PACKAGE = Path(pna.__file__).parent
 RESULTS = PACKAGE.parent / "results"
@@ -221,16 +222,15 @@ def test_results_that_lack_the_field_load():
 def test_the_documentation_names_every_field():
     text = (PACKAGE.parent / "docs" / "recording.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.*?`) \|", text, flags=re.MULTILINE)
-    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(["sha256", *(f.name for f in fields(Result))])
+    named = ["sha256", *(f.name for f in fields(Result)), "tests"]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(named)
 
 
 # ---- results of strangers ----
 
 
 def signed(path, **changes):
-    """A recorded result with other contents, all of whose checksums hold."""
-    from pna.files import hash_of
-
+    """A recorded result of format 2 with other contents, all of whose checksums hold."""
     content = json.loads(next(iter((RESULTS / "quick").glob("multitask/*/*.json"))).read_text()) | changes
     replica = content["replicas"][0] if "replicas" not in changes else {}
     replica |= {name: changes[name] for name in changes.keys() & {"seed", "curve", "test", "validation"}}
@@ -268,3 +268,49 @@ def test_a_result_of_other_kinds_of_values_is_refused_in_a_line(tmp_path, change
     path = signed(tmp_path / "a.json", **changes)
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))} .*{words}"):
         load(path)
+
+
+# ---- the formats ----
+
+OLD = RESULTS / "quick" / "multitask" / "described" / "pna-16.json"
+
+
+def test_a_result_is_the_same_in_both_formats(tmp_path):
+    path = tmp_path / "a.json"
+    save(path, load(OLD))
+    assert load(path) == load(OLD)
+    old, new = read_json(OLD), read_json(path)
+    assert (old["format"], new["format"]) == (2, FORMAT)
+    for k, replica in enumerate(old["replicas"]):
+        assert {name: rows[k] for name, rows in new["tests"].items()} == replica.pop("test")
+        assert new["replicas"][k] == replica
+    assert path.stat().st_size < OLD.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        (None, "tests must be lists, with a row for each replica, by name"),
+        ([[1.0]], "tests must be lists, with a row for each replica, by name"),
+        ({"a": 3}, "tests must be lists, with a row for each replica, by name"),
+        ({"a": [[1.0]]}, "tests must be lists, with a row for each replica, by name"),
+        ({"a": [["x"], ["y"], ["z"]]}, "test must be lists of numbers by name"),
+        ({"a": [1.0, 2.0, 3.0]}, "test must be lists of numbers by name"),
+    ],
+)
+def test_test_errors_that_do_not_fit_the_replicas_are_refused(tmp_path, tests, words):
+    path, result = tmp_path / "a.json", load(OLD)
+    save(path, replace(result, replicas=(result.replicas * 3)[:3]))
+    content = read_json(path) | {"tests": tests}
+    del content["sha256"]
+    path.write_text(json.dumps({"sha256": hash_of(content)} | content))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} does not hold what a result holds: {words}"):
+        load(path)
+
+
+def test_replicas_with_different_test_sets_are_not_written(tmp_path):
+    first, *others = load(OLD).replicas
+    less = replace(first, test=dict(list(first.test.items())[1:]))
+    with pytest.raises(ValueError, match="the replicas of multitask/described/pna/16 were not tested on the same sets"):
+        save(tmp_path / "a.json", replace(load(OLD), replicas=(less, first, *others)))
+    assert not any(tmp_path.iterdir())
