@@ -283,8 +283,8 @@ def _use(runs_by_cell: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
         return "No weights of these networks are kept; `python -m pna train CELL` makes them."
     return (
         f'`pna.load("{shipped[0]}")` is the trained network,\nand its `predict(graph)` what it says of one graph. '
-        "Weights of a `paper` budget are in the installed package too,\nas safetensors with a checksum, under its "
-        "licence (MIT)."
+        "The weights are safetensors with a checksum, under the package's licence\n(MIT); an installed package has "
+        "those of the multi-task networks, except single tasks."
     )
 
 

@@ -22,9 +22,12 @@ ROOT = Path(__file__).parents[1]
 LARGE = ("single-task", *DATASETS)  # trainings whose weights come with a clone or a release
 WEIGHTS = {
     path.relative_to(ROOT / "results").as_posix()
-    for path in (ROOT / "results").glob("paper/*/*/*.safetensors")
+    for budget in ("paper", "planned")
+    for path in (ROOT / "results" / budget).glob("*/*/*.safetensors")
     if path.parts[-3] not in LARGE
 }
+CELLS = {name.partition("/")[2] for name in WEIGHTS}
+CERTIFIED = "multitask/described/pna-16.safetensors"  # a certificate of Theorem 1 is about its weights under `paper`
 MOST_BYTES = 5_000_000
 
 
@@ -52,8 +55,13 @@ def sources():
 def test_the_wheel_is_the_package_and_the_small_multi_task_weights(built):
     names = zipfile.ZipFile(built[0]).namelist()
     inside = {name for name in names if not name.startswith(f"pna-{pna.__version__}.dist-info/")}
-    assert inside == sources() | {f"pna/weights/{name}" for name in WEIGHTS}
+    assert inside == sources() | {f"pna/weights/{name}" for name in (*WEIGHTS, "plan.json")}
     assert built[0].stat().st_size < MOST_BYTES
+
+
+def test_no_network_is_kept_twice():
+    """The weights of the fullest budget are kept, which a wheel and a clone load alike."""
+    assert {name for name in CELLS if {f"paper/{name}", f"planned/{name}"} <= WEIGHTS} == {CERTIFIED}
 
 
 def test_it_says_who_what_and_where(built):
@@ -98,6 +106,7 @@ for block in json.loads(sys.argv[1]):
     exec(compile(block, "README.md", "exec"), {"__name__": "example"})
 
 network = pna.load("multitask/released/pna/16")
+assert network.seeds == tuple(json.loads(sys.argv[3])), network.seeds
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
     prediction = network.predict(nx.petersen_graph())
@@ -153,7 +162,8 @@ def test_the_wheel_works_in_a_fresh_environment_outside_the_clone(fresh):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     blocks = [block for block in blocks if "zinc/" not in block]  # whose weights come with a clone
     assert any("pna.load(" in block for block in blocks)
-    out = run(fresh, "python", "-c", USE, json.dumps(blocks), str(len(WEIGHTS)))
+    here = pna.load("multitask/released/pna/16")
+    out = run(fresh, "python", "-c", USE, json.dumps(blocks), str(len(CELLS)), json.dumps(here.seeds))
     assert out.endswith("all of it works\n")
     assert "path from 3" in out
 

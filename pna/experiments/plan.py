@@ -10,7 +10,7 @@ from pathlib import Path
 from pna.errors import MissingData
 from pna.experiments.cells import Cell
 from pna.files import read_json
-from pna.places import repository, results_folder
+from pna.places import weights_folders
 
 __all__ = ["planned_cells", "planned_seeds", "planned_test"]
 
@@ -44,7 +44,7 @@ def _cells() -> dict[str, range]:
 
 def _plan() -> dict:
     """The plan as it was written."""
-    paths = [folder / "plan.json" for folder in (results_folder(), repository() / "results")]
+    paths = [folder / "plan.json" for folder in weights_folders()]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
         raise MissingData(f"{paths[0]} is missing: it says which seeds are planned for a cell")

@@ -42,7 +42,7 @@ def test_the_power_of_a_claim_is_the_plans(plan, monkeypatch):
     assert planned_test("best", "described")["power"] == 0.9
     assert planned_test("best", "released") is None is planned_test("worst", "described")
     (plan.folder / "results" / "plan.json").unlink()
-    monkeypatch.setattr("pna.experiments.plan.repository", lambda: plan.folder)
+    monkeypatch.setattr("pna.experiments.plan.weights_folders", lambda: (plan.folder / "results",))
     assert planned_test("best", "described") is None
 
 
@@ -101,6 +101,6 @@ def test_the_number_of_planned_seeds_cannot_be_changed(plan):
 
 
 def test_without_a_plan_there_are_no_planned_seeds(few_graphs, monkeypatch):
-    monkeypatch.setattr("pna.experiments.plan.repository", lambda: few_graphs.folder)
+    monkeypatch.setattr("pna.experiments.plan.weights_folders", lambda: (few_graphs.folder,))
     with pytest.raises(MissingData, match=r"plan\.json is missing"):
         planned_seeds(GCN)

@@ -631,7 +631,7 @@ def parameters():
         for title in (SEVEN[n] for n in ("pna", "pna-no-scalers", "gat", "gcn", "gin", "mpnn-max", "mpnn-sum")):
             name = next(n for n in SEVEN if SEVEN[n] == title)
             theirs = published[f"hidden_{F}"]["MPNN (sum/max)" if title.startswith("MPNN") else title]
-            file = ROOT / "results" / "paper" / "multitask" / "released" / f"{name}-{F}.safetensors"
+            file = ROOT / "results" / "planned" / "multitask" / "released" / f"{name}-{F}.safetensors"
             same = recurrent(name, F) == theirs == (trained_parameters(file) or theirs)
             rows[f"{title} ({F})"] = certain(same, f"{recurrent(name, F):,}")
     return verdict(rows)
