@@ -153,7 +153,8 @@ class PNAConv(Layer):
     def get_degree_histogram(loader: Iterable, mask: str | None = None, flow: str = "source_to_target") -> Tensor:
         """Count the degrees in a loader of training graphs, for `deg`, as the layer's flow has them.
 
-        A mask, as train_mask, selects the nodes. Of a NeighborLoader's batches, only the seeds are counted.
+        A mask, as train_mask, selects the nodes. Of a NeighborLoader's batches, only the seeds are counted; of a
+        LinkNeighborLoader's, the ends of its links.
         """
         return degree_histogram(loader, mask, flow)
 

@@ -90,7 +90,8 @@ class PNA(nn.PNA):
         """Create a model for the graphs of a loader: their degrees, and the sizes of x and edge_attr.
 
         The loader must yield the training set, in any order, and more than once. A mask, as train_mask, selects the
-        nodes whose degrees are counted; of a NeighborLoader's batches it is the seeds, with their sampled degrees.
+        nodes whose degrees are counted. Of a NeighborLoader's batches only the seeds are counted, of a
+        LinkNeighborLoader's only the ends of its links, with their sampled degrees.
         """
         if isinstance(loader, Iterator):
             raise TypeError("loader must be iterable more than once: give a list or a DataLoader")

@@ -243,12 +243,16 @@ def merge_histograms(*histograms: Tensor) -> Tensor:
     return sum(torch.nn.functional.pad(histogram, (0, longest - len(histogram))) for histogram in histograms)
 
 
+_LINKS = ("edge_label_index", "src_index", "dst_pos_index", "dst_neg_index")  # what a LinkNeighborLoader adds
+
+
 def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "source_to_target") -> Tensor:
     """Count the nodes of each degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them.
 
     The degree is the number of messages that a node receives, with the layer's flow. With a mask, the name of a boolean
     attribute [N] such as train_mask, only its nodes are counted; edges from all nodes count for their degrees. In a
-    batch of a NeighborLoader only the seeds are counted: the neighbours of the other nodes are not all sampled.
+    batch of a NeighborLoader only the seeds are counted, in one of a LinkNeighborLoader only the ends of its links: the
+    neighbours of the other nodes are not all sampled.
     """
     choice("flow", flow, FLOWS)
     if not isinstance(mask, str | None):
@@ -268,7 +272,7 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
             )
         degrees = torch.bincount(target, minlength=data.num_nodes)
         seeds = _seeds(data)
-        degrees = degrees[:seeds] if mask is None else degrees[:seeds][_node_mask(data, mask)[:seeds]]
+        degrees = degrees[seeds] if mask is None else degrees[seeds][_node_mask(data, mask)[seeds]]
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts
@@ -285,10 +289,14 @@ def _without_edges(data: object) -> str:
     return f"{type(data).__name__}; for one graph: [data]"
 
 
-def _seeds(data: object) -> int | None:
-    """The number of seeds, which come first, in a batch of a NeighborLoader; None for other graphs."""
-    sampled = getattr(data, "input_id", None) is not None and "batch_size" in data  # a Batch merely computes it
-    return data.batch_size if sampled else None
+def _seeds(data: object) -> slice | Tensor:
+    """The nodes whose neighbours were all to be sampled: of a sampled batch its seeds, of other graphs every node."""
+    if getattr(data, "input_id", None) is None:
+        return slice(None)
+    if "batch_size" in data:  # of a NeighborLoader, whose seeds come first; a Batch merely computes it
+        return slice(data.batch_size)
+    ends = [data[name].flatten().cpu() for name in _LINKS if name in data]
+    return torch.cat(ends).unique() if ends else slice(None)
 
 
 def _node_mask(data: object, name: str) -> Tensor:

@@ -9,7 +9,8 @@ import torch_geometric.nn as pyg
 import torch_geometric.typing
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.loader import NeighborLoader
+from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
+from torch_geometric.sampler import NegativeSampling
 
 from pna import PNAConv
 
@@ -161,6 +162,23 @@ def test_pyg_6609_sampled_degrees_are_counted_at_the_seeds_and_full_ones_in_the_
     assert torch.equal(PNAConv.get_degree_histogram(whole, mask="seeds"), full)
     degrees = torch.bincount(data.edge_index[1], minlength=N).clamp(max=2)
     assert torch.equal(PNAConv.get_degree_histogram(sampled, mask="seeds"), torch.bincount(degrees))
+
+
+@pytest.mark.usefixtures("loader")
+@pytest.mark.parametrize("negatives", [None, "binary", NegativeSampling("triplet", 3)])
+@pytest.mark.parametrize("k", [-1, 2])
+def test_the_ends_of_sampled_links_are_counted_with_their_sampled_degrees(negatives, k):
+    data = graph()
+    batches = list(LinkNeighborLoader(data, num_neighbors=[k, k], batch_size=7, neg_sampling=negatives))
+    degrees = torch.bincount(data.edge_index[1], minlength=N)
+    degrees = degrees if k < 0 else degrees.clamp(max=k)
+    for batch in batches:
+        ends = batch.n_id[: batch.num_sampled_nodes[0]]
+        assert len(ends) < batch.num_nodes
+        assert torch.equal(PNAConv.get_degree_histogram([batch]), torch.bincount(degrees[ends]))
+        batch.odd = batch.n_id % 2 == 1
+        odd = ends[ends % 2 == 1]
+        assert torch.equal(PNAConv.get_degree_histogram([batch], mask="odd"), torch.bincount(degrees[odd], minlength=1))
 
 
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
