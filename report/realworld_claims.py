@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pna.figures import published, realworld
+from pna.figures.figure6 import Power, power_of, rows_of
 from pna.figures.runs import RecordedRun
 from pna.verdicts.contrasts import Contrast
-from pna.verdicts.planning import power
 from pna.verdicts.rules import AGAINST, HOLDS, less, rule
 from pna.verdicts.statistics import LEVEL, Estimate, fisher
 from report.parts import Part, known
@@ -147,15 +147,14 @@ class Agreement:
         equivalent: how many differ by less than the margin of their data set (two one-sided tests, each by itself)
         differ: those that differ with p below 5 %, each by itself
         joint: Fisher's combined p-value, for all numbers, the models that the authors trained, and the quoted ones
-        power: the chance that a true difference of two and of four standard deviations is significant after Holm's
-            correction, with four seeds on each side
+        power: the chance to find a true difference, with the seeds that most numbers have
     """
 
     names: tuple[str, ...]
     equivalent: int
     differ: tuple[str, ...]
     joint: tuple[float, float, float]
-    power: tuple[float, float]
+    power: Power
 
     @property
     def expected(self) -> float:
@@ -163,14 +162,14 @@ class Agreement:
         return (1 - LEVEL) * len(self.names)
 
     def __str__(self) -> str:
-        two, four = self.power
-        every, trained, quoted = self.joint
+        (every, trained, quoted), usual = self.joint, self.power
         return (
             f"{self.equivalent} of {len(self.names)} published numbers are equal to ours within the margin of their "
             f"data set; {len(self.differ)} differ with p below 5 % each, where {self.expected:.1f} are expected by "
             f"chance; jointly (Fisher) p = {every:.2g}, for the four models that the authors trained {trained:.2g}, "
-            f"for the quoted ones {quoted:.2g}. After Holm's correction over {len(self.names)}, four seeds against "
-            f"four find a true difference of two standard deviations with a power of {two:.0%}, of four with {four:.0%}"
+            f"for the quoted ones {quoted:.2g}. After Holm's correction over {len(self.names)}, {usual.ours} seeds "
+            f"against {usual.published} find a true difference of two standard deviations with a power of "
+            f"{usual.two:.0%}, of four with {usual.four:.0%}"
         )
 
 
@@ -189,7 +188,7 @@ def agreement(ours: Scores) -> Agreement | None:
         sum(part.contrast.estimate.within(1.0) < 1 - LEVEL for part in parts),
         tuple(part.name for part, p in tests.items() if p < 1 - LEVEL),
         tuple(fisher([tests[part] for part in group]) for group in groups),
-        tuple(power(size, 1.0, 4, len(parts)) for size in (2.0, 4.0)),
+        power_of(rows_of({place: run for place, run in ours.items() if isinstance(run, RecordedRun)})),
     )
 
 

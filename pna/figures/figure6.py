@@ -8,6 +8,7 @@ an estimate of the hours that it would take, from the measurements of benchmarks
 import argparse
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,10 +22,12 @@ from pna.places import repository, results_folder
 from pna.realworld.data.datasets import DATASETS, WEIGHTS
 from pna.realworld.hyperparameters import HYPERPARAMETERS, Hyperparameters
 from pna.text import table
+from pna.verdicts.planning import power
 from pna.verdicts.rules import interval_end, number
 from pna.verdicts.statistics import LEVEL, Estimate, holm
 
-__all__ = ["CAPTION", "COSTS", "PATIENCE", "Cost", "Row", "compared", "complete", "costs_text", "main", "rows_of"]
+__all__ = ["CAPTION", "COSTS", "PATIENCE", "Cost", "Power", "Row"]
+__all__ += ["compared", "complete", "costs_text", "main", "power_of", "rows_of"]
 
 CAPTION = (
     "Ours minus published with its 95 % interval (Welch), one by one; p is corrected by Holm's method over the {} rows "
@@ -116,6 +119,25 @@ def rows_of(ours: Mapping[realworld.Place, RecordedRun]) -> list[Row]:
 def compared(rows: Iterable[Row]) -> int:
     """Number of rows that have a p-value."""
     return sum(not math.isnan(row.p) for row in rows)
+
+
+@dataclass(frozen=True)
+class Power:
+    """How likely a true difference is to be significant after Holm's correction, with the seeds that most rows have."""
+
+    ours: int  # seeds of our score
+    published: int  # seeds of the published one
+    two: float  # for a difference of two standard deviations
+    four: float
+
+
+def power_of(rows: Sequence[Row]) -> Power:
+    """The power of the comparisons of all rows; at least one row must have a p-value."""
+    pairs = Counter(
+        (realworld.seeds_of(row.ours), realworld.published_seeds(row.column)) for row in rows if not math.isnan(row.p)
+    )
+    ((seeds, _),) = pairs.most_common(1)
+    return Power(*seeds, *(power(size, 1.0, seeds, compared(rows)) for size in (2.0, 4.0)))
 
 
 # ---- what is not run ----

@@ -8,6 +8,7 @@ from pna.figures.runs import runs_of
 from pna.figures.scores import overall as overall_score
 from pna.figures.scores import ratio as ratio_score
 from pna.figures.scores import score
+from pna.verdicts.planning import power
 from pna.verdicts.statistics import Estimate
 from report import comparisons, coverage, sections, summary
 from report.parts import Aggregate, Part, average, known, overall, ratio
@@ -115,9 +116,11 @@ def test_figure_6_says_how_many_numbers_are_equal_and_how_many_differ_by_chance(
     assert (len(together.names), together.differ) == (57, ())
     assert together.expected == pytest.approx(2.85)
     assert together.joint == pytest.approx((1.0, 1.0, 1.0))
-    assert [round(p, 2) for p in together.power] == [0.03, 0.31]
+    usual = together.power
+    assert (usual.ours, usual.published, round(usual.two, 2), round(usual.four, 2)) == (4, 4, 0.03, 0.31)
+    assert "4 seeds against 4 find a true difference of two standard deviations with a power of 3%" in str(together)
     picture, _ = differences("paper")
-    assert all(f" {100 * p:.0f} % for " in picture.get_supxlabel() for p in together.power)
+    assert all(f" {100 * p:.0f} % for " in picture.get_supxlabel() for p in (usual.two, usual.four))
     assert 20 < together.equivalent < 57
     title, column = places[0]
     write_score(realworld.CELLS[title, column], 10 * realworld.published_score(title, column).value, 0.001, 4)
@@ -130,6 +133,17 @@ def test_figure_6_says_how_many_numbers_are_equal_and_how_many_differ_by_chance(
         realworld.column_title(name) for name in realworld.COLUMNS
     ]
     assert agreement({}) is None
+
+
+def test_the_power_of_figure_6_is_that_of_the_seeds_which_most_numbers_have(results):
+    for title, column in [place for place in realworld.CELLS if realworld.published_score(*place)]:
+        one = realworld.published_score(title, column)
+        seeds = 12 if realworld.COLUMNS[column][0] in ("cifar10", "mnist") else 4
+        write_score(realworld.CELLS[title, column], one.value, realworld.deviation(one), seeds)
+    together = agreement(realworld.figure6_runs("paper"))
+    assert (together.power.ours, together.power.published) == (12, 4)
+    assert together.power.two == pytest.approx(power(2.0, 1.0, (12, 4), 57))
+    assert together.power.four == pytest.approx(power(4.0, 1.0, (12, 4), 57))
 
 
 def test_the_papers_asterisks_are_shown():

@@ -8,11 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pna.figures import published
-from pna.figures.figure6 import Row, compared, rows_of
+from pna.figures.figure6 import Row, compared, power_of, rows_of
 from pna.figures.plots.realworld import heading
-from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better, published_seeds, seeds_of
+from pna.figures.realworld import COLUMNS, figure6_runs, lower_is_better
 from pna.figures.style import GREY, SMALL, WARN, WIDTH
-from pna.verdicts.planning import power
 from pna.verdicts.statistics import combined
 
 __all__ = ["differences"]
@@ -93,12 +92,10 @@ def _words(rows: Sequence[Row]) -> str:
 
 def _power(rows: Sequence[Row]) -> str:
     """A sentence on the power of Welch's test after Holm's correction, with the seeds that most differences have."""
-    pairs = Counter((seeds_of(row.ours), published_seeds(row.column)) for row in rows if not isnan(row.p))
-    ((ours, theirs), _), *_ = pairs.most_common(1)
-    two, four = (100 * power(size, 1.0, (ours, theirs), compared(rows)) for size in (2.0, 4.0))
+    usual = power_of(rows)
     return (
-        f"With {ours} seeds against {theirs} the power is {two:.0f} % for a true difference of two standard "
-        f"deviations, {four:.0f} % for four."
+        f"With {usual.ours} seeds against {usual.published} the power is {100 * usual.two:.0f} % for a true difference "
+        f"of two standard deviations, {100 * usual.four:.0f} % for four."
     )
 
 
