@@ -250,9 +250,10 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
     """Count the nodes of each degree 0, 1, 2, … in graphs: PyTorch Geometric's Data, or batches of them.
 
     The degree is the number of messages that a node receives, with the layer's flow. With a mask, the name of a boolean
-    attribute [N] such as train_mask, only its nodes are counted; edges from all nodes count for their degrees. In a
-    batch of a NeighborLoader only the seeds are counted, in one of a LinkNeighborLoader only the ends of its links: the
-    neighbours of the other nodes are not all sampled.
+    attribute [N] such as train_mask, only its nodes are counted; edges from all nodes count for their degrees.
+
+    Of a sampled batch only those nodes are counted whose neighbours were all to be sampled: a NeighborLoader's seeds,
+    and the ends of a LinkNeighborLoader's links. A node that ends links in several batches is counted once.
     """
     choice("flow", flow, FLOWS)
     if not isinstance(mask, str | None):
@@ -260,7 +261,7 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
     if not isinstance(graphs, Iterable):
         raise TypeError(f"loader must be an iterable of graphs, got {type(graphs).__name__}; for one graph: [data]")
     receivers = 1 if flow == "source_to_target" else 0
-    histogram = torch.zeros(1, dtype=torch.long)
+    histogram, ends = torch.zeros(1, dtype=torch.long), set()
     for data in graphs:
         if getattr(data, "edge_index", None) is None:
             raise TypeError(f"loader must yield graphs with an edge_index, got {_without_edges(data)}")
@@ -271,8 +272,8 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
                 f"got values from {target.min()} to {target.max()}"
             )
         degrees = torch.bincount(target, minlength=data.num_nodes)
-        seeds = _seeds(data)
-        degrees = degrees[seeds] if mask is None else degrees[seeds][_node_mask(data, mask)[seeds]]
+        nodes = _counted(data, ends)
+        degrees = degrees[nodes] if mask is None else degrees[nodes][_node_mask(data, mask)[nodes]]
         counts = torch.bincount(degrees, minlength=histogram.numel())
         counts[: histogram.numel()] += histogram
         histogram = counts
@@ -289,14 +290,31 @@ def _without_edges(data: object) -> str:
     return f"{type(data).__name__}; for one graph: [data]"
 
 
-def _seeds(data: object) -> slice | Tensor:
-    """The nodes whose neighbours were all to be sampled: of a sampled batch its seeds, of other graphs every node."""
-    if getattr(data, "input_id", None) is None:
+def _counted(data: object, ends: set[int]) -> slice | Tensor:
+    """The nodes of a graph that count: all of them, or those of a sampled batch whose neighbours were to be sampled.
+
+    `ends` are the nodes that ended links in former batches, by their numbers in the whole graph; new ones are added.
+    """
+    if getattr(data, "input_id", None) is None or getattr(data, "n_id", None) is None:
         return slice(None)
-    if "batch_size" in data:  # of a NeighborLoader, whose seeds come first; a Batch merely computes it
-        return slice(data.batch_size)
-    ends = [data[name].flatten().cpu() for name in _LINKS if name in data]
-    return torch.cat(ends).unique() if ends else slice(None)
+    if "batch_size" in data:  # of a NeighborLoader, whose seeds come first
+        if not isinstance(data["batch_size"], int):
+            raise TypeError("loader must yield a NeighborLoader's batches as they are, not several in one Batch")
+        return slice(data["batch_size"])
+    links = [data[name].flatten().cpu() for name in _LINKS if name in data]
+    if not links:
+        return slice(None)
+    here = torch.cat(links).unique()
+    numbers = data.n_id.cpu()[here].tolist()  # with disjoint=True, a node may stand here several times
+    first = [place for place, number in zip(here.tolist(), numbers, strict=True) if not _known(number, ends)]
+    return torch.tensor(first, dtype=torch.long)
+
+
+def _known(number: int, numbers: set[int]) -> bool:
+    """Whether a number is in the set, to which it is added."""
+    known = number in numbers
+    numbers.add(number)
+    return known
 
 
 def _node_mask(data: object, name: str) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 import torch_geometric.nn as pyg
 import torch_geometric.typing
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
 from torch_geometric.sampler import NegativeSampling
 
@@ -172,13 +172,42 @@ def test_the_ends_of_sampled_links_are_counted_with_their_sampled_degrees(negati
     batches = list(LinkNeighborLoader(data, num_neighbors=[k, k], batch_size=7, neg_sampling=negatives))
     degrees = torch.bincount(data.edge_index[1], minlength=N)
     degrees = degrees if k < 0 else degrees.clamp(max=k)
+    ended = torch.zeros(N, dtype=torch.bool)
     for batch in batches:
         ends = batch.n_id[: batch.num_sampled_nodes[0]]
+        ended[ends] = True
         assert len(ends) < batch.num_nodes
         assert torch.equal(PNAConv.get_degree_histogram([batch]), torch.bincount(degrees[ends]))
         batch.odd = batch.n_id % 2 == 1
         odd = ends[ends % 2 == 1]
         assert torch.equal(PNAConv.get_degree_histogram([batch], mask="odd"), torch.bincount(degrees[odd], minlength=1))
+    assert len(batches) > 1
+    assert torch.equal(PNAConv.get_degree_histogram(batches), torch.bincount(degrees[ended]))  # each node once
+
+
+@pytest.mark.usefixtures("loader")
+def test_delta_does_not_depend_on_the_batches_of_links():
+    data = graph()
+    whole = PNAConv.get_degree_histogram([data])
+    ends = torch.bincount(torch.bincount(data.edge_index.flatten(), minlength=N).clamp(max=1))[1]
+    for size in (1, 5, data.num_edges):
+        loader = LinkNeighborLoader(data, num_neighbors=[-1], batch_size=size, shuffle=True)
+        histogram = PNAConv.get_degree_histogram(loader)
+        assert histogram.sum() == ends
+        assert torch.equal(histogram[1:], whole[1:])  # a node without links ends none
+
+
+def test_sampled_batches_within_a_batch_are_refused(loader):
+    batches = list(loader(graph(), num_neighbors=[-1], batch_size=9))
+    with pytest.raises(TypeError, match="a NeighborLoader's batches as they are, not several in one Batch"):
+        PNAConv.get_degree_histogram([Batch.from_data_list(batches[:2])])
+
+
+def test_a_graph_that_merely_has_the_names_of_a_sampled_batch_is_counted_whole():
+    data = graph()
+    whole = PNAConv.get_degree_histogram([data])
+    data.input_id, data.edge_label_index = torch.tensor([3]), torch.tensor([[0], [1]])
+    assert torch.equal(PNAConv.get_degree_histogram([data]), whole)
 
 
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
