@@ -23,8 +23,9 @@ from pna.locks import new_beside, remove_left_over
 if TYPE_CHECKING:
     from torch import Tensor  # not imported: pages and JSON objects do not need torch
 
-__all__ = ["check_file", "checksum", "hash_of", "parse_json", "read_arrays", "read_facts", "read_json", "read_tensors"]
-__all__ += ["read_whole", "write_arrays", "write_json", "write_tensors", "write_whole"]
+__all__ = ["check_file", "check_writable", "checksum", "hash_of", "parse_json"]
+__all__ += ["read_arrays", "read_facts", "read_json", "read_tensors", "read_whole"]
+__all__ += ["write_arrays", "write_json", "write_tensors", "write_whole"]
 
 MOST_TEXT = 1 << 28  # bytes of a JSON file or a graph: far more than any has
 MOST_TENSORS = 1 << 34  # bytes of a safetensors file
@@ -38,6 +39,13 @@ def check_file(path: Path, most: int) -> None:
         raise ValueError(f"{path} cannot be read: it is not a regular file")
     if status.st_size > most:
         raise ValueError(f"{path} has {status.st_size:,} bytes, and no file of this kind has more than {most:,}")
+
+
+def check_writable(path: Path) -> None:
+    """Raise a ValueError if a result could not be written to `path`: better before hours of training than after."""
+    folder = next(parent for parent in path.parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise ValueError(f"the result could not be written to {path}: {folder} is no folder that can be written to")
 
 
 def read_whole(path: Path, most: int = MOST_TEXT) -> bytes:

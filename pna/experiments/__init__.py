@@ -3,6 +3,7 @@
 from pna.departures import SPECS
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.multitask import PROFILES, MultiTaskRun
+from pna.experiments.plan import planned_cells
 from pna.experiments.realworld import Figure6Run
 from pna.experiments.tables import (
     EVERY_SPEC,
@@ -34,6 +35,7 @@ __all__ = [
     "budgets",
     "fullest",
     "most_recorded",
+    "planned_cells",
     "profile_named",
     "profile_of",
     "run_of",

@@ -24,8 +24,18 @@ from pna.experiments.plan import planned_cells
 from pna.experiments.progress import Report
 from pna.experiments.realworld import Figure6Run, summary
 from pna.experiments.side_by_side import ON_A_GPU, longest_first, train_side_by_side, visible_gpus
-from pna.experiments.tables import EVERY_SPEC, EXPERIMENTS, PROFILE_NAMES, all_cells, fullest, profile_of, run_of
+from pna.experiments.tables import (
+    EVERY_SPEC,
+    EXPERIMENTS,
+    PROFILE_NAMES,
+    all_cells,
+    budgets,
+    fullest,
+    profile_of,
+    run_of,
+)
 from pna.experiments.tuning import TunedRun, TuningRun, ranked
+from pna.files import check_writable
 from pna.locks import locked
 from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
@@ -59,9 +69,14 @@ def train(arguments: Sequence[str]) -> int:
     words = list(arguments)
     if options.parent is not None:  # the process that started this one, which need not be there the next time
         del words[(at := words.index("--parent")) : at + 2]
-    again = shlex.join(["python", "-m", "pna", "train", *words, *resume])
+    again = " ".join([*_folders_named(), shlex.join(["python", "-m", "pna", "train", *words, *resume])])
     run = (lambda: _train_several(options)) if several else (lambda: _train(options, again))
     return run_command("train", run, stopped=f"stopped; go on with: {again}")
+
+
+def _folders_named() -> list[str]:
+    """The folders that the environment names, as they are written before a command."""
+    return [f"{name}={shlex.quote(os.environ[name])}" for name in ("PNA_DATA", "PNA_RESULTS") if os.environ.get(name)]
 
 
 def _train_parser() -> argparse.ArgumentParser:
@@ -201,7 +216,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
             return code
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
-        _check_writable(run.result)
+        check_writable(run.result)
         if options.device == "cpu" and run.profile.full:
             print("The paper's budget can take days on a CPU; --profile quick takes minutes.", flush=True)
         with Report(every=10.0 if options.parent is None else 1.0) as report:
@@ -226,13 +241,6 @@ def _full(then: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise GPUFull(f"the memory of the GPU is full: {str(error).partition('. ')[0]}. {then}") from error
-
-
-def _check_writable(result: Path) -> None:
-    """Raise if the result could not be written: better now than after hours of training."""
-    folder = next(parent for parent in result.parents if parent.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise ValueError(f"the result could not be written to {result}: {folder} is no folder that can be written to")
 
 
 def _already(run: Run) -> int | None:
@@ -363,9 +371,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     if isinstance(run, Figure6Run) and options.depth:
         raise ValueError(f"{run.cell} always has {run.model.layers} layers: leave out --depth")
     if run.weights_file is None:
-        wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
-        how = " ".join(f"--{name} {value}" for name, value in wanted.items() if value is not None)
-        raise MissingData(f"{run.weights} is missing: train the cell first, python -m pna train {run.cell} {how}")
+        raise MissingData(_no_weights(run, options))
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     tests = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
@@ -380,6 +386,18 @@ def _evaluate(options: argparse.Namespace) -> int:
     errors = {name: mean_log_errors(e, validation, tasks) for name, e in tests.items()}
     _print_table(errors, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
     return 0
+
+
+def _no_weights(run: Run, options: argparse.Namespace) -> str:
+    """Say that a run's weights are not here, and which command makes them, or which budget has some."""
+    wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
+    how = "".join(f" --{name} {value}" for name, value in wanted.items() if value is not None)
+    if not run.result.exists():
+        return f"{run.weights} is missing: train the cell first, python -m pna train {run.cell}{how}"
+    kept = (p.name for p in budgets(results_folder(), run.cell) if run_of(run.cell, p).weights_file is not None)
+    other = next((f"--profile {name} has some, or " for name in kept if name in PROFILE_NAMES), "")
+    again = f"PNA_RESULTS=FOLDER python -m pna train {run.cell}{how} makes them"
+    return f"no weights of {run.cell} are kept under {run.profile.name}: {other}{again}"
 
 
 def _print_distances(distances: dict[str, float]) -> None:

@@ -25,7 +25,7 @@ from torch import nn
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
-from pna.experiments.tuning import TunedRun, ranked
+from pna.experiments.tuning import TunedRun
 from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
 from pna.training.store import Result, load
@@ -96,8 +96,7 @@ class DropoutTuningRun(RunWithDropout, TunedRun):
 
     def set_learning_rates(self) -> None:
         """Give every replica the best learning rate and weight decay of the search, if it is recorded."""
-        if self.search.result.exists():
-            best = ranked(load(self.search.result))[0]
+        if best := self.best_draw():
             self.learning_rates = [best.learning_rate] * len(self.seeds)
             self.weight_decays = [best.weight_decay] * len(self.seeds)
 

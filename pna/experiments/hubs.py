@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from pna.command_line import device, positive, run_command
-from pna.files import hash_of, read_json, write_json
+from pna.files import check_writable, hash_of, read_json, write_json
 from pna.locks import locked
 from pna.multitask.dataset import SEED, MultiTask
 from pna.multitask.graphset import Batch, GraphSet
@@ -140,6 +140,7 @@ def train(name: str, settings: Settings = SETTINGS, where: str = "cpu") -> Resul
     partial = data_folder() / "runs" / path.parent.parent.name / f"hubs-{name}.json"
     facts = configuration(name, settings)
     with locked(partial, f"training hubs/{name}"):
+        check_writable(path)
         data = cached("real-subgraphs", DESCRIBED, SEED)
         hubs = replace(graph_set(SEED), maxima=data.maxima)
         stored = read_json(partial) if partial.exists() else {}

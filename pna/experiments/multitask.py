@@ -319,6 +319,11 @@ class MultiTaskRun(Run):
     def test_more(self) -> None:
         """Test the saved weights of a recorded cell on the collections it lacks, and add the errors to its result."""
         tests, result = {}, load(self.result)
+        if list(map(finite, self.replicas.best_metric.tolist())) != [one.validation for one in result.replicas]:
+            raise ValueError(
+                f"{self.weights} is of another training than {self.result}: their validation errors differ; remove the "
+                "weights, or name the folder of the result that they belong to with PNA_RESULTS"
+            )
         for collection in self.untested():
             tests |= self.test(collection)
         replicas = (

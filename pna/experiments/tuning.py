@@ -20,6 +20,7 @@ from torch import Tensor
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import PROFILES, MultiTaskRun, MultiTaskTrainer
+from pna.places import weights_folders
 from pna.training.replicas import Replicas
 from pna.training.store import Result, load
 
@@ -148,10 +149,15 @@ class TunedRun(MultiTaskRun):
         self.search = TuningRun(replace(cell, training="tuning"), self._searched(profile), device, dtype)
         self.set_learning_rates()
 
+    def best_draw(self) -> Draw | None:
+        """The best draw of the search, if it is recorded: in the folder of results, or where weights are looked for."""
+        folders = (folder / self.search.profile.name / self.search.cell.place for folder in weights_folders())
+        path = next((path for path in (self.search.result, *folders) if path.exists()), None)
+        return path and ranked(load(path))[0]
+
     def set_learning_rates(self) -> None:
         """Draw learning rate and weight decay of each seed close to the best of the search, if it is recorded."""
-        if self.search.result.exists():
-            best = ranked(load(self.search.result))[0]
+        if best := self.best_draw():
             self.learning_rates = near(best.learning_rate, self.seeds, 0)
             self.weight_decays = near(best.weight_decay, self.seeds, 1)
 
@@ -162,7 +168,7 @@ class TunedRun(MultiTaskRun):
 
     @property
     def ready(self) -> bool:
-        """Whether the search is recorded."""
+        """Whether the search is recorded in the folder of results, in which the runs will be."""
         return self.search.result.exists()
 
     @property

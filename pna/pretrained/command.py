@@ -1,9 +1,11 @@
 """The command `python -m pna predict`: a trained network's prediction for a graph in a file, or for a molecule."""
 
 import argparse
+import io
 import json
 import sys
 import warnings
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import torch
 from torch_geometric.data import Data
 
 from pna.command_line import run_command
+from pna.files import MOST_TEXT, read_whole
 from pna.pretrained.graphs import FORMATS, MOST_NODES, read_graph
 from pna.pretrained.loading import load, names
 from pna.pretrained.realworld import RealWorldNetwork
@@ -92,10 +95,20 @@ def _arrays(path: Path, network: RealWorldNetwork) -> Data:
     if path.suffix.lower() != ".npz":
         raise ValueError(f"{network.cell} takes an .npz with x, edge_index and edge_attr, or --smiles; got {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in ("x", "edge_index", "edge_attr") if name in file}
+        content = read_whole(path)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_TEXT:
+            raise ValueError(f"it would unpack to {size:,} bytes, more than {MOST_TEXT:,}")
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(file[name]) for name in ("x", "edge_index", "edge_attr") if name in file}
+    except Exception as error:  # a damaged zip file may raise almost anything
+        raise ValueError(f"{path} must be an .npz of x, edge_index and perhaps edge_attr: {error}") from error
+    if flat := [name for name, array in arrays.items() if array.dim() == 0]:
+        raise ValueError(f"{flat[0]} of {path} must be an array, got a single number")
     return Data(**arrays)
 
 

@@ -19,6 +19,7 @@ from pna.experiments import (
     Profile,
     all_cells,
     budgets,
+    planned_cells,
     profile_named,
     run_of,
 )
@@ -39,8 +40,9 @@ Weights = tuple[dict[str, Tensor], dict]  # tensors with a row for each network,
 _PLACEHOLDER = DegreeStatistics(1.0, 1.0)  # δ is among the buffers that the weights fill
 
 _ELSEWHERE = (
-    "the package has the small multi-task networks; those of figure 6 and of single tasks come with a clone of the "
-    "repository, or with weights.zip of a release: set PNA_RESULTS to the results/ folder of either. Or "
+    "the package has the small multi-task networks; those of figure 6, of single tasks and with tuned hyper-parameters "
+    "come with a clone of the repository, or with weights.zip of a release: set PNA_RESULTS to the results/ folder of "
+    "either. Or "
 )
 
 
@@ -127,7 +129,7 @@ def _cell(name: str) -> Cell:
     if not run_of(cell, profile_named("paper", cell)).ships:
         raise MissingData(f"no weights of {cell.training} networks are kept{_near(name)}")
     if not _shipped(cell):
-        elsewhere = _ELSEWHERE if cell in all_cells(EVERY_SPEC) else ""
+        elsewhere = _ELSEWHERE if cell in {*all_cells(EVERY_SPEC), *planned_cells()} else ""
         raise MissingData(
             f"no weights of {cell} are here: {elsewhere}python -m pna train {cell} makes them{_near(name)}"
         )
@@ -171,7 +173,7 @@ def _weights_of_seed(run: MultiTaskRun | Figure6Run, seed: int, shipped: list[in
     if seed not in run.seeds:
         raise ValueError(f"seed must be one of {', '.join(map(str, run.seeds))} of {run.cell}, got {seed!r}")
     if not run.weights.exists():
-        best = f"only the best on validation (seed {shipped[0]}) comes with the package"
+        best = f"only those with the lowest validation error (seed {shipped[0]}) come with the package"
         raise MissingData(
             f"the weights of seed {seed} of {run.cell} are not here; {best}. Those of all seeds are looked for in "
             f"{run.weights}: set PNA_DATA to the folder of the training, or train the cell again"

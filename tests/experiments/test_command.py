@@ -5,6 +5,7 @@ import io
 import itertools
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -43,6 +44,12 @@ def result(run):
 
 def replicas(run):
     return load(result(run)).replicas
+
+
+def resuming(options):
+    """The command that a stopped training prints: with the folders that the environment names, and these options."""
+    folders = (f"{name}={shlex.quote(os.environ[name])}" for name in ("PNA_DATA", "PNA_RESULTS"))
+    return " ".join([*folders, "python -m pna train", *SMOKE, options])
 
 
 # ---- train ----
@@ -91,7 +98,7 @@ def test_a_time_budget_stops_and_resume_finishes(run, capsys):
     result(run).unlink()
 
     assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
-    again = f"python -m pna train {' '.join(SMOKE)} --time-budget 0 --resume"
+    again = resuming("--time-budget 0 --resume")
     assert f"{NAME}: stopped after 0 epochs by the time budget; go on with: {again}\n" in capsys.readouterr().out
     assert not result(run).exists()
     before = run.checkpoint.read_bytes()
@@ -163,22 +170,31 @@ def test_a_signal_saves_a_checkpoint_at_the_next_step_and_says_how_to_go_on(run,
         patch.setattr(MultiTaskTrainer, "_validate", sending(number, MultiTaskTrainer._validate, at=2))
         assert train(SMOKE) == 128 + number
     out, err = capsys.readouterr()
-    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    again = resuming("--resume")
     assert out.splitlines()[-1] == f"{NAME}: stopped after 2 epochs by {name}; go on with: {again}"
     assert err == ""
     assert len(read_tensors(run.checkpoint)[0]["curves"]) == 2
     assert os.listdir(run.checkpoint.parent) == [run.checkpoint.name]
-    assert train(again.split()[4:]) == 0
+    assert train(shlex.split(again)[6:]) == 0
     assert replicas(run) == expected
+
+
+def test_a_folder_that_no_variable_names_is_not_in_the_command(run, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", os.environ["PNA_DATA"])  # so that the folder is not the user's
+    monkeypatch.delenv("PNA_DATA")
+    monkeypatch.setenv("PNA_RESULTS", os.environ["PNA_RESULTS"] + " of mine")
+    assert train([*SMOKE, "--time-budget", "0"]) == STOPPED
+    again = f"PNA_RESULTS='{os.environ['PNA_RESULTS']}' python -m pna train {' '.join(SMOKE)} --time-budget 0 --resume"
+    assert capsys.readouterr().out.endswith(f"go on with: {again}\n")
 
 
 def test_a_process_whose_parent_is_gone_stops_at_the_next_step_and_says_why(run, capsys):
     nobody = str(2**22 + 1)  # beyond the largest process id
     assert train([*SMOKE, "--resume", "--parent", nobody]) == STOPPED
-    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    again = resuming("--resume")
     words = f"{NAME}: stopped after 0 epochs by the end of its parent process; go on with: {again}"
     assert capsys.readouterr().out.splitlines()[-1] == words
-    assert train(again.split()[4:]) == 0
+    assert train(shlex.split(again)[6:]) == 0
 
 
 def sending(number, function, at=1):
@@ -198,10 +214,10 @@ def test_a_signal_before_the_first_step_ends_it_at_once(run, monkeypatch, capsys
     with monkeypatch.context() as patch:
         patch.setattr(MultiTaskRun, "fresh", sending(number, MultiTaskRun.fresh))
         assert train(SMOKE) == 128 + number
-    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    again = resuming("--resume")
     assert capsys.readouterr() == ("", f"pna train: stopped; go on with: {again}\n")
     assert os.listdir(run.checkpoint.parent) == []
-    assert train(again.split()[4:]) == 0
+    assert train(shlex.split(again)[6:]) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -217,10 +233,10 @@ def test_a_signal_after_the_last_step_ends_it_before_it_is_recorded(
     with monkeypatch.context() as patch:
         patch.setattr(owner, function, sending(number, getattr(owner, function), at=at))
         assert train(SMOKE) == 128 + number
-    again = f"python -m pna train {' '.join(SMOKE)} --resume"
+    again = resuming("--resume")
     assert capsys.readouterr().err == f"pna train: stopped; go on with: {again}\n"
     assert not result(run).exists()
-    assert train(again.split()[4:]) == 0
+    assert train(shlex.split(again)[6:]) == 0
     assert replicas(run) == expected
     assert not run.checkpoint.exists()
 
@@ -282,7 +298,7 @@ def test_a_second_process_can_wait(run, monkeypatch):
 def test_who_waits_does_so_no_longer_than_the_time_budget(run, capsys):
     with holder(run.checkpoint):
         assert train([*SMOKE, "--wait", "--time-budget", "0.1"]) == STOPPED
-    again = f"python -m pna train {' '.join(SMOKE)} --wait --time-budget 0.1 --resume"
+    again = resuming("--wait --time-budget 0.1 --resume")
     words = f"another process was training {NAME} to the end of the time budget; go on with: {again}"
     assert capsys.readouterr().err == f"pna train: {words}\n"
 
@@ -555,6 +571,19 @@ def test_evaluate_without_weights_names_the_command(run, capsys):
     weights = MultiTaskRun(run.cell, run.profile.changed(epochs=2)).weights
     assert f"{weights} is missing" in err
     assert f"python -m pna train {NAME} --profile smoke --epochs 2" in err
+
+
+def test_evaluate_says_that_weights_of_a_budget_are_not_kept_and_which_budget_has_some(run, monkeypatch, capsys):
+    assert train(SMOKE) == 0
+    run.weights.unlink()
+    run.shipped.unlink()
+    assert evaluate([*SMOKE, "--on", "families"]) == MISSING_DATA
+    words = f"no weights of {NAME} are kept under smoke: PNA_RESULTS=FOLDER python -m pna train {NAME} --profile smoke"
+    assert f"{words} makes them\n" in capsys.readouterr().err
+    other = MultiTaskRun(run.cell, PROFILES["quick"])
+    write_tensors(other.shipped, {"theta": torch.zeros(1)}, {})
+    assert evaluate([*SMOKE, "--on", "families"]) == MISSING_DATA
+    assert "are kept under smoke: --profile quick has some, or PNA_RESULTS=FOLDER" in capsys.readouterr().err
 
 
 def test_evaluate_refuses_weights_of_another_configuration(run, monkeypatch, capsys):

@@ -56,6 +56,15 @@ def test_a_training_is_recorded_with_all_bins_and_is_repeatable(few, name, tmp_p
     assert hubs.train(name, SMALL).replicas == result.replicas
 
 
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_training(few, monkeypatch):
+    blocked = hubs.path_of("none", SMALL).parents[2]
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    blocked.write_text("a file where a folder must be")
+    monkeypatch.setattr(hubs, "_train_seed", lambda *_: pytest.fail("it was trained"))
+    with pytest.raises(ValueError, match="is no folder that can be written to"):
+        hubs.train("none", SMALL)
+
+
 def test_finished_seeds_survive_an_interruption(few, monkeypatch):
     whole = hubs.train("none", SMALL)
     hubs.path_of("none", SMALL).unlink()

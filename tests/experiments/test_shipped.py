@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pna.experiments import Cell, profile_of, run_of
+from pna.experiments import Cell, fullest
 from pna.training.store import load
 
 CELLS = ["multitask/released/pna/16", "multitask/described/gat/16", "standard/released/gin/16"]
@@ -20,8 +20,7 @@ def data(tmp_path_factory):
 def test_the_shipped_seeds_have_their_recorded_errors(name, data, monkeypatch):
     """To 1e-4 in log10, on a CPU, though the recorded errors come from a GPU."""
     monkeypatch.setenv("PNA_DATA", str(data))
-    cell = Cell.parse(name)
-    run = run_of(cell, profile_of(cell, "paper"))
+    run, _ = fullest(Cell.parse(name))
     rows, recorded = run.load_weights(), load(run.result).replicas
     assert run.replicas.seed.tolist() == [recorded[row].seed for row in rows]
     for row, best in zip(rows, run.replicas.best.tolist(), strict=True):  # one or, of single tasks, one of each
@@ -34,7 +33,7 @@ def test_the_shipped_seeds_have_their_recorded_errors(name, data, monkeypatch):
 
 def test_how_far_errors_are_from_those_recorded():
     """The largest relative difference; an error that is null on one side alone, or was 0, is infinitely far."""
-    run = run_of(cell := Cell.parse("multitask/released/pna/16"), profile_of(cell, "paper"))
+    run, _ = fullest(Cell.parse("multitask/released/pna/16"))
     (row,), recorded = run.load_weights(), load(run.result).replicas
     errors = torch.tensor([recorded[row].test["multitask/test"]])
     assert run.distance_from_recorded([row], {"multitask/test": errors}) == pytest.approx(0, abs=1e-6)

@@ -12,7 +12,7 @@ import pna
 from pna.experiments import Cell, MultiTaskRun
 from pna.experiments.depth import RULES, THRESHOLDS
 from pna.experiments.multitask import five_best, mean_log_errors, table_of
-from pna.files import read_tensors
+from pna.files import read_tensors, write_tensors
 from pna.multitask import COLLECTIONS, TASKS, Split
 from pna.places import results_folder
 from pna.training.store import code_hash, load, save, thinned, thinner
@@ -231,6 +231,20 @@ def test_what_was_not_asked_for_in_training_is_tested_later(trained):
     again.test_more()
     assert load(trained.result) == whole
     assert again.untested() == []
+
+
+def test_weights_of_another_training_test_no_recorded_result(trained):
+    whole = load(trained.record())
+    fewer = tuple(replace(r, test={"multitask/test": r.test["multitask/test"]}) for r in whole.replicas)
+    save(trained.result, replace(whole, replicas=fewer))
+    before = trained.result.read_bytes()
+    tensors, facts = read_tensors(trained.weights)
+    write_tensors(trained.weights, tensors | {"validation": tensors["validation"] * 1.01}, facts)
+    again = MultiTaskRun(CELL, trained.profile)
+    again.load_weights()
+    with pytest.raises(ValueError, match=r"gcn-8\.safetensors is of another training than .*gcn-8\.json"):
+        again.test_more()
+    assert trained.result.read_bytes() == before
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 499, 500, 501, 1_203, 10_000])

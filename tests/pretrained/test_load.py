@@ -259,7 +259,7 @@ def test_another_seed_that_is_not_here_is_told_where_it_is_looked_for(shelf):
     run = shelf.run(NAME)
     shelf.put(run, run.shipped, [7])
     with pytest.raises(
-        MissingData, match=f"seed 3 of {NAME} are not here; only the best on validation .seed 7.* {run.weights}: set"
+        MissingData, match=f"seed 3 of {NAME} are not here; only those with the lowest .* .seed 7.* {run.weights}: set"
     ):
         pna.load(NAME, seed=3)
     with pytest.raises(ValueError, match=r"seed must be one of 0, 1, .*, 9 of .*, got 10"):

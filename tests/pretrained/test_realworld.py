@@ -1,6 +1,9 @@
 """Trained networks of figure 6: what they say of a molecule or an image."""
 
+import io
 import json
+import os
+import re
 import sys
 
 import networkx as nx
@@ -170,6 +173,49 @@ def test_what_the_command_line_refuses(kept, capsys, words, message):
     kept("mnist/released/pna/no-edges")
     assert main(["predict", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def npz(**arrays):
+    """The content of an .npz file."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+WHOLE = npz(x=np.random.default_rng(0).random((4, 3), np.float32), edge_index=np.array([[0, 1], [1, 0]]))
+MUST = "must be an .npz of x, edge_index and perhaps edge_attr"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", MUST),
+        (b"neither zip nor npy", MUST),
+        (WHOLE[: len(WHOLE) // 2], MUST),
+        (WHOLE[:60] + bytes([WHOLE[60] ^ 255]) + WHOLE[61:], MUST),
+        (WHOLE[WHOLE.index(b"PK", 2) :], MUST),
+        (npz(x=np.array(["a"]), edge_index=np.zeros((2, 1), int)), MUST),
+        (npz(x=np.array([None]), edge_index=np.zeros((2, 1), int)), MUST),
+        (npz(x=np.zeros(1 << 26), edge_index=np.zeros((2, 1), int)), "would unpack to"),
+        (npz(x=np.array(1.0), edge_index=np.zeros((2, 1), int)), "x of .* must be an array, got a single number"),
+    ],
+    ids=["empty", "junk", "cut", "flipped", "headless", "text", "objects", "bomb", "number"],
+)
+def test_a_damaged_or_wrong_file_of_arrays_is_refused_in_a_line(kept, capsys, tmp_path, content, message):
+    name = "mnist/released/pna/no-edges"
+    kept(name)
+    (tmp_path / "image.npz").write_bytes(content)
+    assert main(["predict", str(tmp_path / "image.npz"), "--network", name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line)
+
+
+def test_a_pipe_of_arrays_is_refused_and_not_waited_for(kept, capsys, tmp_path):
+    name = "mnist/released/pna/no-edges"
+    kept(name)
+    os.mkfifo(tmp_path / "image.npz")
+    assert main(["predict", str(tmp_path / "image.npz"), "--network", name]) == 2
+    assert "it is not a regular file" in capsys.readouterr().err
 
 
 def test_a_file_or_a_molecule_but_not_both():
