@@ -5,15 +5,16 @@ CDPATH="" cd -- "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TXT'
-usage: ./run_all.sh [--profile smoke|quick|paper] [--only FIGURE] [--slurm] [--cpu] [--from-results] [--cores N]
-                    [--dry-run] [-- SNAKEMAKE ARGUMENTS]
+usage: ./run_all.sh [--profile smoke|quick|paper|planned] [--only FIGURE] [--slurm] [--cpu] [--from-results]
+                    [--cores N] [--dry-run] [-- SNAKEMAKE ARGUMENTS]
        ./run_all.sh test     run every test: lint, tests/ and verification/
        ./run_all.sh docs     build the documentation, build/site/index.html; a broken link is an error
        ./run_all.sh --help   print this text
 
 Trains what is not recorded yet, executes the notebooks, draws the figures and writes the report, figures/report.html.
 
-  --profile P      the budget: smoke (seconds a cell), quick (minutes) or paper (section 4 of the paper).
+  --profile P      the budget: smoke (seconds a cell), quick (minutes), paper (section 4 of the paper) or planned (the
+                   paper's, with the new seeds of results/plan.json).
                    Default: paper on a machine with a GPU; on one without, quick, with each figure drawn from the
                    fullest budget recorded for it. smoke and quick, if given, write to build/P/ and not to figures/.
   --only FIGURE    only this figure and what it needs; several are separated by commas: figure1 to figure6, benchmark,

@@ -240,7 +240,7 @@ def _recorded(cell: Cell, profile: str) -> RecordedRun | None:
 
 # ---- as a section ----
 
-_CAPTION = "Planned tests of runs beyond the paper, stated before the runs; below zero the first of the two is better"
+_CAPTION = "Planned tests of runs beyond the paper, stated before the runs; below zero, the one named first is better"
 
 
 def section(profile: str) -> Markup:
@@ -275,8 +275,9 @@ def _errors(models: Models) -> Markup:
         rows.append((run.title, *scores, *(", ".join(NETWORKS[name] for name in names) or "none" for names in failed)))
     header = ("model", "15-24 nodes", "25-100, ⌊N/2⌋", "25-100, at most 12", "worse than the baseline, ⌊N/2⌋")
     caption = (
-        "Mean log10 of MSE over the baseline's, five tasks without connected, mean over the test sets; the last two "
-        "columns name the networks on which a model is significantly worse than predicting the mean (Holm over twelve)"
+        "log10 of MSE relative to the baseline's, mean over the test sets and over five tasks (all but connected). The "
+        "last two columns name the networks on which a model is significantly worse than predicting the mean (Holm's "
+        "correction over the twelve networks)"
     )
     return table((*header, "worse than the baseline, at most 12"), rows, caption)
 
@@ -290,8 +291,8 @@ def _slopes(models: Models) -> Markup:
             cells = (estimate(fit.slopes[name], 2, f"{fit.shares[name]:.0%} of the variance") for name in PREDICTORS)
             rows.append((f"{run.title}, {words}", *cells, f"{fit.explained:.0%}"))
     caption = (
-        "Least squares over the test sets: how log10 of MSE over the baseline's changes if a predictor doubles and the "
-        "others stay, with a jackknife over the twelve networks; below, the part of the variance between test sets "
-        "that no other predictor explains. Not planned, so a description"
+        "Least-squares fit over the test sets: how log10 of MSE relative to the baseline's changes if one predictor "
+        "doubles and the others stay the same. Intervals are from a jackknife over the twelve networks. Below them: "
+        "the share of the variance between test sets that no other predictor explains. Not planned, so a description"
     )
-    return table(("model, layers", *PREDICTORS.values(), "all explain"), rows, caption)
+    return table(("model, layers", *PREDICTORS.values(), "explained by all"), rows, caption)

@@ -23,6 +23,7 @@ from pna.pretrained.structure import FILE
 from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.store import Result, load
+from report.markup import listed
 from report.outcomes import SEVEN
 
 __all__ = ["CARDS", "cards", "fits", "write_cards"]
@@ -43,11 +44,11 @@ by breadth-first search; the package holds them. Features and labels are made as
 describes. The nodes of some networks are people; nothing is known of them but whom they are linked to."""
 
 _MULTITASK_ERROR = """\
-Mean log10 MSE over the six properties in units of the released training set's maxima, lower is better, on test graphs
-of the sizes given: of the five seeds with the least validation error, as the paper reports it, and of the one network
-whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. A run has
-diverged if it ended early because its loss was no longer finite, in training or, without departure D13, in validation;
-it counts with its best weights until then."""
+Mean log10 MSE over the six properties, in units of the released training set's maxima, on test graphs of the sizes
+given; lower is better. It is given for the five seeds with the lowest validation error, as in the paper, and for the
+one network whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. A
+run has diverged if it ended early because its loss was no longer finite, in training or, without departure D13, in
+validation; the best weights that it had until then count."""
 
 _RANDOM_GRAPHS = """\
 - They were trained on random graphs of 15 to 24 nodes without isolated nodes. Errors grow with the number of nodes and,
@@ -61,10 +62,10 @@ _REAL_GRAPHS = """\
 """
 
 _MULTITASK_LIMITS = """\
-- On a graph of N nodes a recurrent network makes N/2 rounds of message passing, from 26 nodes on more than it made in
-  training. `pna.load` therefore stops at the deepest of training, 12, which is better on graphs of 30 to 100 nodes;
-  `depth="N/2"` is the paper's rule, by which the errors below were measured; those of networks trained with another
-  rule were measured by that one.
+- By the paper's rule a recurrent network makes N/2 rounds of message passing on a graph of N nodes. From 26 nodes on,
+  these are more than it made in training. `pna.load` therefore stops at 12 rounds, the most in training, which is
+  better on graphs of 30 to 100 nodes; `depth="N/2"` selects the paper's rule. The errors below were measured by the
+  paper's rule, or by the rule that a network was trained with if that is another one.
 - For all six properties there are algorithms that give the exact answer. The networks are there to measure what an
   architecture can learn, not to replace them."""
 
@@ -73,16 +74,16 @@ Networks for molecules (ZINC: constrained solubility; MolHIV: whether a molecule
 of superpixels (MNIST, CIFAR10: the class)."""
 
 _REAL_WORLD_DATA = """\
-The public data sets with their published splits; where a training set was another one, the table below says so. They
-are not in the package: `python -m pna realworld prepare NAME --download` fetches them."""
+The public data sets with their published splits; where another training set was used, the table below says so. They are
+not in the package: `python -m pna realworld prepare NAME --download` fetches them."""
 
 _REAL_WORLD_ERROR = """\
-On the test set, mean and deviation over seeds, with the weights best on validation and with the last: mean absolute
-error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV). As released, the last epoch's is
-reported, and on MolHIV that of the best weights. The best weights of the seed best on validation are kept, and the last
-ones too where they are what is reported; `python -m pna evaluate` says which number they give. GCN and GIN on MolHIV
-have the 100 epochs of ogb's example, PNA up to 200. A result that is called outdated was recorded with another
-configuration than the present one."""
+Mean and standard deviation over seeds on the test set, with the weights of the best epoch on validation and with those
+of the last epoch: mean absolute error (ZINC, lower is better), accuracy in % (MNIST, CIFAR10) or ROC-AUC in % (MolHIV).
+The released code reports the last epoch, except on MolHIV, where it reports the best one. Kept are the best weights of
+the seed with the best validation score, and its last ones too where those are reported; `python -m pna evaluate` says
+which number they give. GCN and GIN on MolHIV were trained for the 100 epochs of ogb's example, PNA for up to 200. A
+result that is called outdated was recorded with a configuration other than the present one."""
 
 _REAL_WORLD_LIMITS = """\
 - No prediction here is fit for a decision about a substance, a drug or a person.
@@ -181,7 +182,7 @@ def _budgets(runs_by_cell: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
 def _budget(runs: Sequence[MultiTaskRun | Figure6Run]) -> str:
     """Seeds and epochs of runs of one profile in words, with a caveat if they saw only part of the training graphs."""
     seeds, epochs = (
-        " or ".join(f"{number:,}" for number in sorted(numbers))
+        listed([f"{number:,}" for number in sorted(numbers)], "or")
         for numbers in ({len(run.seeds) for run in runs}, {run.profile.epochs or run.model.epochs for run in runs})
     )
     words = f"{seeds} seeds, at most {epochs} epochs"
@@ -249,8 +250,8 @@ def _beyond(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
     if not rows:
         return []
     words = (
-        "The same error of the five best seeds on larger graphs, by number of nodes, as it is; in figures and\n"
-        "comparisons an error above ten times the baseline's counts as ten times:"
+        "The same error of the five best seeds on larger graphs, by number of nodes, without a cap. In figures and\n"
+        "comparisons an error above ten times the baseline's counts as ten times the baseline's:"
     )
     return [words, _markdown([header, *rows])]
 
@@ -268,10 +269,11 @@ def _structures(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
         numbers = (f"{relative(recorded, side).value:.2f}" for side in sides)
         rows.append((f"`{cell}`", *numbers, ", ".join(order[:3]), ", ".join(order[:-4:-1])))
     words = (
-        "On real graphs (`python -m pna multitask show --collection real`): mean over five tasks, without *connected*, "
-        "of log10\nof the MSE relative to predicting the training mean. It is the mean of the five best of ten seeds, "
-        "estimated from all\nseeds where there are more. Above zero a network is worse than the mean. The last columns "
-        "name the networks with the\nlowest and the highest error, at 25-100 nodes and at most 12 layers:"
+        "On real graphs (`python -m pna multitask show --collection real`): log10 of the MSE relative to predicting "
+        "the training\nmean, mean over five tasks (all but *connected*) and over the five best of ten seeds, estimated "
+        "from all seeds where there\nare more. Above zero, a network is worse than predicting the mean. The last "
+        "columns name the sources of graphs with the\nlowest and the highest error, at 25-100 nodes and at most 12 "
+        "layers:"
     )
     return [words, _markdown(rows)] if len(rows) > 1 else []
 
@@ -282,9 +284,9 @@ def _use(runs_by_cell: dict[Cell, MultiTaskRun | Figure6Run]) -> str:
     if not shipped:
         return "No weights of these networks are kept; `python -m pna train CELL` makes them."
     return (
-        f'`pna.load("{shipped[0]}")` is the trained network,\nand its `predict(graph)` what it says of one graph. '
-        "The weights are safetensors with a checksum, under the package's licence\n(MIT); an installed package has "
-        "those of the multi-task networks, except single tasks."
+        f'`pna.load("{shipped[0]}")` loads the trained network;\nits `predict(graph)` returns its predictions for one '
+        "graph. The weights are safetensors with a checksum, under the package's\nlicence (MIT). An installed package "
+        "has those of the multi-task networks, except single tasks and tuned ones."
     )
 
 

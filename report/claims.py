@@ -207,7 +207,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("moments-degrees", "Higher moments help more on graphs of higher average degree", "appendix D", "moments",
           test=tests.moments_and_degrees,
           quote="We expect that higher moments will be more beneficial on graphs with a higher average degree",
-          instead="from two moments to five, dense families gain less than sparse ones, in log10 MSE by",
+          instead="from two moments to five, dense families gain less than sparse ones; difference in log10 MSE:",
           by=Aggregate("five moments minus two: mean over the three dense families minus mean over the seven sparse "
                        "ones, below zero")),
     Claim("all-types", "PNA improves on all types of graphs", "section 5.1, appendix H", "graph-types",
@@ -248,7 +248,7 @@ CLAIMS: tuple[Claim, ...] = (
           "performances of the models when trained separately on the individual tasks.",
           because="trained on one task, PNA (no scalers), MPNN (max) and GAT stay at a constant prediction in most "
           "runs, so that PNA leads them by more there",
-          instead="PNA's lead over the six other models shrinks on average, in log10 MSE by",
+          instead="PNA's lead over the six other models shrinks on average; change in log10 MSE:",
           by=Aggregate("PNA's lead with all tasks minus that with single tasks, mean over the six other models: below "
                        "zero")),
     Claim("no-scalers-benefit", "Models without scalers or sum benefit most from multi-task training", "appendix J",
@@ -260,7 +260,8 @@ CLAIMS: tuple[Claim, ...] = (
           quote="more complex models are more prone to overfitting when trained on a single task",
           because="the validation loss of each of the four larger models is on average below its training loss, most "
           "of all for PNA and MPNN (sum)",
-          instead="the smaller models (GAT, GCN, GIN) overfit more, in log10 of validation over training loss by",
+          instead="the smaller models (GAT, GCN, GIN) overfit more; difference in log10 of validation over training "
+          "loss:",
           by=Aggregate("log10 of validation over training loss on single tasks, GAT, GCN and GIN minus the four larger "
                        "models, means: below zero")),
     Claim("not-parameters", "With 20 features, the other models are still worse than PNA with 16", "appendix K",
@@ -336,7 +337,7 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     word = NOT_RUN if finding.kind == NOT_RUN else word
     if runs.spec == "released" and claim.absent:
-        evidence = f"{claim.absent}; the paper's, with its departures: {word}, {finding.evidence}"
+        evidence = f"{claim.absent}; the paper's version with the code's departures: {word}, {finding.evidence}"
         return replace(finding, kind=ABSENT, verdict=ABSENT, evidence=evidence, budget=budget)
     if claim.finding and finding.kind != NOT_RUN:
         evidence = finding.evidence if _says(finding.evidence, word) else f"{word}: {finding.evidence}"
@@ -351,7 +352,7 @@ def _compared(runs: Runs, parts: tests.Rows) -> Runs:
     return replace(runs, recorded=recorded) if recorded else runs
 
 
-_NOT_NEW = "; by the seeds that the plan was made from, its own not yet recorded"
+_NOT_NEW = "; based on the seeds from which the plan was made, as the plan's own are not yet recorded"
 _SEEN = {"reproduced": "it is so", "contradicted": "it is the other way round"}  # of a finding, which nobody claims
 
 
@@ -401,7 +402,7 @@ def _coverage_of_single_tasks() -> str:
     share = kept_table()["coverage"][SINGLE]
     return (
         f"from ten seeds, 95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, "
-        f"and in {share['least']:.1%} in the worst"
+        f"and in {share['least']:.1%} in the worst population"
     )
 
 

@@ -19,13 +19,13 @@ _OTHER = "other cells"
 _HEADER = ("experiment", "cells", "epochs of all runs", "our hours, cells' clocks", "alone on the GPU")
 _HEADER += ("released code: hours, timed", "estimated", "untimed")
 _CAPTION = (
-    "Every result at the paper's budget, each cell under the first experiment that needs it. Our hours are added up "
-    "from each cell's own clock, while many of them shared one H200. Alone on the GPU: the hours of as many epochs at "
-    "the pace that python -m benchmarks.training --all measured for cells one after the other (a departure alone has "
-    "its model's pace as described; of figure 6's cells it was not measured). Beside them as many epochs of the "
-    "released code, whose seven recurrent networks with 16 features were timed on an H200, one run at a time. "
-    "Estimated: with these same seconds for the standard, ablated and deeper networks, those with 20 features and "
-    "those of single tasks, none of which was timed. Of the cells in the last column there is no estimate"
+    "Every result at the paper's budget, each cell under the first experiment that needs it. Our hours are the sum of "
+    "the cells' own clocks, while many cells shared one H200. Alone on the GPU: hours for the same number of epochs at "
+    "the pace that python -m benchmarks.training --all measured for one cell after the other (a single departure has "
+    "its model's pace as described; figure 6's cells were not measured). Released code: hours for the same number of "
+    "epochs; its seven recurrent networks with 16 features were timed on an H200, one run at a time. Estimated: with "
+    "these same timings for the standard, ablated and deeper networks, those with 20 features and those of single "
+    "tasks, none of which was timed. Untimed: cells without an estimate"
 )
 
 

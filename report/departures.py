@@ -24,12 +24,13 @@ def departures() -> Markup:
     """Where the released code departs from the paper, and what each departure alone does to each model."""
     decisions = effects()
     rows = [(d.id, d.described, d.released, _effect_text(d, decisions)) for d in DEPARTURES]
-    header = ("departure", "described", "released", "effect on the average, log10 MSE, with p")
+    header = ("departure", "described", "released", "effect on mean log10 MSE, with p")
     caption = (
-        "A model with one departure minus the same model as described, with the 95 % interval; above zero the "
-        "departure makes the task harder or the model worse. Test graphs of 15 to 24 nodes; extrapolation and depth: "
-        f"the mean over the {SHOWN} sizes of figure 5. From released: released minus released without it. p is "
-        f"corrected by Holm's method over the {len(decisions)} comparisons of this table"
+        "Mean log10 MSE of a model with one departure minus that of the same model as described, with its 95 % "
+        "interval; above zero, the departure makes the task harder or the model worse. The test graphs have 15 to 24 "
+        f'nodes; for extrapolation and depth it is the mean over the {SHOWN} sizes of figure 5. "From released" is '
+        "released minus released without the departure. p is corrected by Holm's method over the "
+        f"{len(decisions)} comparisons of this table"
     )
     return table(header, rows, caption)
 
@@ -119,7 +120,7 @@ def _above_the_start() -> str:
         ]
         replicas = [replica for run in runs for replica in run.result.replicas]
         above = sum(replica.validation is None or replica.validation > _START for replica in replicas)
-        counts.append(f"{above} of {len(replicas)} replicas {spec}")
+        counts.append(f"{above:,} of {len(replicas):,} replicas as {spec}")
     return f"validation loss always above 10,001: {', '.join(counts)}"
 
 

@@ -13,26 +13,28 @@ from report.markup import blocks, estimate, p_value, render, table
 __all__ = ["section"]
 
 PRACTICE = (
-    "With a trained network, on graphs larger than those of its training, do not let the number of layers grow with "
-    "the graph: stop at the deepest of the training, here 12. That is the default of pna.load and of pna predict.",
-    "If you train a network and can afford to compute the diameter, use as many layers as that, in training and at "
-    "test. PNA and both MPNNs then have less error at every size, also on the five other tasks; so has GIN, though "
-    "most of its runs with ⌊N/2⌋ were cut short.",
+    "If you use a trained network on graphs larger than those of its training, do not let the number of layers grow "
+    "with the graph: stop at the largest number used in training, here 12. pna.load and pna predict do so by default.",
+    "If you train a network and can afford to compute the diameter, use as many layers as the diameter, in training "
+    "and in testing. PNA and both MPNNs then have a lower error at every size, also on the five other tasks. So does "
+    "GIN, though most of its runs with ⌊N/2⌋ were cut short.",
 )
 LIMITS = (
-    "With the diameter as its depth a network is told the diameter, which is one of the six tasks; the comparison is "
+    "With the diameter as its depth, a network is told the diameter, which is one of the six tasks; the comparison is "
     "therefore given without that task, too.",
-    "One benchmark, one width (16 features), depths of 7 to 12 layers in training; at least ten seeds of each cell.",
+    "We tested one benchmark, one width (16 features), and depths of 7 to 12 layers in training, with at least ten "
+    "seeds for each cell.",
     "The readout S2S still takes as many steps as the graph has nodes, whatever the rule for the convolutions.",
-    "The threshold of convergence is chosen on validation graphs of 15 to 24 nodes, for each cell out of six values; "
+    "The threshold of convergence is chosen for each cell from six values, on validation graphs of 15 to 24 nodes; "
     "the depth is then at most N.",
     "Errors above ten times the baseline's count as ten times, as everywhere in the comparisons.",
-    "As described, a run ends where its validation loss, here on graphs of 25 to 29 nodes, is not finite; that is our "
-    "choice, as the paper does not say. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence; they keep "
-    "the best weights until then, and what they would have learned is not known.",
+    "As described, a run ends when its validation loss, here on graphs of 25 to 29 nodes, is not finite. That is our "
+    "choice, as the paper does not say. It cuts GIN's runs short, with ⌊N/2⌋ and above all with convergence. They keep "
+    "their best weights until then, and what they would have learned is not known.",
 )
 _GOES_ON = (
-    "As released (D13), a run goes on where its validation loss is not finite, and only a training loss ends it. "
+    "As released (D13), a run goes on when its validation loss is not finite; only a training loss that is not finite "
+    "ends it. "
 )
 
 
@@ -57,8 +59,8 @@ def _growth(runs: Runs) -> list[str]:
     factor = 10 ** (min(row[last].value for row in rows) - min(row[first].value for row in rows))
     small, large = (size.split("-")[0] for size in (first, last))
     return [
-        "Beyond about three times the training sizes no rule makes any of these networks good: the least error at "
-        f"{large} nodes is {float(f'{factor:.1g}'):,.0f} times the least at {small}."
+        "Beyond about three times the training sizes no rule makes any of these networks good: the lowest error at "
+        f"{large} nodes is {float(f'{factor:.1g}'):,.0f} times the lowest at {small}."
     ]
 
 
@@ -90,8 +92,8 @@ def _gains(models: dict[str, RecordedRun], runs: Runs) -> Markup:
     """The gain from the cap, one comparison for each model."""
     rows = rule([less(run.title, gain(run)) for run in models.values()]).rows
     body = [(row.comparison.name, estimate(row.comparison.estimate), p_value(row.p), row.outcome) for row in rows]
-    header = ("model", "cap minus ⌊N/2⌋", "p (Holm)", "the cap is better")
-    caption = f"Average over the test sets from 30 to 100 nodes, seed by seed. {budget_text(runs)}"
+    header = ("model", "at most 12 minus ⌊N/2⌋", "p (Holm)", "at most 12 is better")
+    caption = f"Difference in mean log10 MSE, mean over the test sets from 30 to 100 nodes. {budget_text(runs)}"
     return table(header, body, caption, {1: "number", 2: "number"})
 
 
@@ -107,7 +109,7 @@ def _leads(models: dict[str, RecordedRun], runs: Runs) -> list[Markup | str]:
         sure = sum(
             one.outcome == HOLDS for one in rule(less(f"{size} nodes", difference) for size, _, difference in row).rows
         )
-        words.append(f"{title}: PNA has the least error at {ahead} of {len(row)} sizes, significantly at {sure}")
+        words.append(f"{title}: PNA has the lowest error at {ahead} of {len(row)} sizes, significantly at {sure}")
     caption = (
         f"PNA minus the best other model, mean log10 MSE; below zero PNA is best. The paper's sizes are the first "
         f"{SHOWN}. {budget_text(runs)}"

@@ -16,7 +16,7 @@ from pna.verdicts.rules import WORDS, interval_end, number
 from pna.verdicts.statistics import Estimate
 from report.shorten import grouped, short_path
 
-__all__ = ["blocks", "estimate", "in_words", "p_value", "picture", "render", "stacked", "table"]
+__all__ = ["blocks", "estimate", "in_words", "listed", "p_value", "picture", "render", "stacked", "table"]
 
 _NUMBER = re.compile(r"[+−-]?\d[\d,.]*( ?[±%×s].*)?|–")
 _TEMPLATES = Environment(
@@ -57,6 +57,11 @@ def in_words(one: Estimate, signed: bool = False) -> str:
     value, low, high = number(one.value), *(interval_end(end) for end in one.interval)
     text = f"{value} ({low} to {high})"
     return text if signed else text.replace("+", "")
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """Words with commas between them and a conjunction before the last, as in "20, 30 or 40"."""
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def p_value(p: float) -> str:

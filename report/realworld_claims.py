@@ -163,11 +163,12 @@ class Agreement:
 
     def __str__(self) -> str:
         (every, trained, quoted), usual = self.joint, self.power
+        differ = f"{len(self.differ)} {'differs' if len(self.differ) == 1 else 'differ'}"
         return (
             f"{self.equivalent} of {len(self.names)} published numbers are equal to ours within the margin of their "
-            f"data set; {len(self.differ)} differ with p below 5 % each, where {self.expected:.1f} are expected by "
-            f"chance; jointly (Fisher) p = {every:.2g}, for the four models that the authors trained {trained:.2g}, "
-            f"for the quoted ones {quoted:.2g}. After Holm's correction over {len(self.names)}, {usual.ours} seeds "
+            f"data set; {differ} with p below 5 % each, where {self.expected:.1f} are expected by chance; "
+            f"jointly (Fisher) p = {every:.2g}, for the four models that the authors trained {trained:.2g}, for the "
+            f"quoted ones {quoted:.2g}. After Holm's correction over {len(self.names)}, {usual.ours} seeds "
             f"against {usual.published} find a true difference of two standard deviations with a power of "
             f"{usual.two:.0%}, of four with {usual.four:.0%}"
         )

@@ -176,7 +176,9 @@ def _comparisons(finding: Finding, rows: Sequence[Decision]) -> Markup:
         for row, one in ((row, row.comparison) for row in rows)
     ]
     whose = f"As {finding.spec}, the" if finding.spec else "The"
-    caption = f"{whose} dashed line marks {number(rows[0].comparison.bound, 1)}"
+    bounds = sorted({row.comparison.bound for row in rows})
+    marks = " or ".join(number(bound, 1) for bound in bounds) + ", whichever is nearer" * (len(bounds) > 1)
+    caption = f"{whose} dashed line marks {marks}"
     header = ("comparison", "interval", "value", "p (Holm)", "outcome")
     return table(header, lines, caption, {1: "plot", 2: "number", 3: "number"})
 
@@ -195,9 +197,9 @@ def method() -> Markup:
         for name, row in simulated["coverage"].items()
     ]
     caption = (
-        f"How often a stated 95 % is right: {simulated['trials']:,} simulated trials on each of "
-        f"{simulated['populations']} populations made from the recorded seeds (normal and smoothed); in bold the "
-        "interval that is used"
+        f"How often a nominal 95 % interval contains the truth: {simulated['trials']:,} simulated trials on each of "
+        f"{simulated['populations']} populations made from the recorded seeds (normal and smoothed). The interval in "
+        "bold is the one that is used"
     )
     coverage = table(("interval", "mean", "least", "most"), rows, caption)
     low, alarms = blocks(_low(simulated["rows"])), _alarms(simulated["false_alarms"])
@@ -213,9 +215,9 @@ def _alarms(facts: dict[str, dict]) -> Markup:
     ]  # fmt: skip
     header = ("comparisons", "stated", "mean", "most", "single tasks: mean", "single tasks: most")
     caption = (
-        "How often two equal networks get a p-value below 5 % divided by the number of comparisons, the smallest "
-        "threshold in Holm's correction, as a multiple of the stated rate. Networks for single tasks, where some seeds "
-        "learn and others do not, have their own columns"
+        "How often two equal networks get a p-value below 5 % divided by the number of comparisons (the smallest "
+        "threshold in Holm's correction), as a multiple of the stated rate. Networks for single tasks, where some "
+        "seeds learn and others do not, have their own columns"
     )
     return table(header, rows, caption)
 
@@ -223,7 +225,7 @@ def _alarms(facts: dict[str, dict]) -> Markup:
 def _low(rows: Sequence[dict]) -> str:
     """A sentence on the populations where the interval that is used covers less than it should."""
     low = [f"{row['cell']} ({row['population']}), {row[USED]:.1%}" for row in rows if row[USED] < 0.93]
-    why = "There some seeds explode and others do not, and ten are too few to tell how many."
+    why = "There some seeds explode and others do not, and ten seeds are too few to tell how many."
     return f"Below 93 %: {'; '.join(low)}. {why}" if low else "No population has less than 93 %."
 
 
@@ -307,8 +309,8 @@ def _all_runs(profile: str) -> Iterable[RecordedRun]:
 # ---- speed and provenance ----
 
 _SPEED = (
-    "Time, and how many times faster than the alternative, as kept in benchmarks/results.jsonl. PyTorch Geometric had "
-    "as many threads as the last column names"
+    "Our time, and how many times faster it is than the alternative, from benchmarks/results.jsonl. PyTorch Geometric "
+    "had as many threads as the last column names"
 )
 
 
@@ -321,8 +323,8 @@ def speeds() -> Markup:
 def _disclosed(cells: Sequence[str]) -> str:
     """A sentence that names the cells whose code is in no commit; empty if there are none."""
     return (
-        f"{len(cells)} of these cells were trained from a changed tree: the hash of their code is not that of the "
-        f"commit they name, nor of any other. The plan trains them again. They are {', '.join(cells)}."
+        f"{len(cells)} of these cells were trained from a modified working tree: the hash of their code matches "
+        f"neither the commit that they name nor any other. The plan trains them again. They are {', '.join(cells)}."
         if cells
         else ""
     )
@@ -336,10 +338,10 @@ def provenance(profile: str) -> Markup:
     uncommitted = [str(run.cell) for run in runs if run.result.code == UNCOMMITTED]
     fullest = "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
     return blocks(
-        "Each figure has a JSON beside it with the numbers drawn and the cells used; each cell has a JSON under "
-        "results/ with its configuration and hash, its versions and every seed's numbers. Loading checks the hash.",
+        "Next to each figure is a JSON file with the numbers drawn and the cells used. Each cell has a JSON file under "
+        "results/ with its configuration and hash, its versions and every seed's numbers. Loading it checks the hash.",
         f"Profile: {profile}. {fullest}",
-        table(("device", "code", "cells", "versions"), rows, "The runs that are shown"),
+        table(("device", "commit of the code", "cells", "versions"), rows, "The runs behind this page"),
         _disclosed(uncommitted),
         cost(),
     )

@@ -24,7 +24,7 @@ def _training(facts: dict) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each timing of PNA's training on the multi-task benchmark, against the released code."""
     for row in facts["rows"]:
         if row["model"] == "pna":
-            what = f"one epoch and run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
+            what = f"one epoch of one run of PNA, multi-task benchmark, {row['replicas']} seeds at once"
             yield what, f"{row['ms']:.2f} ms", f"{row['ratio']:,.0f} × the released code"
 
 
@@ -71,7 +71,7 @@ def _realworld(facts: dict) -> Iterator[tuple[str, str, str]]:
     places = {str(cell): place for place, cell in CELLS.items()}
     for row in facts["rows"]:
         title, column = places[row["cell"]]
-        what = f"one epoch and run of {title} on {column_title(column)}, {row['pna']['runs']} seeds at once"
+        what = f"one epoch of one run of {title} on {column_title(column)}, {row['pna']['runs']} seeds at once"
         seconds = row["pna"]["seconds_per_epoch_and_run"]
         yield what, f"{seconds:.3f} s", f"{row['ratio']:.1f} × PyTorch Geometric"
 

@@ -20,7 +20,7 @@ from report import tuned
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
 from report.coverage import SINGLE, USED, kept_table
-from report.markup import in_words, render
+from report.markup import in_words, listed, render
 from report.parts import Part, average
 from report.realworld_claims import ZINC, agreement
 from report.sections import counts_by_kind, failures, false_statements
@@ -75,17 +75,17 @@ Line = tuple[str, dict[str, int], str]  # its title, the number of claims with e
 def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     """Yield the lines on theory, trainings and real-world benchmarks: the verdicts on each, and what they rest on."""
     theory = [f for f in findings if f.claim.checked]
-    yield _line("Theory", theory, "proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
+    yield _line("Theory", theory, "Proved formally (Coq, HOL Light), computed exactly, or certified in instances.")
     trained = [f for f in findings if f.claim.test or f.claim.fact]
     cells = [cell for cell in all_cells(EVERY_SPEC) if cell.training in TRAININGS]
     runs = [run for cell in cells if (run := recorded_run(cell, PROFILES["paper"]))]
     planned = sum(recorded_run(cell, PROFILES["planned"]) is not None for cell in cells)
     sure, alone = (kept_table()["coverage"][name] for name in (USED, SINGLE))
     words = (
-        f"{len(runs)} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. Our 95 % intervals "
-        f"contain the truth in {sure['mean']:.1%} of simulated cases, and in {sure['least']:.1%} in the worst "
-        f"population; for single tasks in {alone['mean']:.1%} and {alone['least']:.1%}. Each claim has "
-        f"one test, written down in a plan, whose runs have new seeds: {planned} of {len(cells)} cells have them."
+        f"{len(runs)} of {len(cells)} cells at the paper's budget: ten seeds, up to 10,000 epochs. In simulations our "
+        f"95 % intervals contain the truth in {sure['mean']:.1%} of cases, and in {sure['least']:.1%} in the worst "
+        f"population; for single tasks in {alone['mean']:.1%} and {alone['least']:.1%}. Each claim has one test, "
+        f"written down in a plan that asks for new seeds: {planned} of {len(cells)} cells have them."
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
@@ -132,19 +132,21 @@ def _best(by_id: dict[tuple[str, str], Finding], sides: Sequence[Runs]) -> Itera
         if ("best", runs.spec) in by_id and runs.full and "pna" in runs.of("multitask"):
             wide = widened(runs)
             average = number(score(wide.of("multitask")["pna"]).value)
-            by_mean.append(f"{_held(pna_best(wide))} models as {runs.spec}")
-            by_logs.append(f"{_held(pna_best_on_average(wide))} models as {runs.spec} (PNA's average: {average})")
+            by_mean.append(f"{_held(pna_best(wide))} other models as {runs.spec}")
+            by_logs.append(f"{_held(pna_best_on_average(wide))} as {runs.spec} (PNA's average: {average})")
     if by_mean:
         yield (
-            f"By the mean MSE over the six tasks (figure 4a), PNA is significantly better than {' and '.join(by_mean)}"
-            f"; by the average of log₁₀ MSE (figure 4b), than {' and '.join(by_logs)}. Test graphs of 15 to 24 nodes."
+            f"PNA is significantly better than {' and '.join(by_mean)}, by the mean MSE over the six tasks (figure "
+            f"4a). By the average of log₁₀ MSE (figure 4b), it is significantly better than {' and '.join(by_logs)}. "
+            "Test graphs have 15 to 24 nodes."
         )
 
 
 def _held(parts: Sequence[Part]) -> str:
-    """How many parts hold, as "5 of 6"."""
+    """How many parts hold, as "5 of 6" or "all 6"."""
     rows = rule([part.comparison for part in parts]).rows
-    return f"{sum(row.outcome == HOLDS for row in rows)} of {len(rows)}"
+    held = sum(row.outcome == HOLDS for row in rows)
+    return f"all {held}" if held == len(rows) else f"{held} of {len(rows)}"
 
 
 def _published(sides: Sequence[Runs]) -> Iterator[str]:
@@ -158,8 +160,8 @@ def _published(sides: Sequence[Runs]) -> Iterator[str]:
             away = [row.comparison.name.split(",")[0] for row in rows if row.outcome == AGAINST]
             held = sum(row.outcome == HOLDS for row in rows)
             yield (
-                f"As released, ours minus published is {in_words(mean, signed=True)} on average over the {len(rows)} "
-                f"models; {_matching(held, away, len(rows))}. {_connected(runs)}"
+                f"As released, our average log₁₀ MSE minus the published one is {in_words(mean, signed=True)}, on "
+                f"average over the {len(rows)} models; {_matching(held, away, len(rows))}. {_connected(runs)}"
             )
 
 
@@ -201,7 +203,7 @@ def _redrawn(run: RecordedRun) -> str:
     ours = mean_contrast(average(run, split) for split in REDRAWN).estimate
     theirs = published.multitask()[run.cell.model]["average"]
     redrawn = in_words(ours, signed=True)
-    return f" On five new draws of the test graphs it is {redrawn}; the published one is {number(theirs)}."
+    return f" On five new draws of the test graphs PNA's average is {redrawn}; the published one is {number(theirs)}."
 
 
 def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
@@ -209,8 +211,11 @@ def _standard(by_id: dict[tuple[str, str], Finding]) -> Iterator[str]:
     finding = by_id.get(("recurrent-better", "described"))
     turned = [row.comparison for row in finding.rows if row.outcome == AGAINST] if finding else []
     if turned:
-        names = " and ".join(f"{one.name} by {one.estimate.value:.2f}" for one in turned)
-        yield f"As described, some models are better in the standard architecture than in the recurrent one: {names}."
+        names = listed([f"{one.name} by {one.estimate.value:.2f}" for one in turned])
+        yield (
+            "As described, some models are better in the standard architecture than in the recurrent one, in mean "
+            f"log₁₀ MSE: {names}."
+        )
 
 
 def _beyond(profile: str) -> Iterator[str]:
@@ -222,7 +227,7 @@ def _beyond(profile: str) -> Iterator[str]:
         pna, other = (ratio(models[name], split) for name in ("pna", "mpnn-max"))
         gap = pna - other
         overtaken = gap.unlike(0.0) < 1 - LEVEL and gap.value > 0
-        lead = "MPNN (max) overtakes PNA" if overtaken else "PNA's lead over MPNN (max) is no longer seen"
+        lead = "MPNN (max) overtakes PNA" if overtaken else "PNA's lead over MPNN (max) can no longer be seen"
         yield (
             f"Beyond the paper's 50 nodes, as released, {lead}: at {size} nodes PNA minus MPNN (max) is "
             f"{in_words(gap, signed=True)} in log₁₀ of the error relative to the baseline."
@@ -238,9 +243,9 @@ def _zinc(by_id: dict[tuple[str, str], Finding], profile: str) -> Iterator[str]:
         without, with_edges = (rows[column] for column in ZINC.columns)
         other = "" if without.ours.official and with_edges.ours.official else "; the training set is not official"
         yield (
-            f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model: MAE "
-            f"{without.score.value:.3f} (published: {without.published.value:.3f}) without and "
-            f"{with_edges.score.value:.3f} (published: {with_edges.published.value:.3f}) with edge features{other}."
+            f"On ZINC PNA is significantly better in {held} of {len(finding.rows)} comparisons with another model. Its "
+            f"MAE is {without.score.value:.3f} (published: {without.published.value:.3f}) without edge features and "
+            f"{with_edges.score.value:.3f} (published: {with_edges.published.value:.3f}) with them{other}."
         )
 
 
@@ -251,7 +256,7 @@ def _real(profile: str) -> Iterator[str]:
     official = [r for r in rows if r.title == "PNA" and r.ours.official and not realworld.lower_is_better(r.column)]
     if official:
         numbers = (f"{row.where} {row.score.value:.2f} ({row.published.value:.2f})" for row in official)
-        yield f"Figure 6: {agreement(ours)}. PNA, in % (published): {'; '.join(numbers)}."
+        yield f"Figure 6: {agreement(ours)}. PNA's scores in %, published ones in brackets: {'; '.join(numbers)}."
 
 
 def _depth(profile: str) -> Iterator[str]:
@@ -262,11 +267,13 @@ def _depth(profile: str) -> Iterator[str]:
         sure = sum(_everywhere(run, halves[model]) for model, run in models.items())
         short = {run.title: halves[model].diverged for model, run in models.items()}
         ended = [f"{count} runs of {title}" for title, count in short.items() if count]
-        caveat = f"; with ⌊N/2⌋ {' and '.join(ended)} ended early, their loss no longer finite" if ended else ""
+        caveat = (
+            f" With ⌊N/2⌋ layers, {listed(ended)} ended early because their loss was no longer finite." if ended else ""
+        )
         yield (
             f"Beyond the paper: trained with as many layers as the graph's diameter instead of ⌊N/2⌋, {sure} of "
-            f"{len(models)} models are significantly better at all {len(sizes_of(models['pna']))} sizes from 20 to 100 "
-            f"nodes, also without the diameter among the tasks{caveat}."
+            f"{len(models)} models as described are significantly better at all {len(sizes_of(models['pna']))} sizes "
+            f"from 20 to 100 nodes. That also holds if the diameter is left out of the tasks.{caveat}"
         )
 
 

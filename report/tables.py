@@ -23,9 +23,9 @@ __all__ = ["tables_of"]
 _PICTURES_ONLY = ("moments", "graph-types", "standard", "single-task", "parameters")
 _UNPUBLISHED = "The paper gives this figure as a picture only; its scores are not published as numbers."
 _RANGE = (
-    "The range is where the mean over the five best of ten more such runs would fall, at 95 %. A published number is "
-    f"as ours if the whole range is within ±{TOLERANCE} of it (a factor of two), and another if it differs "
-    "significantly after Holm's correction over the table."
+    "The range is the 95 % prediction interval for the mean over the five best of ten new runs. A published number is "
+    f"the same as ours if the whole range is within ±{TOLERANCE} of it (a factor of two), and different if the "
+    "difference is significant after Holm's correction over the table."
 )
 
 
@@ -49,8 +49,8 @@ def _note(name: str) -> str:
 
 
 def _words(rows: Sequence[Comparison]) -> list[str]:
-    """The verdict on each published number after Holm's correction over all: as ours, another, or too wide to tell."""
-    words = {"holds": "as ours", "against": "another", "undecided": "too wide to tell"}
+    """The verdict on each published number after Holm's correction over all: same, different, or too wide to tell."""
+    words = {"holds": "same", "against": "different", "undecided": "too wide to tell"}
     return [words.get(row.outcome, row.outcome) for row in rule(rows).rows]
 
 
@@ -76,10 +76,10 @@ def _averages(runs: Runs) -> Markup | str:
         theirs = number(published.multitask()[name]["average"]).lstrip("+")
         reach = " … ".join(number(end) for end in ours.next.interval) if ours.known else "too few seeds"
         rows.append((run.title, theirs, estimate(ours), reach, word, estimate(score(run, SPLIT))))
-    header = ("model", "published", "ours", "range of ten more", "published is", "ours, 15-19 nodes")
+    header = ("model", "published", "ours", "range for ten new runs", "compared with ours", "ours, 15-19 nodes")
     columns = len(header) if wide else -1
     sizes = "15-24 nodes" if wide or runs.spec != "released" else "15-19 nodes; the published ones are of 15-24"
-    caption = f"Average log10 MSE, lower is better, {sizes}. {budget_text(runs)}"
+    caption = f"Mean log10 MSE over the six tasks, lower is better, {sizes}. {budget_text(runs)}"
     return table(header[:columns], (row[:columns] for row in rows), caption, {3: "number"})
 
 
@@ -88,7 +88,7 @@ def _tasks(runs: Runs) -> Markup | str:
     pairs = {
         run.title: [against_published(run, task) for task in range(len(TASKS))] for run in runs.of("multitask").values()
     }
-    caption = f"Ours minus published, log10 MSE, with its 95 % range; below zero is better. {budget_text(runs)}"
+    caption = f"Ours minus published, log10 MSE, with its 95 % range; below zero, ours is better. {budget_text(runs)}"
     return _differences([task.title for task in TASKS], pairs, caption)
 
 
@@ -106,7 +106,7 @@ def _figure5(sides: Sequence[Runs]) -> list[Markup | str]:
     """The tables below figure 5: ours minus published by size, as released, and the published ratios."""
     facts = published.table("extrapolation")
     rows = [(title, *map(_published_ratio, row)) for title, row in facts["rows"].items()]
-    theirs = table(("model", *facts["columns"]), rows, "Published: log10(MSE / MSE of the baseline) by nodes")
+    theirs = table(("model", *facts["columns"]), rows, "Published: log10(MSE / MSE of the baseline) by number of nodes")
     released = [_sizes(runs) for runs in sides if runs.spec == "released"]
     return [_RANGE, *released, theirs, _note("extrapolation")]
 
@@ -122,7 +122,8 @@ def _sizes(runs: Runs) -> Markup | str:
         run.title: [extrapolation_against_published(run, place) for place in range(SHOWN)]
         for run in runs.of("extrapolation").values()
     }
-    caption = f"Ours minus published, log10 ratio to the baseline, with its 95 % range, by nodes. {budget_text(runs)}"
+    measure = "log10 of MSE relative to the baseline's"
+    caption = f"Ours minus published, {measure}, with its 95 % range, by number of nodes. {budget_text(runs)}"
     return _differences(published.table("extrapolation")["columns"], pairs, caption)
 
 
@@ -136,8 +137,8 @@ def _parameters() -> list[Markup | str]:
 # ---- the real-world benchmarks ----
 
 _DIFFPOOL = (
-    "DiffPool's prediction depends on the place that a graph has in its batch: in its benchmark each of the 128 "
-    "places has assignment weights of its own, and batches that are not full are left out; so it is here."
+    "DiffPool's prediction for a graph depends on the graph's place in its batch: in its benchmark, and so here, each "
+    "of the 128 places has its own assignment weights, and batches that are not full are left out."
 )
 
 
@@ -146,7 +147,7 @@ def _figure6(profile: str) -> list[Markup | str]:
     ours = realworld.figure6_runs(profile)
     header = ("model", *(f"{realworld.column_title(c)}, {realworld.metric_of(c)}" for c in realworld.COLUMNS))
     rows = [(title, *(_figure6_cell((title, c), ours) for c in realworld.COLUMNS)) for title in published.realworld()]
-    caption = "Published mean ± deviation over seeds; below, ours"
+    caption = "Published mean ± standard deviation over seeds; below it, ours"
     whole = table(header, rows, caption, dict.fromkeys(range(1, len(header)), "number"))
     budget = f"Ours: {'; '.join(realworld.budget_lines(ours)) or 'not run'}."
     together = agreement(ours)

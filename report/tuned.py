@@ -18,7 +18,7 @@ from pna.networks import MODELS
 from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import Ruling, number
 from report.comparisons import MARGIN, like_published_average
-from report.markup import blocks, estimate, in_words, table
+from report.markup import blocks, estimate, in_words, listed, table
 from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, ratio
 from report.plan import ADDED, NewTest
@@ -108,14 +108,14 @@ def answer(profile: str) -> str:
     rows = planned if dropped.missing else [*planned, dropped]
     led = [_run_as(row) for row in rows if row.ruling.kind == "reproduced"]
     lost = [_run_as(row) for row in rows if row.ruling.kind != "reproduced"]
-    still = [f"PNA still leads {_listed(led)}"] if led else []
-    no_longer = [f"PNA no longer leads every model {_listed(lost)}"] if lost else []
-    gain = _listed([_mean_gain(row, profile) for row in planned])
+    still = [f"PNA still leads {listed(led)}"] if led else []
+    no_longer = [f"PNA no longer leads every model {listed(lost)}"] if lost else []
+    gain = listed([_mean_gain(row, profile) for row in planned])
     return (
-        "Tuned with the same budget, 64 draws of learning rate and weight decay a model (section 4), "
+        "With every model tuned with the same budget (section 4: 64 draws of learning rate and weight decay each), "
         f"{'; '.join(still + no_longer)}. "
-        f"The best other model is behind: {', '.join(_lead(row, profile) for row in rows)}. "
-        f"On average over the models, tuning lowers the error by {gain}."
+        f"Its lead over the best other model, in mean log₁₀ MSE: {', '.join(_lead(row, profile) for row in rows)}. "
+        f"On average over the models, tuning lowers the mean log₁₀ MSE by {gain}."
     )
 
 
@@ -124,17 +124,13 @@ def _run_as(row: Outcome) -> str:
     return f"as {row.spec}{' with dropout tuned as well' if row.test is ADDED else ''}"
 
 
-def _listed(words: list[str]) -> str:
-    """Words with commas between them, and "and" before the last."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
 def _lead(row: Outcome, profile: str) -> str:
-    """The best model besides PNA among the runs of an outcome, and PNA's lead over it."""
+    """PNA's lead over the best other model among the runs of an outcome, with that model and how the runs were made."""
     runs = _models("tuned-dropout" if row.test is ADDED else "tuned", row.spec, profile)
     errors = {model: _error(run) for model, run in runs.items()}
     second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
-    return f"{_run_as(row)} {runs[second].title} by {in_words((errors[second] - errors['pna']).estimate)}"
+    lead = in_words((errors[second] - errors["pna"]).estimate)
+    return f"{lead} over {runs[second].title} {_run_as(row)}"
 
 
 def _mean_gain(row: Outcome, profile: str) -> str:
@@ -165,7 +161,10 @@ def averages(profile: str, intervals: bool = False) -> Markup | str:
         cells = (estimate(one) if intervals else number(one.value) for one in ours)
         rows.append((MODELS[model].title, number(published.multitask()[model]["average"]), *cells))
     header = ("model", "published", *(f"{spec}{_COLUMNS[training]}" for spec, training in columns))
-    caption = "The same averages, and those of models that are tuned with the same budget (section 4)"
+    caption = (
+        "Mean log10 MSE over the six tasks: with one setting for all models, and with every model tuned with the same "
+        "budget (section 4)"
+    )
     return table(header, rows, caption)
 
 
@@ -174,7 +173,7 @@ def section(profile: str) -> Markup:
     rows = [*outcomes(profile), outcome_with_dropout(profile)]
     missing = list(dict.fromkeys(cell for row in rows for cell in row.missing))
     waiting = f"Not recorded yet: {', '.join(missing)}." if missing else ""
-    caption = "Planned tests of tuned runs, stated before the runs; below zero PNA is better, or tuning worse"
+    caption = "Planned tests of tuned runs, stated before the runs; below zero, PNA is better, or tuning is worse"
     tests = outcome_table(rows, caption)
     return blocks(answer(profile), averages(profile, intervals=True), tests, waiting, _dropout_table(profile))
 
@@ -193,7 +192,7 @@ def _dropout_table(profile: str) -> Markup | str:
         for model in SEVEN
     ]
     caption = (
-        "Dropout of the convolutions' output, before the GRU, as described: the rate with the least validation loss, "
-        "and how much lower the error of runs with it is than that of the tuned runs without; this has no verdict"
+        "Dropout of the convolutions' output, before the GRU, as described: the rate with the lowest validation loss, "
+        "and how much lower the mean log10 MSE is with it than in the tuned runs without dropout. This has no verdict"
     )
     return table(("model", "rate", "gain over tuned"), rows, caption)

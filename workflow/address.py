@@ -4,6 +4,7 @@ The places are CITATION.cff, the wheel's links, two badges in README.md, and a c
 installs the package on Colab. Without an address there are no badges and no such cell. A new address replaces the old.
 """
 
+import argparse
 import json
 import re
 import sys
@@ -61,4 +62,6 @@ def _with_install_cell(text: str, address: str) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="address.py", description=__doc__)
+    parser.add_argument("address", help="such as https://github.com/OWNER/NAME")
+    main(parser.parse_args().address)

@@ -3,6 +3,7 @@
 Only curves lose points. Errors, seeds and provenance stay as they are, and a result states the checksum that it had.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from pna.training.store import load, save, thinner
 
 def main(folders: Sequence[str]) -> None:
     """Make every result below the folders thinner."""
+    parser = argparse.ArgumentParser(prog="thin.py", description=__doc__)
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder of results, such as results/planned")
+    folders = parser.parse_args(folders).folders
     if missing := [folder for folder in folders if not Path(folder).is_dir()]:
         sys.exit(f"no such folder: {', '.join(missing)}")
     paths = sorted(path for folder in folders for path in Path(folder).rglob("*.json"))

@@ -165,7 +165,7 @@ FIGURES: dict[str, Entry] = {
         "Principal Neighbourhood Aggregation",
         "figure 2",
         pictures=_one("figure2", schematics.figure2),
-        files={"figure2": "The layer: messages, four aggregators, three scalers, 13F numbers into U"},
+        files={"figure2": "The layer: messages, four aggregators, three scalers, and 13F numbers that enter U"},
     ),
     "figure3": Entry(
         "The architecture",
@@ -179,7 +179,7 @@ FIGURES: dict[str, Entry] = {
         pictures=_benchmark,
         files={
             "benchmark_labels": "How each of the six labels is distributed, as described and as released",
-            "benchmark_departures": "What D1 to D4 change: connected graphs, their labels, sizes",
+            "benchmark_departures": "What D1 to D4 change: which graphs are connected, their labels, and their sizes",
             "families_described": "One graph of each of the ten families after toggling, as described",
             "families_released": "One graph of each of the ten families after toggling, as released",
         },
@@ -199,8 +199,10 @@ FIGURES: dict[str, Entry] = {
         "section 4, hyper-parameters",
         pictures=_tuning,
         files={
-            **{f"tuning_{one}": f"Validation loss against learning rate, 64 draws a model, as {one}" for one in SPECS},
-            "tuning_dropout": "Validation loss against the rate of dropout, five seeds a rate, as described",
+            **{
+                f"tuning_{one}": f"Validation loss against learning rate, 64 draws per model, as {one}" for one in SPECS
+            },
+            "tuning_dropout": "Validation loss against the rate of dropout, five seeds per rate, as described",
         },
     ),
     "real-graphs": Entry(

@@ -172,7 +172,7 @@ def _group_text(settings: str, runs: Sequence[RecordedRun], several: Collection[
     )
     replicas = [replica for run in runs for replica in run.result.replicas]
     ended = sum(replica.ended_by == "learning rate" for replica in replicas)
-    sooner = f", {ended} of {len(replicas)} runs ended sooner, by learning rate" * bool(ended)
+    sooner = f", {ended} of {len(replicas)} runs ended sooner, at the minimum learning rate" * bool(ended)
     lost = sum(replica.diverged for replica in replicas)
     diverged = f", {lost} of {len(replicas)} runs diverged" * bool(lost)
     return f"{', '.join(names)}: {settings}{sooner}{diverged}"

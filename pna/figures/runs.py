@@ -173,7 +173,7 @@ class Runs:
             for cell, run in self.recorded.items()
             if run.diverged
         ]
-        return f"; runs that ended early, their loss no longer finite: {', '.join(ended)}" if ended else ""
+        return f"; runs that ended early because their loss was no longer finite: {', '.join(ended)}" if ended else ""
 
     def of(self, training: str, hidden: int = 16) -> dict[str, RecordedRun]:
         """The runs of one training and hidden size, by model."""

@@ -34,7 +34,7 @@ def gallery_figure(spec: Spec, seed: int = SEED, width: float = 13.0) -> "Figure
         dots = _draw(axis, graphs, farthest, scale=width / 13)
         axis.set_title(f"{family.title} ({family.share:.0%})")
     figure.colorbar(dots, ax=axes, shrink=0.6, label="distance from the source (star);\nwhite: not reached")
-    figure.suptitle(f"The ten families of random graphs after toggling: N = {_N}, spec {spec}, seed {seed}")
+    figure.suptitle(f"The ten families of random graphs after toggling: N = {_N}, as {spec}, seed {seed}")
     return figure
 
 

@@ -64,7 +64,7 @@ def test_curves_end_where_they_are_cut(network):
 
 def test_extrapolation_has_a_line_for_each_family(network):
     axis = extrapolation(network, ["tree", "line"], [16, 30], graphs=1).axes[0]
-    assert [line.get_label() for line in axis.lines] == ["tree", "line"]
+    assert [line.get_label() for line in axis.lines] == ["Tree", "Line"]
 
 
 def test_controls(network):

@@ -112,7 +112,8 @@ def test_runs_that_diverged_are_counted_where_a_reader_sees_them(results):
     runs = runs_of("figure5", "described")
     found = runs.of("extrapolation")
     assert (found["gin"].diverged, found["pna"].diverged) == ("3 of 10", "")
-    assert runs.diverged == "; runs that ended early, their loss no longer finite: GIN (extrapolation, 16) 3 of 10"
+    ended = "runs that ended early because their loss was no longer finite: GIN (extrapolation, 16) 3 of 10"
+    assert runs.diverged == f"; {ended}"
     (claim,) = (claim for claim in CLAIMS if claim.id == "explodes")
     (explodes,) = (finding for finding in findings_of(claim, "paper") if finding.spec == "described")
     assert explodes.budget.endswith(runs.diverged)

@@ -199,7 +199,10 @@ def test_what_the_released_code_does_not_have_is_said_to_be_so(results):
 
 
 def test_claims_on_single_tasks_say_how_often_their_intervals_contain_the_truth(verdicts):
-    words = "95 % intervals of single tasks contain the truth in 90.7% of simulated cases, and in 62.5% in the worst"
+    words = (
+        "95 % intervals of single tasks contain the truth in 90.7% of simulated cases, and in 62.5% in the worst "
+        "population"
+    )
     single = ("single-trend", "follows", "amplifies", "no-scalers-benefit")
     evidence = {key: finding.evidence for key, finding in verdicts(*single, "overfits", "best").items()}
     assert {name for (name, _), text in evidence.items() if text.endswith(words)} == set(single)
@@ -209,7 +212,7 @@ def test_claims_on_single_tasks_say_how_often_their_intervals_contain_the_truth(
 def test_the_first_screen_says_how_often_intervals_contain_the_truth(results):
     words = {title: text for title, _, text in summary._lines([], "paper")}
     assert (
-        "in 95.3% of simulated cases, and in 87.7% in the worst population; for single tasks in 90.7% and 62.5%."
+        "in 95.3% of cases, and in 87.7% in the worst population; for single tasks in 90.7% and 62.5%."
         in (words["Trainings"])
     )
 
@@ -340,7 +343,7 @@ def test_the_first_screen_says_what_became_of_zinc(results):
     write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
     (text,) = said()
     assert text.startswith("On ZINC PNA is significantly better in ")
-    assert "MAE 0.305 (published: 0.320) without and 0.195 (published: 0.188) with edge features" in text
+    assert "MAE is 0.305 (published: 0.320) without edge features and 0.195 (published: 0.188) with them" in text
     assert text.endswith("; the training set is not official.")
 
 
@@ -352,7 +355,7 @@ def test_the_first_screen_tells_pnas_numbers_in_percent(results):
     (sentence,) = summary._real("recorded")
     assert "2 of 3 published numbers are equal to ours within the margin of their data set; 1 differ" in sentence
     assert "jointly (Fisher) p = " in sentence
-    assert sentence.endswith("PNA, in % (published): MNIST, edge features 97.70 (97.69).")
+    assert sentence.endswith("PNA's scores in %, published ones in brackets: MNIST, edge features 97.70 (97.69).")
 
 
 # ---- on which graphs ----
@@ -404,7 +407,7 @@ def test_what_does_not_depend_on_those_graphs_says_nothing_of_them():
 
 
 def test_verdicts_by_the_seeds_that_the_plan_was_made_from_say_so():
-    clause = "by the seeds that the plan was made from, its own not yet recorded"
+    clause = "based on the seeds from which the plan was made, as the plan's own are not yet recorded"
     for finding in judge():
         old = bool(finding.cells) and not any(cell.startswith("planned/") for cell in finding.cells)
         decided = old and finding.outcome != "undecided" and not finding.claim.finding
@@ -423,7 +426,7 @@ def test_the_first_screen_names_the_models_that_are_better_in_the_standard_archi
         if cell.model == "gin":
             write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
     (sentence,) = summary._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
-    assert sentence.endswith("better in the standard architecture than in the recurrent one: GIN by 1.00.")
+    assert sentence.endswith("than in the recurrent one, in mean log₁₀ MSE: GIN by 1.00.")
 
 
 def test_claims_name_slips_that_exist():
@@ -443,7 +446,7 @@ def found(claim, spec=""):
 def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
     described, released = (found("recurrent-better", spec).evidence for spec in ("described", "released"))
     assert described.startswith("it is the other way round: mean +0.16")
-    assert "its departures: undecided, mean −0.04" in released
+    assert "with the code's departures: undecided, mean −0.04" in released
     assert "undecided: 0 of 5" not in found("beyond", "described").evidence
 
 

@@ -68,7 +68,7 @@ def test_every_departure_has_a_number_or_a_reason(results):
     assert re.fullmatch(r"PNA \+1\.00 \[\+\S+, \+\S+\], p &lt; 0\.001", said["D1"])
     assert said["D2"] == "PNA: not run yet"
     assert said["D15"].startswith("not measured yet")
-    counts = "0 of 10 replicas described, 0 of 0 replicas released"
+    counts = "0 of 10 replicas as described, 0 of 0 replicas as released"
     assert said["D16"] == f"validation loss always above 10,001: {counts}"
     assert {said[name] for name in ("D8", "D9", "D10")} == {"changes no network of the paper"}
     assert said["D14"] == "changes the baseline alone, no network"

@@ -53,8 +53,8 @@ def test_the_section_has_the_answers_and_what_is_missing(results):
     write_six()
     write_result("depth-varied/described/pna/16")
     text = text_of(section("recorded"))
-    assert "⌊N/2⌋, the paper&#39;s: PNA has the least error at 9 of 9 sizes" in text
-    assert "⌊N/2⌋, at most 12: PNA has the least error at 0 of 9 sizes" in text
+    assert "⌊N/2⌋, the paper&#39;s: PNA has the lowest error at 9 of 9 sizes" in text
+    assert "⌊N/2⌋, at most 12: PNA has the lowest error at 0 of 9 sizes" in text
     assert "released: no network is tested with other depths" in text
     assert "PNA, ⌊N/2⌋ ± ⌊N/4⌋ at random" in text
     missing = text[text.index("not recorded yet:") :]
@@ -67,7 +67,7 @@ def test_the_growth_of_the_least_error_is_computed(results):
     small, *_, large = (f"test_{start}_{start + 5}" for start in SIZES)
     least = {f"extrapolation@cap/{large}": [-1.5] * 6, f"extrapolation/{small}": [-3.5] * 6}
     write_result("extrapolation/described/pna/16", level=-1.0, levels=least)
-    assert "the least error at 95 nodes is 100 times the least at 20." in section("recorded")
+    assert "the lowest error at 95 nodes is 100 times the lowest at 20." in section("recorded")
 
 
 def test_what_another_rule_gains_in_training(results):

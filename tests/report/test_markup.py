@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import report
 from pna.verdicts.statistics import Estimate
-from report.markup import blocks, estimate, p_value, picture, render, stacked, table
+from report.markup import blocks, estimate, listed, p_value, picture, render, stacked, table
 
 NAMES = ("small", "span", "p", "div", "table", "caption", "thead", "tbody", "tr", "th", "td")
 TAGS = {"br", *NAMES, *(f"/{name}" for name in NAMES)}
@@ -44,6 +44,11 @@ def test_columns_of_numbers_are_told_from_others():
 def test_an_estimate_has_its_interval_or_says_why_not():
     assert estimate(Estimate(-0.2, 0.1, 5.0), 1, "GIN") == "−0.2<br><small>−0.5 … +0.1</small><br><small>GIN</small>"
     assert estimate(Estimate(0.5)) == "+0.50<br><small>too few seeds</small>"
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, ""), (1, "20"), (2, "20 or 30"), (3, "20, 30 or 40")])
+def test_numbers_are_listed_with_commas_and_one_conjunction(count, text):
+    assert listed(["20", "30", "40"][:count], "or") == text
 
 
 @pytest.mark.parametrize(("p", "text"), [(0.0004, "< 0.001"), (0.04, "0.040"), (float("nan"), "–")])

@@ -49,7 +49,7 @@ def page(tmp_path_factory):
 def test_every_speed_that_is_measured_is_in_the_table():
     measured = [what for what, *_ in speed.rows()]
     for words in (
-        "epoch and run of PNA, multi-task",
+        "epoch of one run of PNA, multi-task",
         "mean, max, min and std",
         "layer on a batch like ZINC's, both recorded as CUDA graphs",
         "layer on a batch like CIFAR10's, both called directly",
@@ -278,7 +278,7 @@ def test_a_failed_claim_is_quoted_with_its_reason_and_what_the_other_specificati
     words = re.sub(r"<[^>]*>", "", failures([replace(detail, claim=claim), other]))
     assert "“As printed.” section 5, as described." in words
     assert "some runs never learn (1 of 1 comparisons is against it, none for it)" in words
-    assert "With the departures of the released code, which has no such training: contradicted, +0.50 [+0.29" in words
+    assert "With the departures of the released code, which itself has no such training: contradicted, +0.50" in words
 
 
 def test_what_failed_names_the_false_statement_of_the_theory():

@@ -160,7 +160,7 @@ def test_the_papers_asterisks_are_shown():
 def test_the_first_screen_compares_the_published_averages_with_an_interval(results):
     write_seven(wide_gap=1.0)
     (sentence,) = summary._published([runs_of("figure4", "released", "paper")])
-    assert sentence.startswith("As released, ours minus published is ")
+    assert sentence.startswith("As released, our average log₁₀ MSE minus the published one is ")
     assert "on average over the 7 models" in sentence
     assert "because of one task" in sentence
 

@@ -60,12 +60,12 @@ def graph_types(runs: Runs) -> tuple[Figure, dict]:
 
 
 def standard(runs: Runs) -> tuple[Figure, dict]:
-    """The recurrent architecture (filled) beside the standard one (hollow)."""
+    """The recurrent architecture (filled) next to the standard one (hollow)."""
     return _pairs(runs, {"recurrent": "multitask", "standard": "standard"})
 
 
 def single_task(runs: Runs) -> tuple[Figure, dict]:
-    """Trained on all tasks at once (filled) beside one network for each task (hollow)."""
+    """Trained on all tasks at once (filled) next to one network for each task (hollow)."""
     return _pairs(runs, {"multi-task": "multitask", "single task": "single-task"})
 
 

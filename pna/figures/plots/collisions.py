@@ -30,7 +30,7 @@ EXACT: dict[str, Callable[[Multiset], Fraction]] = {
     "max": max,
     "min": min,
     "sum": sum,
-    "moment3": _central(3),
+    "third moment": _central(3),
 }
 
 
@@ -87,7 +87,7 @@ def _tenths(values: Sequence[float]) -> list[Fraction]:
 def _shown(name: str, x: Multiset) -> float:
     """Value of an aggregator as the paper defines it, with the root that EXACT leaves out."""
     value = float(EXACT[name](x))
-    root = {"std": 2, "moment3": 3}.get(name, 1)
+    root = {"std": 2, "third moment": 3}.get(name, 1)
     return abs(value) ** (1 / root) * (1 if value >= 0 else -1)
 
 
@@ -100,4 +100,6 @@ def _verdict(one: bool, equal: dict[str, bool]) -> str:
     if one:
         return "X and Y are one multiset: nothing can tell them apart"
     notice = f"{len(equal) - len(fails)} of {len(equal)} aggregators notice"
-    return f"{notice}; X and Y collide under {', '.join(fails)}" if fails else f"{notice}: every aggregator tells"
+    if fails:
+        return f"{notice}; X and Y collide under {', '.join(fails)}"
+    return f"{notice}: every aggregator tells them apart"

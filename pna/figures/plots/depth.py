@@ -119,13 +119,14 @@ def growth() -> tuple[Figure, dict]:
     left, right = below.subplots(1, 2)
     _by_degree(left, features, "per_layer", ("pna", CUT))
     _by_degree(right, features, "change_per_layer", ("mpnn-sum", "gin", "mpnn-max", "pna", CUT))
-    left.set_ylabel(f"growth of the features a layer,\nlayers {DEEPEST} to {LAYERS}")
-    right.set_ylabel("growth of a small change\na layer, the same layers")
+    left.set_ylabel(f"growth of the features per layer,\nlayers {DEEPEST} to {LAYERS}")
+    right.set_ylabel("growth of a small change\nper layer, the same layers")
     right.set_yscale("log")
     right.set_ylim(0.5, 12)
     right.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
     right.set_yticks([], minor=True)
-    below.legend(*right.get_legend_handles_labels(), ncols=5, loc="outside upper center", columnspacing=1)
+    left.legend(loc="upper right", fontsize=SMALL)
+    right.legend(loc="upper right", fontsize=SMALL)
     return figure, _facts(features)
 
 

@@ -24,6 +24,8 @@ _READABLE |= {"xtick.labelsize": 10, "ytick.labelsize": 10}  # in JupyterLab, wh
 _OURS, _TRUE = MODEL_COLOURS["pna"], MODEL_COLOURS["mpnn-max"]
 _NODE = [task for task in TASKS if task.level == "node"]
 _GRAPH = [task for task in TASKS if task.level == "graph"]
+_TITLES = {task.name: task.title for task in TASKS}
+_FAMILIES = {family.name: family.title for family in FAMILIES}
 
 
 # ---- graphs ----
@@ -71,9 +73,8 @@ def show(network: MultiTaskNetwork, graph: nx.Graph) -> Figure:
         below.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         pairs = {task.title.lower(): prediction[task.name] for task in _GRAPH}
         words = ", ".join(f"{title} {ours:.2f} (true: {true:.4g})" for title, (ours, true) in pairs.items())
-        figure.suptitle(
-            "\n".join([words, *(f"Beware: {text.partition(':')[0]}" for text in prediction.outside)]), fontsize=11
-        )
+        warned = [f"Beware: {text.partition(':')[0]}" for text in prediction.outside]
+        figure.suptitle("\n".join([f"predicted: {words}", *warned]), fontsize=11)
     return figure
 
 
@@ -86,7 +87,7 @@ def _graph(axis: Axes, graph: nx.Graph, prediction: Prediction) -> None:
     style = {"cmap": "GnBu", "vmin": 0, "vmax": 1.6 * far.max() + 1, "edgecolors": rings, "linewidths": 2}
     nx.draw_networkx_nodes(graph, place, prediction.nodes, 330, far, ax=axis, **style)
     nx.draw_networkx_labels(graph, place, ax=axis, font_size=9)
-    axis.set_title("the darker, the farther from the ringed node")
+    axis.set_title("the darker a node, the farther it is from the ringed one")
     axis.axis("off")
 
 
@@ -108,7 +109,7 @@ def _nodes(axis: Axes, predicted: np.ndarray, true: np.ndarray, title: str) -> N
     axis.vlines(places, true[order], predicted[order], color=GREY, lw=0.8)
     axis.plot(places, true[order], "o", ms=5, mfc="none", color=_TRUE, label="true")
     axis.plot(places, predicted[order], "o", ms=3, color=_OURS, label="predicted")
-    axis.set(title=title, xlabel="nodes, by the truth", xticks=[])
+    axis.set(title=title, xlabel="nodes, sorted by true value", xticks=[])
 
 
 def _predicted(network: MultiTaskNetwork, graph: nx.Graph) -> Prediction:
@@ -146,7 +147,7 @@ def curves(network: MultiTaskNetwork, until: int | None = None) -> Figure:
             axis.loglog(*zip(*points, strict=True), color=colour, lw=0.8, zorder=2 + (colour == _OURS))
             axis.plot(*min(points, key=lambda point: point[1]), "o", ms=4, color=colour, zorder=3)
         axis.set(xlabel="epoch", ylabel="validation loss", xlim=(1, last))
-        axis.set_title(f"{network.cell}, up to epoch {until:,} of {last:,}\nin colour the seed that is kept")
+        axis.set_title(f"{network.cell}, up to epoch {until:,} of {last:,}\nin colour: the seed that was kept")
     return figure
 
 
@@ -162,11 +163,11 @@ def extrapolation(
     with plt.rc_context(_READABLE):
         figure, axis = plt.subplots(figsize=(8, 3.4), layout="constrained")
         plt.close(figure)
-        axis.axvspan(min(network.sizes), max(network.sizes), color="0.92", label="sizes of the training")
+        axis.axvspan(min(network.sizes), max(network.sizes), color="0.92", label="training sizes")
         for family in families:
             errors = [_error(network, [from_family(family, N, k) for k in range(graphs)], task) for N in sizes]
-            axis.plot(sizes, np.log10(errors), "o-", ms=4, label=family.replace("_", " "))
-        axis.set(xlabel="nodes", ylabel="log₁₀ MSE, in the\nproperty's own units", title=task)
+            axis.plot(sizes, np.log10(errors), "o-", ms=4, label=_FAMILIES[family])
+        axis.set(xlabel="nodes", ylabel="log₁₀ MSE, in the\nproperty's own units", title=_TITLES[task])
         figure.legend(loc="outside right upper")
     return figure
 

@@ -88,7 +88,7 @@ def _legend(figure: Figure) -> None:
         "ours, with its 95 % interval": {"marker": "o", "ms": 4, "lw": 1.4},
         "published": {"ls": "--", "lw": 1.1},
         "the other models": {"color": "#bdbdbd", "lw": 0.7},
-        "the interval goes on": _CUT,
+        "the interval continues": _CUT,
         f"above {EXPLODED:.0f} times the baseline": _ARROW,
         "beyond the paper's sizes": {"marker": "s", "ms": 8, "ls": "", "color": "#e5e5e5"},
     }

@@ -36,7 +36,7 @@ def errors() -> tuple[Figure, dict]:
         figure.legend(handles, [_LOOKS[name][2] for name in names], ncols=2, loc="outside upper center")
     else:
         figure.text(0.5, 0.5, "not recorded yet", ha="center", color=GREY)
-    figure.supylabel("log₁₀ of MSE over the baseline's", fontsize="medium")
+    figure.supylabel("log₁₀(MSE / MSE of the baseline)", fontsize="medium")
     for axis in axes[1]:
         axis.set_xlabel("degree of the node (training: at most 23)")
     words = f"{SETTINGS.seeds} seeds, {SETTINGS.epochs} epochs; dotted: the cap, {CAP:g} times the baseline's error"

@@ -34,7 +34,7 @@ def tested_on(runs: Runs) -> str:
 
 
 def figure4a(runs: Runs) -> tuple[Figure, dict]:
-    """log10 of the mean MSE over tasks: each model's box and five best of every ten runs, beside the published box."""
+    """log10 of the mean MSE over tasks: each model's box and five best of every ten runs, next to the published box."""
     models = runs.of("multitask")
     drawn = {name: _finite(log_mean(best(run, wider_split(run)))) for name, run in models.items()}
     first = next(iter(models.values()))

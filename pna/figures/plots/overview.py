@@ -17,7 +17,7 @@ __all__ = ["overview"]
 
 
 def overview(runs: Runs) -> tuple[Figure, dict]:
-    """Mean log10 MSE over the six tasks: our mean and 95 % interval for each model, beside the published mean."""
+    """Mean log10 MSE over the six tasks: our mean and 95 % interval for each model, next to the published mean."""
     ours = {name: score(run, wider_split(run)) for name, run in runs.of("multitask").items()}
     theirs = {name: published.multitask()[name]["average"] for name in ours}
     figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")

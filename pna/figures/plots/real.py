@@ -24,7 +24,7 @@ _PANELS = (
     ("25 to 100 nodes,\n⌊N/2⌋ layers", "large", HALF),
     ("25 to 100 nodes,\nat most 12 layers", "large", CAP),
 )
-_RELATIVE = "mean log₁₀ of MSE over the baseline's, five tasks (lower is better)"
+_RELATIVE = "mean of log₁₀(MSE / MSE of the baseline) over five tasks (lower is better)"
 _RULES = {HALF: ("⌊N/2⌋ layers", "-"), CAP: ("at most 12 layers", "--")}
 
 
@@ -139,7 +139,7 @@ def slopes(runs: Runs) -> tuple[Figure, dict]:
         axis.grid(axis="x")
     axes[0].set_yticks(range(len(models)), [MODELS[model].title for model in models])
     axes[0].set_ylim(max(len(models), 1) - 0.5, -0.5)
-    axes[1].set_xlabel("change of log₁₀ of MSE over the baseline's if it doubles")
+    axes[1].set_xlabel("change of log₁₀(MSE / MSE of the baseline) if the predictor doubles")
     handles = [axes[0].plot([], [], "o", color=GREY, mfc=face, ms=4)[0] for face in (GREY, "white")]
     figure.legend(handles, [title for title, _ in _RULES.values()], ncols=2, loc="outside upper center")
     return figure, numbers
@@ -180,7 +180,7 @@ def trained(runs: Runs) -> tuple[Figure, dict]:
             _mark(axis, scores["real"], y + 0.17, model, hollow=True, style="--")
     axes[0].set_yticks(range(len(models)), [MODELS[model].title for model in models])
     axes[0].set_ylim(max(len(models), 1) - 0.5, -0.5)
-    axes[1].set_xlabel("mean log₁₀ MSE of five tasks, on random graphs of six (lower is better)")
+    axes[1].set_xlabel("mean log₁₀ MSE over five tasks, on random graphs over six (lower is better)")
     handles = [axes[0].plot([], [], "o", color=GREY, mfc=face, ms=4)[0] for face in (GREY, "white")]
     figure.legend(handles, [f"trained on {side} graphs" for side in sides], ncols=2, loc="outside upper center")
     return figure, numbers

@@ -47,7 +47,7 @@ def search(spec: str) -> tuple[Figure, dict]:
 
 def rates_of_dropout(spec: str) -> tuple[Figure, dict]:
     """Validation loss against the rate of dropout, a dot for each seed, the best mean of each model marked."""
-    line = Line2D([], [], color=MODEL_COLOURS["pna"], lw=1, marker="_", label="mean log10 over five seeds")
+    line = Line2D([], [], color=MODEL_COLOURS["pna"], lw=1, marker="_", label="mean (of log₁₀) over five seeds")
     handles = [_handle("a seed", MODEL_COLOURS["pna"]), line, _star("rate with the best mean")]
     return _panels(dropout_searches(spec), _rates, "rate of dropout", handles)
 
@@ -112,8 +112,8 @@ def _row(draw: Draw) -> dict:
 def _handles() -> list[Line2D]:
     """Handles of the legend of learning rates, one for each kind of mark."""
     return [
-        _handle("trained until it stopped", MODEL_COLOURS["pna"]),
-        _handle("left behind at a rung", GREY),
+        _handle("trained to its end", MODEL_COLOURS["pna"]),
+        _handle("dropped by the search (successive halving)", GREY),
         _star("best of 64"),
         Line2D([], [], color=GREY, lw=0.8, ls="--", label="0.003, common to all models"),
     ]

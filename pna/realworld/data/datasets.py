@@ -9,7 +9,7 @@ __all__ = ["DATASETS", "OFFICIAL", "RECOMPUTED", "SPLITS", "WEIGHTS", "Dataset",
 SPLITS = ("train", "validation", "test")
 
 # The weights that a replica can be tested with, in words.
-WEIGHTS = {"last": "after the last epoch", "best": "with the weights best on validation"}
+WEIGHTS = {"last": "after the last epoch", "best": "with the weights that have the best validation score"}
 
 # Words for a training set that holds the published molecules or images: the graphs themselves, or graphs made from the
 # same images by the same recipe.
