@@ -295,14 +295,14 @@ def _counted(data: object, ends: set[int]) -> slice | Tensor:
 
     `ends` are the nodes that ended links in former batches, by their numbers in the whole graph; new ones are added.
     """
-    if getattr(data, "input_id", None) is None or getattr(data, "n_id", None) is None:
+    if getattr(data, "input_id", None) is None:
         return slice(None)
     if "batch_size" in data:  # of a NeighborLoader, whose seeds come first
         if not isinstance(data["batch_size"], int):
             raise TypeError("loader must yield a NeighborLoader's batches as they are, not several in one Batch")
         return slice(data["batch_size"])
     links = [data[name].flatten().cpu() for name in _LINKS if name in data]
-    if not links:
+    if not links or getattr(data, "n_id", None) is None:
         return slice(None)
     here = torch.cat(links).unique()
     numbers = data.n_id.cpu()[here].tolist()  # with disjoint=True, a node may stand here several times

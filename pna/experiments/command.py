@@ -394,8 +394,8 @@ def _no_weights(run: Run, options: argparse.Namespace) -> str:
     how = "".join(f" --{name} {value}" for name, value in wanted.items() if value is not None)
     if not run.result.exists():
         return f"{run.weights} is missing: train the cell first, python -m pna train {run.cell}{how}"
-    kept = (p.name for p in budgets(results_folder(), run.cell) if run_of(run.cell, p).weights_file is not None)
-    other = next((f"--profile {name} has some, or " for name in kept if name in PROFILE_NAMES), "")
+    names = (p.name for p in budgets(results_folder(), run.cell) if run_of(run.cell, p).weights_file is not None)
+    other = next((f"--profile {name} has some, or " for name in names if name in PROFILE_NAMES), "")
     again = f"PNA_RESULTS=FOLDER python -m pna train {run.cell}{how} makes them"
     return f"no weights of {run.cell} are kept under {run.profile.name}: {other}{again}"
 
