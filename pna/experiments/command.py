@@ -193,8 +193,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
     """Train one cell and record it, or stop with a checkpoint; return the exit code."""
     start = time.monotonic()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes runs on a GPU repeatable to the last bit
-    if options.device == "cpu":
-        torch.set_num_threads(1)  # operations are small: cores are better used for other cells
+    torch.set_num_threads(1)  # operations on a CPU are small: with more, cells side by side slow each other down
     (options.cell,) = options.cells
     run = _run(options)
     deadline = None if options.time_budget is None else start + options.time_budget

@@ -70,8 +70,8 @@ def _draw(axis: Axes, runs: Runs, chosen: dict[Cell, RecordedRun], task: str, te
         axis.text(1.02, y, gap.replace("-", "−"), transform=axis.get_yaxis_transform(), va="center", color=GREY)
     axis.set_yticks(range(len(order)), [_title(cell) for cell in order])
     axis.set_ylim(max(len(order), 1) - 0.5, -0.5)
-    what = "average over the six tasks" if task == "average" else TASKS[_TASKS[task]].title
-    axis.set_xlabel(f"log₁₀ MSE, {what[0].lower()}{what[1:]}, on {tested_on} (lower is better)")
+    what = "Average over the six tasks" if task == "average" else TASKS[_TASKS[task]].title
+    axis.set_xlabel(f"{what}: log₁₀ MSE on {tested_on} (lower is better)")
     axis.grid(axis="x")
     missing = f"; {len(runs.missing)} cells of the figure are not recorded" if runs.missing else ""
     axis.set_title(budget_text(runs) + missing, color=GREY if runs.full else WARN, fontsize=SMALL)

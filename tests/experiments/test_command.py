@@ -83,6 +83,16 @@ def test_a_bar_on_a_terminal(monkeypatch, capsys):
     assert "2 of 2 replicas running" in err
 
 
+def test_a_training_leaves_the_other_cores_to_the_cells_beside_it(run):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert train(SMOKE) == 0
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_second_call_finds_the_result(run, capsys):
     assert train(SMOKE) == 0
     before = result(run).read_bytes()

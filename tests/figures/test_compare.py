@@ -17,6 +17,15 @@ def test_best_first_with_the_gap_for_each_specification(results):
     assert not (results.parent / "figures").exists()
 
 
+@pytest.mark.parametrize(
+    ("task", "title"), [("average", "Average over the six tasks"), ("laplacian", "Laplacian features")]
+)
+def test_the_axis_names_the_task_with_its_capital_letters(results, task, title):
+    write_result("multitask/released/pna/16", level=-3.0)
+    (axis,) = compare("figure4", ["pna"], task=task, spec="released", profile="paper").axes
+    assert axis.get_xlabel() == f"{title}: log₁₀ MSE on multitask/test (lower is better)"
+
+
 def test_what_sets_cells_of_a_model_apart_is_said(results):
     write_result("multitask/released/gin/16", level=-2.0)
     write_result("multitask/released/gin/20", level=-2.1)
