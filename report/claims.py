@@ -6,6 +6,7 @@ gives a verdict; a smaller one shows a direction and says "not yet run at full b
 one rule for verdicts and says what their words mean. report/plan.py writes the tests down with the seeds they need.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -473,16 +474,33 @@ def _from_checks(claim: Claim) -> Finding:
         return Finding(claim, NOT_TESTED, NOT_TESTED, NOT_TESTED, outcomes()[0].evidence)
     finding = Finding.of(claim, rule(fact(row.statement, row.status != "FAILS") for row in rows))
     if finding.kind != "reproduced":
-        return replace(finding, evidence="; ".join(f"{row.statement}: {row.evidence}" for row in rows))
+        return replace(finding, evidence=" ".join(f"{row.statement}: {row.evidence}." for row in rows))
     # Instances and samples settle nothing by themselves, nor does a proof that is not recorded.
     proved = any(row.verdict in ("reproduced", "holds after repair") for row in rows)
     settled = proved and all(row.status != "not checked" for row in rows)
     kind = "undecided" if not settled else "holds after repair" if claim.slips else "reproduced"
-    caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
-    evidence = f"{_kinds(rows)}; {caveats}".rstrip("; ")
+    evidence = f"Evidence: {_kinds(rows)}. {_caveats(rows)}".rstrip()
     return replace(finding, kind=kind, verdict=kind, outcome=kind, evidence=evidence)
 
 
+def _caveats(rows: Sequence[Outcome]) -> str:
+    """The caveats of all statements, each sentence once."""
+    text = " ".join(row.caveat for row in rows if row.caveat)
+    return " ".join(dict.fromkeys(re.split(r"(?<=\.) (?=[A-Zγ])", text)))
+
+
 def _kinds(rows: Sequence[Outcome]) -> str:
-    """The kinds of evidence with their numbers: "2 proved formally, 3 certified interval"."""
-    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rows).items())
+    """The kinds of evidence with their numbers: "2 formal proofs, 1 exact computation and 3 measurements"."""
+    counts = Counter(row.kind for row in rows)
+    parts = [f"{n} {_KINDS.get(kind, (kind, kind))[n > 1]}" for kind, n in counts.items()]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+_KINDS = {  # what verification/ calls a kind of evidence: the noun for one and for several
+    "a formal proof that is not recorded": ("formal proof that is not recorded", "formal proofs that are not recorded"),
+    "proved formally": ("formal proof", "formal proofs"),
+    "exact computation": ("exact computation", "exact computations"),
+    "certified interval": ("check in certified intervals", "checks in certified intervals"),
+    "sampled": ("check of random samples", "checks of random samples"),
+    "measured": ("measurement", "measurements"),
+}
