@@ -46,7 +46,7 @@ def _shipped() -> dict:
 
 def _finding(facts: dict) -> Finding:
     """The finding, without its rows, that facts describe."""
-    claim = Claim(facts["id"], facts["claim"], facts["where"], facts["figure"])
+    claim = Claim(facts["id"], facts["claim"], facts["where"], facts["figure"], statistic=facts["statistic"])
     words = {name: facts[name] for name in ("kind", "verdict", "outcome", "evidence", "spec", "budget")}
     return Finding(claim, cells=tuple(facts["cells"]), **words)
 

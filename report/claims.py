@@ -6,6 +6,7 @@ gives a verdict; a smaller one shows a direction and says "not yet run at full b
 one rule for verdicts and says what their words mean. report/plan.py writes the tests down with the seeds they need.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +32,10 @@ from report.parts import Aggregate, Part
 __all__ = ["ABSENT", "CLAIMS", "Claim", "Finding", "judge"]
 
 ABSENT = "not in the released code"
-_NO_STANDARD = "its flags give another standard network: Set2Set on 130 features, 299,758 parameters"
-_NO_SINGLE = "it trains node tasks or graph tasks together, no task alone"
+_NO_STANDARD = (
+    "The released code's options build another standard network, with Set2Set on 130 features and 299,758 parameters."
+)
+_NO_SINGLE = "The released code trains the node tasks or the graph tasks together, but no task alone."
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Claim(verdicts.Claim):
         experiment: the experiment that `test` reads, if it is not the figure's
         specs: the specifications that `test` is run on
         wider: whether the released networks, too, are tested on 15 to 24 nodes, as the published ones are
-        absent: why the released code has no such training
+        absent: why the released code has no such training, in a sentence
         slips: slips in the printed statement or proof, by their names in verification/
         finding: whether it is no sentence of the paper, but something that the runs show
         together: whether it also judges figure 4's networks, of which it takes the seeds of its other cells' budget
@@ -66,6 +69,10 @@ class Claim(verdicts.Claim):
     finding: bool = False
     together: bool = False
     alone: bool = False
+
+    def __post_init__(self) -> None:
+        """Take the words of the aggregate test as the claim's test in words."""
+        object.__setattr__(self, "statistic", self.by.statistic if self.by else "")
 
     @property
     def source(self) -> Callable | None:
@@ -124,17 +131,17 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("toggling", "Toggling edges does not strongly change the average degree", "appendix G", "benchmark",
           fact=structure.toggling, aggregate=structure.toggling_as_described),
     Claim("linear", "Linear M and U are enough", "section 2.3, appendix F", "figure2",
-          reason="no network with a deeper M or U is trained here; the paper shows none either"),
+          reason="No network with a deeper M or U is trained here, and the paper shows none either."),
     Claim("towers", "Towers improve generalisation", "section 2.3", "figure2",
-          reason="no network without towers is trained here; the paper shows none either"),
+          reason="No network without towers is trained here, and the paper shows none either."),
     Claim("weights", "GNNs need multiple weights per node, as demonstrated in theorem 1", "section 2.3", "theory",
-          reason="theorem 1 is about the number of aggregators, not of weights: this does not follow from it"),
+          reason="This does not follow from theorem 1, which is about the number of aggregators and not of weights."),
     Claim("weight-sharing", "Weight sharing works well on all tasks", "section 3", "standard",
-          reason="the standard architecture differs from the recurrent one in more than shared weights, so that no "
-          "training here shows what sharing alone does"),
+          reason="The standard architecture differs from the recurrent one in more than shared weights, so no training "
+          "here shows the effect of sharing alone."),
     Claim("over-smoothing", "The GRU helps to avoid over-smoothing", "appendix I", "standard",
-          reason="over-smoothing is about how alike the nodes' features are, layer by layer, which is not recorded; "
-          "what the GRU does to the error is tested"),
+          reason="Over-smoothing means that the nodes' features become alike layer by layer, which is not recorded. "
+          "The effect of the GRU on the error is tested."),
     # ---- the multi-task benchmark ----
     Claim("best", "PNA consistently outperforms the other models",
           "section 5.1, figure 4a, by log10 of the mean MSE over tasks", "figure4", test=tests.pna_best, by=_MODELS),
@@ -326,21 +333,21 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     cells = tuple(map(_file, compared.recorded.values()))
     finding = Finding.of(claim, claim.ruling(parts), runs.full, spec=runs.spec, cells=cells)
     if finding.kind == UNDECIDED and not claim.finding:
-        finding = replace(finding, evidence=f"{finding.evidence}{_power(finding, runs)}{_small(finding)}")
+        finding = _saying(finding, _power(finding, runs), _small(finding))
     elif finding.rows and not runs.profile.planned and runs.full and not claim.finding:
-        finding = replace(finding, evidence=f"{finding.evidence}{_NOT_NEW}")
+        finding = _saying(finding, _NOT_NEW)
     if claim.together and finding.rows:
-        finding = replace(finding, evidence=finding.evidence + _fewer_seeds(runs))
+        finding = _saying(finding, _fewer_seeds(runs))
     if claim.alone and finding.rows:
-        finding = replace(finding, evidence=f"{finding.evidence}; {_coverage_of_single_tasks()}")
+        finding = _saying(finding, _coverage_of_single_tasks())
     budget = budget_text(compared) + _sizes(claim, runs, finding.outcome) + compared.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     word = NOT_RUN if finding.kind == NOT_RUN else word
     if runs.spec == "released" and claim.absent:
-        evidence = f"{claim.absent}; the paper's version with the code's departures: {word}, {finding.evidence}"
+        evidence = f"{claim.absent} {_INSTEAD}: {word}. {finding.evidence}"
         return replace(finding, kind=ABSENT, verdict=ABSENT, evidence=evidence, budget=budget)
     if claim.finding and finding.kind != NOT_RUN:
-        evidence = finding.evidence if _says(finding.evidence, word) else f"{word}: {finding.evidence}"
+        evidence = finding.evidence if _says(finding.evidence, word) else f"{_capital(word)}. {finding.evidence}"
         return replace(finding, kind="finding", verdict="finding", evidence=evidence, budget=budget)
     return replace(finding, budget=budget)
 
@@ -352,26 +359,37 @@ def _compared(runs: Runs, parts: tests.Rows) -> Runs:
     return replace(runs, recorded=recorded) if recorded else runs
 
 
-_NOT_NEW = "; based on the seeds from which the plan was made, as the plan's own are not yet recorded"
-_SEEN = {"reproduced": "it is so", "contradicted": "it is the other way round"}  # of a finding, which nobody claims
+def _saying(finding: Finding, *sentences: str) -> Finding:
+    """The finding with more sentences in its evidence; empty ones are left out."""
+    return replace(finding, evidence=" ".join(filter(None, (finding.evidence, *sentences))))
+
+
+def _capital(text: str) -> str:
+    """A text that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+_INSTEAD = "Verdict on the paper's version, trained with the code's departures"
+_NOT_NEW = "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
+_SEEN = {"reproduced": "this holds", "contradicted": "the opposite holds"}  # of a finding, which nobody claims
 
 
 def _says(evidence: str, word: str) -> bool:
     """Whether the reasons for a verdict begin with its word, or give it as that of a comparison."""
-    return evidence.startswith(word) or f"{word}: " in evidence
+    return evidence.lower().startswith(word) or f"{word}: " in evidence
 
 
 def _power(finding: Finding, runs: Runs) -> str:
-    """A clause on the power that the plan gave an undecided test, and whether its runs are there; empty without one."""
+    """A sentence on the power that the plan gave an undecided test, and whether its runs are there; or ""."""
     row = planned_test(finding.claim.id, finding.spec)
     if row is None:
         return ""
-    waits = "" if runs.profile.planned else ", its runs not yet recorded"
-    return f"; planned with a power of {row['power']:.0%}{waits}"
+    waits = "" if runs.profile.planned else "; its runs are not yet recorded"
+    return f"The test was planned with a power of {row['power']:.0%}{waits}."
 
 
 def _small(finding: Finding) -> str:
-    """A clause on an undecided difference of errors that is significantly smaller than MARGIN; empty if it is not.
+    """A sentence on an undecided difference of errors that is significantly smaller than MARGIN; "" if it is not.
 
     The plan has the margin, but not this use of it, so it changes no verdict.
     """
@@ -380,11 +398,14 @@ def _small(finding: Finding) -> str:
         return ""
     if one.estimate.within(tests.MARGIN) >= 1 - LEVEL:
         return ""
-    return f"; whatever its sign, the difference is below {tests.MARGIN}, a factor of 1.26 (this test was not planned)"
+    return (
+        f"Whatever its sign, the difference is significantly smaller than {tests.MARGIN}, a factor of 1.26 in MSE "
+        "(this second test was not planned)."
+    )
 
 
 def _fewer_seeds(runs: Runs) -> str:
-    """A clause on figure 4's networks where that figure shows them with more seeds; empty if it does not."""
+    """A sentence on figure 4's networks where that figure shows them with more seeds; empty if it does not."""
     shown = runs_of("figure4", runs.spec, RECORDED)
     both = [one.of("multitask").get("pna") for one in (runs, shown)]
     fewer, more = (len(run.result.configuration["seeds"]) if run else 0 for run in both)
@@ -392,17 +413,17 @@ def _fewer_seeds(runs: Runs) -> str:
         return ""
     ours, theirs = (number(score(run, wider_split(run)).value) for run in both)
     return (
-        f"; the networks trained on all tasks have the {fewer} seeds of this budget (PNA {ours} on graphs of 15-24 "
-        f"nodes), since budgets are not mixed; figure 4 has {more} (PNA {theirs})"
+        "Budgets are never mixed, so the networks trained on all tasks are here those of this budget, with "
+        f"{fewer} seeds (PNA's mean log10 MSE on graphs of 15-24 nodes: {ours}); figure 4 has {more} ({theirs})."
     )
 
 
 def _coverage_of_single_tasks() -> str:
-    """A clause on how often the intervals of single tasks contain the truth in simulations."""
+    """A sentence on how often the intervals of single tasks contain the truth in simulations."""
     share = kept_table()["coverage"][SINGLE]
     return (
-        f"from ten seeds, 95 % intervals of single tasks contain the truth in {share['mean']:.1%} of simulated cases, "
-        f"and in {share['least']:.1%} in the worst population"
+        f"With ten seeds, a 95 % interval for a single task contains the true value in {share['mean']:.1%} of "
+        f"simulated cases, and in {share['least']:.1%} of those from the worst population."
     )
 
 
@@ -437,8 +458,8 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
     beside = asked.beside(ours) if asked.beside else ""
-    old = _NOT_NEW[2:] if full and not any(score.file.startswith("planned/") for score in scores.values()) else ""
-    text = "; ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint), old)))
+    old = _NOT_NEW if full and not any(score.file.startswith("planned/") for score in scores.values()) else ""
+    text = " ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint), old)))
     cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
     finding = replace(Finding.of(claim, ruling, full, budget=budget, cells=cells), evidence=text)
@@ -453,16 +474,33 @@ def _from_checks(claim: Claim) -> Finding:
         return Finding(claim, NOT_TESTED, NOT_TESTED, NOT_TESTED, outcomes()[0].evidence)
     finding = Finding.of(claim, rule(fact(row.statement, row.status != "FAILS") for row in rows))
     if finding.kind != "reproduced":
-        return replace(finding, evidence="; ".join(f"{row.statement}: {row.evidence}" for row in rows))
+        return replace(finding, evidence=" ".join(f"{row.statement}: {row.evidence}." for row in rows))
     # Instances and samples settle nothing by themselves, nor does a proof that is not recorded.
     proved = any(row.verdict in ("reproduced", "holds after repair") for row in rows)
     settled = proved and all(row.status != "not checked" for row in rows)
     kind = "undecided" if not settled else "holds after repair" if claim.slips else "reproduced"
-    caveats = "; ".join(dict.fromkeys(row.caveat for row in rows if row.caveat))
-    evidence = f"{_kinds(rows)}; {caveats}".rstrip("; ")
+    evidence = f"Evidence: {_kinds(rows)}. {_caveats(rows)}".rstrip()
     return replace(finding, kind=kind, verdict=kind, outcome=kind, evidence=evidence)
 
 
+def _caveats(rows: Sequence[Outcome]) -> str:
+    """The caveats of all statements, each sentence once."""
+    text = " ".join(row.caveat for row in rows if row.caveat)
+    return " ".join(dict.fromkeys(re.split(r"(?<=\.) (?=[A-Zγ])", text)))
+
+
 def _kinds(rows: Sequence[Outcome]) -> str:
-    """The kinds of evidence with their numbers: "2 proved formally, 3 certified interval"."""
-    return ", ".join(f"{n} {kind}" for kind, n in Counter(row.kind for row in rows).items())
+    """The kinds of evidence with their numbers: "2 formal proofs, 1 exact computation and 3 measurements"."""
+    counts = Counter(row.kind for row in rows)
+    parts = [f"{n} {_KINDS.get(kind, (kind, kind))[n > 1]}" for kind, n in counts.items()]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+
+
+_KINDS = {  # what verification/ calls a kind of evidence: the noun for one and for several
+    "a formal proof that is not recorded": ("formal proof that is not recorded", "formal proofs that are not recorded"),
+    "proved formally": ("formal proof", "formal proofs"),
+    "exact computation": ("exact computation", "exact computations"),
+    "certified interval": ("check in certified intervals", "checks in certified intervals"),
+    "sampled": ("check of random samples", "checks of random samples"),
+    "measured": ("measurement", "measurements"),
+}

@@ -16,6 +16,7 @@ from report.cache import KEY, key_of, recall
 
 __all__ = ["cards", "claims", "coverage", "plan", "report"]
 
+UNIT = "The numbers of the multi-task benchmark are differences in log10 MSE, unless the test names another measure."
 RECORDED = "recorded"  # as in pna.figures.runs, whose import takes seconds
 
 
@@ -47,7 +48,7 @@ def _claims(options: argparse.Namespace) -> int:
         if figure in (None, finding.claim.figure)
         and all(value in (None, getattr(finding, name)) for name, value in wanted.items())
     ]
-    print(claims_text([findings[k] for k in chosen]) if chosen else "no claim is of this kind")
+    print(claims_text([findings[k] for k in chosen], UNIT) if chosen else "no claim is of this kind")
     if options.json:
         _write_json(options.json, [facts[k] for k in chosen])
     return 0

@@ -90,7 +90,7 @@ def _effect_text(departure: Departure, decisions: dict[Cell, Decision]) -> str:
     if departure.part == "none":
         return "changes no network of the paper"
     if departure.part == "baseline":
-        return "changes the baseline alone, no network"
+        return "changes the baseline only, no network"
     lines = []
     for cell in (cell for cell in _cells() if cell.spec.removeprefix("released-") == departure.id):
         row = decisions.get(cell)

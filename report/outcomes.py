@@ -32,7 +32,7 @@ ANSWERS: dict[str, str] = {"reproduced": "yes", "contradicted": "no", NOT_RUN: "
 """Verdicts as answers to a question; the others stay as they are."""
 
 SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
-MISSING = Ruling(NOT_RUN, NOT_RUN, "a run that it needs is not recorded")
+MISSING = Ruling(NOT_RUN, NOT_RUN, "A run that it needs is not recorded.")
 
 
 @dataclass(frozen=True)

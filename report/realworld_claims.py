@@ -45,14 +45,14 @@ def molhiv(ours: Scores) -> list[Part]:
 
 
 def molhiv_without_scalers(ours: Scores) -> str:
-    """A clause on PNA without scalers on MolHIV, which the paper does not show; empty if it is not recorded."""
+    """A sentence on PNA without scalers on MolHIV, which the paper does not show; empty if it is not recorded."""
     parts = _pair("PNA", "PNA (no scalers)", (_MOLHIV,), ours)
     if not parts:
         return ""
     (row,) = rule([parts[0].comparison]).rows
-    outcome = {HOLDS: "PNA is better", AGAINST: "PNA is worse"}.get(row.outcome, "which is better is undecided")
+    outcome = {HOLDS: "PNA is better", AGAINST: "PNA is worse"}.get(row.outcome, "it is undecided which is better")
     mine = realworld.score_text(_estimate(ours["PNA (no scalers)", _MOLHIV]))
-    return f"PNA (no scalers), which the paper does not show here, has {mine}: {outcome} (p = {row.p:.2f})"
+    return f"PNA (no scalers), which the paper does not show on MolHIV, reaches {mine}; {outcome} (p = {row.p:.2f})."
 
 
 def molecule_scalers(ours: Scores) -> list[Part]:
@@ -165,12 +165,12 @@ class Agreement:
         (every, trained, quoted), usual = self.joint, self.power
         differ = f"{len(self.differ)} {'differs' if len(self.differ) == 1 else 'differ'}"
         return (
-            f"{self.equivalent} of {len(self.names)} published numbers are equal to ours within the margin of their "
-            f"data set; {differ} with p below 5 % each, where {self.expected:.1f} are expected by chance; "
-            f"jointly (Fisher) p = {every:.2g}, for the four models that the authors trained {trained:.2g}, for the "
-            f"quoted ones {quoted:.2g}. After Holm's correction over {len(self.names)}, {usual.ours} seeds "
-            f"against {usual.published} find a true difference of two standard deviations with a power of "
-            f"{usual.two:.0%}, of four with {usual.four:.0%}"
+            f"{self.equivalent} of {len(self.names)} published numbers equal ours to within the margin of their data "
+            f"set. Tested one at a time, {differ} with p below 5 %, where chance alone would give {self.expected:.1f}. "
+            f"Fisher's joint test gives p = {every:.2g} for all of them, {trained:.2g} for the four models that the "
+            f"authors trained, and {quoted:.2g} for the models that they quote. After Holm's correction over "
+            f"{len(self.names)}, {usual.ours} seeds against {usual.published} can detect a true difference of two "
+            f"standard deviations with a power of {usual.two:.0%}, and one of four with {usual.four:.0%}."
         )
 
 
@@ -316,7 +316,7 @@ PUBLISHED = Figure6Claim(like_published, tuple(published.realworld()), tuple(rea
 
 
 def published_says(claim: Figure6Claim) -> str:
-    """A clause on how many columns the claim holds for by the published means alone; empty without columns."""
+    """A sentence on how many columns the published means alone support the claim in; empty without columns."""
     theirs = {
         (title, c): s
         for title in published.realworld()
@@ -328,4 +328,5 @@ def published_says(claim: Figure6Claim) -> str:
         if "column" in part.keys and part.margin is None:
             values.setdefault(part.keys["column"], []).append(part.contrast.estimate.value)
     held = sum(max(column) < 0 for column in values.values())
-    return f"by the published means it holds on {held} of {len(values)} columns" if values else ""
+    columns = f"{held} of {len(values)} column{'s' * (len(values) > 1)}"
+    return f"By the published means alone, the claim holds in {columns}." if values else ""

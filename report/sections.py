@@ -247,10 +247,10 @@ def theory() -> Markup:
 def _slips() -> Markup | str:
     """The table of slips in the printed text, each with its repair; empty if there are none."""
     rows = [
-        (slip.where, slip.kind, slip.printed, slip.fails_on, slip.repair, "as said" if slip.checked else "NOT AS SAID")
+        (slip.where, slip.kind, slip.printed, slip.fails_on, slip.repair, "confirmed" if slip.checked else "FAILS")
         for slip in slips()
     ]
-    header = ("where", "kind", "as printed", "fails for", "repair", "checked now")
+    header = ("where", "kind", "as printed", "what is wrong", "repair", "checked now")
     return table(header, rows, "Slips and loose ends in the printed text, each with its repair") if rows else ""
 
 

@@ -120,7 +120,7 @@ def degrees_of_images() -> list[Comparison]:
     The graphs are made as those of the benchmark, from nodes near the points of a grid, as superpixels are.
     """
     low, high = _received()
-    return [*edges_of_images(), fact("messages received by each node", low == high == 8, f"{low} to {high}")]
+    return [*edges_of_images(), fact("messages received by each node", low == high == 8, f"range from {low} to {high}")]
 
 
 def edges_of_images() -> list[Comparison]:

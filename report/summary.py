@@ -256,7 +256,7 @@ def _real(profile: str) -> Iterator[str]:
     official = [r for r in rows if r.title == "PNA" and r.ours.official and not realworld.lower_is_better(r.column)]
     if official:
         numbers = (f"{row.where} {row.score.value:.2f} ({row.published.value:.2f})" for row in official)
-        yield f"Figure 6: {agreement(ours)}. PNA's scores in %, published ones in brackets: {'; '.join(numbers)}."
+        yield f"Figure 6: {agreement(ours)} PNA's scores in %, published ones in brackets: {'; '.join(numbers)}."
 
 
 def _depth(profile: str) -> Iterator[str]:

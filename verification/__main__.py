@@ -38,8 +38,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "check":
             command.add_argument("files", type=Path, nargs="*", help="default: all certificates of this folder")
     command = commands.add_parser("prove", help="compile the formal proofs", description=prove.__doc__)
-    command.add_argument("--slow", action="store_true", help="HOL Light as well: half an hour")
-    command.add_argument("--record", action="store_true", help="keep what was proved, in formal/record.json")
+    command.add_argument("--slow", action="store_true", help="also run HOL Light, which takes half an hour")
+    command.add_argument("--record", action="store_true", help="write what was proved to formal/record.json")
     command.set_defaults(run=_prove)
     command = commands.add_parser(
         "collide",
@@ -78,8 +78,10 @@ def _prove(options: argparse.Namespace) -> int:
         print(f"{theorem.paper} ({theorem.range}): {theorem.words}\n  {theorem.name} ({theorem.file}), {how}")
         print(f"       {answer['statement']}\n  {answer['assumptions']}\n")
     compiled = sum(theorem.tool in fresh for theorem in THEOREMS)
-    rest = "" if options.slow else f"; {len(THEOREMS) - compiled} as recorded with {HOL_LIGHT}: --slow runs it again"
-    print(f"{compiled} theorems compiled, nothing assumed" + rest)
+    rest = (
+        "" if options.slow else f"; {len(THEOREMS) - compiled} more are recorded with {HOL_LIGHT} (--slow repeats it)"
+    )
+    print(f"{compiled} theorems compiled, with no assumption left{rest}")
     return 0
 
 

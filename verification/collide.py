@@ -34,18 +34,18 @@ STATEMENT = "Theorem 1: a collision of given aggregators"
 HELP = """\
 Finds two different multisets of n reals on which all the given aggregators agree, and proves it.
 
-MODULE:FUNCTION names a list of aggregators, or a function without arguments that returns one. An aggregator is a
-function of a list of numbers, which are given in increasing order. It is written with
+MODULE:FUNCTION names a list of aggregators, or a function without arguments that returns such a list. An aggregator is
+a function of a list of numbers, which it receives in increasing order. It may use
   + - * / ** abs sum len sorted max min, comparisons, constants,
-  exp log sqrt cbrt tanh sin cos of numpy or of verification.smooth, np.sum np.mean np.std np.max np.min;
-not with those of math, which turn numbers into floats.
+  exp log sqrt cbrt tanh sin cos of numpy or of verification.smooth, np.sum np.mean np.std np.max np.min,
+but not the functions of math, because these turn numbers into floats.
 
-Two ways are tried. First rational multisets, computed exactly: they collide for any number of aggregators whose
-messages are linear, or ReLU networks, on a piece where these are linear (formal/piecewise_linear.v); max(0, x) is ReLU.
-A multiset is also compared with its shifted and its mirror image.
-Then Theorem 1, for smooth aggregators: fewer than n may be independent, and others are left out where they follow from
-those. For n = 2 and one aggregator continuity is enough, and maximum, minimum and absolute of verification.smooth may
-be used where arguments meet. Example, in the file mine.py:
+The search has two steps. The first computes with rational multisets, exactly. Any number of aggregators collide there
+if their messages are linear, or are ReLU networks on a piece where these are linear (formal/piecewise_linear.v);
+max(0, x) is ReLU. Each multiset is also compared with its shifted image and its mirror image.
+The second step is Theorem 1, for smooth aggregators. Fewer than n of them may be independent; those that follow from
+the others are left out. For n = 2 and a single aggregator continuity is enough, and maximum, minimum and absolute of
+verification.smooth may be used where their arguments are equal. An example, in the file mine.py:
 
     import numpy as np
     def aggregators():
@@ -54,7 +54,7 @@ be used where arguments meet. Example, in the file mine.py:
     python -m verification collide --aggregators mine:aggregators --n 6 --out collision.json
     python -m verification check collision.json
 
-Exit status: 0 a collision was proved, 1 none was found, 2 the aggregators cannot be used."""
+Exit status: 0 if a collision is proved, 1 if none is found, 2 if the aggregators cannot be used."""
 
 
 class UsageError(ValueError):
@@ -241,7 +241,7 @@ def _near(functions: Sequence[Aggregator], sphere: Sphere, low: Fraction, high: 
         listed, others = (", ".join(f"g_{k + 1}" for k in places) for places in (chosen, why))
         reasons = "; ".join(why.values())
         raise NoCollisionError(
-            f"a collision of {listed} was found, and not that {others} agree there ({reasons}): choose another "
+            f"a collision of {listed} was found, but not that {others} agree there ({reasons}): choose another "
             f"interval, or leave out {others}. {error}"
         ) from error
 

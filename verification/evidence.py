@@ -21,28 +21,29 @@ VERDICTS = {
     PROVED: "reproduced",
     EXACT: "reproduced",
     INTERVAL: "certified for these instances",
-    SAMPLED: "sampled, nothing against it",
+    SAMPLED: "sampled, no counterexample",
     MEASURED: "measured",
 }
 """What is said of a statement that has this kind of evidence."""
 
 REPAIRED = {
-    "theorem2/h_injective": "γ over s(i) > s(j), where s(i) ≥ s(j) is printed",
-    "proposition1/unknown-size": "the scaled mean of 1, where that of X is printed",
-    "theorem2/exact-codes": "γ over s(i) > s(j)",
-    "theorem2/log-codes": "γ over s(i) > s(j)",
+    "theorem2/h_injective": "γ is the minimum over s(i) > s(j); the paper prints s(i) ≥ s(j).",
+    "proposition1/unknown-size": "For an unknown size the scaled mean of 1 is needed; the paper prints that of X.",
+    "theorem2/exact-codes": "γ is the minimum over s(i) > s(j); the paper prints s(i) ≥ s(j).",
+    "theorem2/log-codes": "γ is the minimum over s(i) > s(j); the paper prints s(i) ≥ s(j).",
 }
 """Statements, by their id, in which something printed had to be replaced; and the repair."""
 
 NOTES = {
-    "theorem1/THEOREM_1": "scalar features; for vectors see docs/theory.md",
-    "proposition1/proposition_1": "Equation 4, its root signed for odd orders",
-    "theorem2/theorem_2": "sizes from 1: the empty multiset has no mean",
-    "theorem2/theorem_2_positive": "sizes from 1: the empty multiset has no mean",
-    "theorem2/theorem_2_sharp": "replaces the shift and the sign condition of the printed proof",
-    "piecewise-linear/pna_layer_not_injective": "does not say how wide the linear pieces of a trained network are",
-    "piecewise-linear/pna_layer_of_vectors_not_injective": "linear or ReLU messages; that any "
-    "fewer than nD continuous aggregators collide is not formalised",
+    "theorem1/THEOREM_1": "Features are scalars; docs/theory.md treats vectors.",
+    "proposition1/proposition_1": "Equation 4 is taken with a signed root for odd orders.",
+    "theorem2/theorem_2": "Sizes begin at 1, because the empty multiset has no mean.",
+    "theorem2/theorem_2_positive": "Sizes begin at 1, because the empty multiset has no mean.",
+    "theorem2/theorem_2_sharp": "The sharp version replaces the shift and the sign condition of the printed proof.",
+    "piecewise-linear/pna_layer_not_injective": "The theorem does not say how wide the linear pieces of a trained "
+    "network are.",
+    "piecewise-linear/pna_layer_of_vectors_not_injective": "Messages are linear or ReLU networks. That any fewer than "
+    "nD continuous aggregators collide is not formalised.",
 }
 """What has to be said beside a theorem that holds as it stands."""
 
@@ -77,7 +78,7 @@ def formal_rows() -> Iterator[Row]:
         except prove.NotProvedError as error:
             axioms, version, verdict = str(error), "", NOT_RECORDED
         if theorem.tool == HOL_LIGHT and verdict != NOT_RECORDED:
-            axioms = "no hypotheses; the axioms of infinity, choice and extensionality"
+            axioms = "no hypotheses, only the axioms of infinity, choice and extensionality"
         yield Row(
             theorem.id,
             f"{theorem.paper}: {theorem.words}",
@@ -99,7 +100,7 @@ def checked_rows() -> Iterator[Row]:
             ranged, seen = check.run()
         except Exception as error:  # a report says what failed, and goes on
             ranged, seen, verdict = check.range, f"{type(error).__name__}: {error}", FAILS
-        caveat = "; ".join(filter(None, (REPAIRED.get(check.id), check.caveat)))
+        caveat = " ".join(filter(None, (REPAIRED.get(check.id), check.caveat)))
         yield Row(check.id, check.statement, check.kind, check.method, "", ranged, seen, caveat, verdict)
 
 

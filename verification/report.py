@@ -11,7 +11,8 @@ import flint
 import sympy
 
 from verification import slips
-from verification.evidence import Row, rows, slip_rows
+from verification.checks import EXACT, INTERVAL, MEASURED, SAMPLED
+from verification.evidence import NOT_RECORDED, PROVED, Row, rows, slip_rows
 
 __all__ = ["write_report"]
 
@@ -34,16 +35,16 @@ def _write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-TITLE = "The paper's theory, and what evidence it has"
+TITLE = "The paper's theory and the evidence for it"
 SLIPS_TITLE = "Slips and loose ends of the published proofs"
 HEADER = ("statement", "kind of evidence", "range", "evidence", "verdict", "caveat")
-SLIP_HEADER = ("where", "kind", "printed", "fails on", "repair", "checked")
+SLIP_HEADER = ("where", "kind", "printed", "what is wrong", "repair", "checked in this run")
 PICTURES = {
     "figure1": "Figure 1: neighbourhoods that aggregators cannot tell apart.",
-    "theory_five_reals": "The four aggregators at n = 5: a circle of middle values.",
-    "theory_collisions": "Theorem 1: certified collisions.",
-    "theory_round_trip": "Proposition 1 in floating point.",
-    "theory_scalers": "Scalers over depth and degree.",
+    "theory_five_reals": "The four aggregators at n = 5: multisets that agree on them form a circle of middle values.",
+    "theory_collisions": "Theorem 1: certified collisions of n - 1 aggregators.",
+    "theory_round_trip": "Proposition 1 in floating point: how well a multiset comes back from its moments.",
+    "theory_scalers": "How much scalers amplify over depth and degree.",
 }
 
 
@@ -57,16 +58,34 @@ def _cells(statements: list[Row]) -> Iterator[tuple[str, ...]]:
 def _slip_cells(outcomes: list[tuple[slips.Slip, bool]]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each slip's row."""
     for slip, ok in outcomes:
-        yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "as said" if ok else "FAILS"
+        yield slip.where, slip.kind, slip.printed, slip.instance, slip.repair, "confirmed" if ok else "FAILS"
 
 
 def _verdict(statements: list[Row], outcomes: list, holds: bool) -> str:
     """The outcome in a few sentences: statements and slips by kind, whether anything fails, and the versions."""
     versions = f"Python {platform.python_version()}, python-flint {flint.__version__}, sympy {sympy.__version__}"
-    counts = [f"{n} {kind}" for kind, n in Counter(row.kind for row in statements).items()]
+    counts = [f"{n} {_IN_WORDS.get(kind, kind)}" for kind, n in Counter(row.kind for row in statements).items()]
     kinds = [f"{n} {kind}{'s' * (n != 1)}" for kind, n in Counter(slip.kind for slip, _ in outcomes).items()]
-    outcome = "Nothing fails." if holds else "**Something fails.**"
-    return f"{len(statements)} statements: {', '.join(counts)}; {', '.join(kinds)}. {outcome} ({versions})"
+    outcome = "No check fails." if holds else "**Some checks fail.**"
+    return (
+        f"Of {len(statements)} statements, {_listed(counts)}. The printed text has {_listed(kinds)}. {outcome} The "
+        f"checks ran with {versions}."
+    )
+
+
+_IN_WORDS = {
+    EXACT: "are computed exactly",
+    INTERVAL: "are certified by intervals",
+    MEASURED: "are measured",
+    NOT_RECORDED: "have no recorded proof",
+    PROVED: "are proved formally",
+    SAMPLED: "are sampled",
+}
+
+
+def _listed(parts: list[str]) -> str:
+    """The parts as one phrase, with "and" before the last."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
 def _markdown(statements: list[Row], outcomes: list, holds: bool) -> Iterator[str]:

@@ -244,8 +244,9 @@ SLIPS: list[Slip] = [
         kind="slip",
         where="proof of Theorem 2",
         printed="γ = min { s(i)/s(j) : s(i) ≥ s(j) } > 1",
-        instance="i = j is allowed, so γ = 1 and K > 1/(γ - 1) has no solution",
-        repair="s(i) > s(j): with a K above 1/(γ - 1) h is injective, and with one below 1/(N (γ - 1)) it need not be",
+        instance="i = j is allowed, so γ = 1, and no K satisfies K > 1/(γ - 1)",
+        repair="take the minimum over s(i) > s(j); h is then injective for K > 1/(γ - 1), and need not be for K < "
+        "1/(N (γ - 1))",
         fails=lambda: all(printed_gamma(s) == 1 for s in (theorem_2.linear(5), theorem_2.inverse_linear(5))),
         holds=_gamma_decides,
     ),
@@ -254,8 +255,10 @@ SLIPS: list[Slip] = [
         kind="slip",
         where="proof of Theorem 2",
         printed="∀ x ∈ χ, Z(x) ∈ [1, N]",
-        instance="χ of N + 1 = 5 features: each of the 4^5 maps Z of χ into [1, 4] gives two features one code",
-        repair="only N^-Z(x) ∈ (0, 1] is needed, which Z(x) ≥ 1 gives; {7, -7} of χ = ℤ decodes, though Z(7) = 14 > N",
+        instance="if χ has N + 1 = 5 features, each of the 4^5 maps Z from χ to [1, 4] gives two features the same "
+        "code",
+        repair="the proof needs only N^-Z(x) ∈ (0, 1], which follows from Z(x) ≥ 1; {7, -7} from χ = ℤ is decoded, "
+        "although Z(7) = 14 > N",
         fails=lambda: all(len(set(Z)) < 5 for Z in product(range(1, 5), repeat=5)),
         holds=_digits_beyond_N,
     ),
@@ -264,8 +267,9 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="proof of Theorem 2",
         printed="X', X'' multisets of size at most N",
-        instance="N was chosen with |X| + 1 < N, so sizes are at most N - 2; in base N the code fails at size N + 1",
-        repair="sizes below N, as used; the code happens to be injective at size N as well (N = 4, by exhaustion)",
+        instance="N was chosen with |X| + 1 < N, so sizes are at most N - 2; at size N + 1 the code in base N fails",
+        repair="the proof uses only sizes below N; the code happens to be injective at size N, too (N = 4, by "
+        "exhaustion)",
         fails=_larger_sizes_collide,
         holds=lambda: _injective(4, Fraction(100), 4, largest=4),
     ),
@@ -274,8 +278,8 @@ SLIPS: list[Slip] = [
         kind="slip",
         where="proof of Proposition 1",
         printed="a_i = (-1)^(n+i) e_(n+i), letting k = n + i",
-        instance="{1, 2}: a_1 would be -e_3 = 0, but (x - 1)(x - 2) = x² - 3x + 2",
-        repair="k = n - i: a_i = (-1)^(n-i) e_(n-i)",
+        instance="for {1, 2} this gives a_1 = -e_3 = 0, but (x - 1)(x - 2) = x² - 3x + 2",
+        repair="let k = n - i, so that a_i = (-1)^(n-i) e_(n-i)",
         fails=lambda: _printed_coefficients(_TWO) != _POLYNOMIAL,
         holds=lambda: proposition_1.coefficients(_TWO) == _POLYNOMIAL,
     ),
@@ -284,8 +288,8 @@ SLIPS: list[Slip] = [
         kind="slip",
         where="note after Proposition 1",
         printed="mean times an injective scaler allows the degree to be inferred",
-        instance="{-1, 1} and {-1, -1, 1, 1}: all moments agree, and s(d) · 0 = 0. Even all of PNA's aggregates "
-        "with all scalers agree on {0} and {0, 0}, but for the ε in σ",
+        instance="{-1, 1} and {-1, -1, 1, 1} have equal moments, and their scaled means s(d) · 0 are both 0. On {0} "
+        "and {0, 0} even all of PNA's aggregates agree under all scalers, except for the ε in σ",
         repair="take s(d) · E[1] = s(d), the scaled mean of a constant (or of f(x) = x + K where x > -K)",
         fails=lambda: _same_moments_and_scaled_mean(_SMALL, _DOUBLED),
         holds=lambda: _size_from_scaled_one(_SMALL) and _size_from_scaled_one(_DOUBLED),
@@ -295,9 +299,10 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="note after Proposition 1",
         printed="for multisets of up to n elements, an extra aggregator will be needed",
-        instance="beside the moments, yes. In general n suffice: g_k(X) = 3|X| + y/(1 + |y|), y the k-th smallest "
-        "element, are continuous and discriminate them all",
-        repair="an extra aggregator beside the moments, which do not see the size",
+        instance="an extra aggregator is needed if the others are the moments, but not in general: the n aggregators "
+        "g_k(X) = 3|X| + y/(1 + |y|), where y is the k-th smallest element, are continuous and discriminate between "
+        "all of these multisets",
+        repair="the moments need an extra aggregator, because they do not depend on the size",
         fails=_embeds,
         holds=lambda: _same_moments_and_scaled_mean(_SMALL, _DOUBLED),
     ),
@@ -306,10 +311,10 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="section 2.1, before Equation 4",
         printed="we add an ε to the absolute value of the expectation before applying the n-th root",
-        instance="with the absolute value {0, 0, 3} and {-1, 2, 2} have one mean and equal moments, as has every "
-        "multiset and its mirror image about the mean. Proposition 1 does not speak of this: it cites Equation 4, "
+        instance="with the absolute value, {0, 0, 3} and {-1, 2, 2} have the same mean and the same moments, and so "
+        "do every multiset and its mirror image about the mean. Proposition 1 is not affected: it cites Equation 4, "
         "which has no absolute value",
-        repair="the signed root for odd n, as the released code takes it",
+        repair="take the signed root for odd n, as the released code does",
         fails=lambda: absolute_moments(_SKEWED) == absolute_moments(_MIRRORED),
         holds=lambda: (
             proposition_1.from_central_moments(*proposition_1.central_moments(_SKEWED)) == _SKEWED
@@ -321,8 +326,8 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="released code, M_n",
         printed="sign(e) (|e| + ε)^(1/n)",
-        instance="it jumps at e = 0 from -ε^(1/n) to ε^(1/n), so it is no continuous aggregator, and Theorem 1 "
-        "does not speak of it",
+        instance="at e = 0 it jumps from -ε^(1/n) to ε^(1/n), so the aggregator is not continuous, and Theorem 1 does "
+        "not apply to it",
         repair="sign(e) ((|e| + ε)^(1/n) - ε^(1/n)) is continuous, odd and injective, with the same gradient",
         fails=lambda: sympy.simplify(_root_limits(False)[0] - _root_limits(False)[1]) != 0,
         holds=lambda: _root_limits(True) == (0, 0),
@@ -332,9 +337,10 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="proof of Theorem 2",
         printed="otherwise consider s' = s - min s + ε",
-        instance="s' is another scaler: s(d) = d - 3 is injective, and h is 0 on every multiset of size 3",
-        repair="the theorem is about some s + b, which is how its 'linear to' has to be read. Since the empty multiset "
-        "has no mean, sizes begin at 1, where s(d) = d needs no shift and sum is a special case",
+        instance="s' is a different scaler from s; for s(d) = d - 3, which is injective, h is 0 on every multiset of "
+        "size 3",
+        repair="the theorem holds for some s + b, which is how its 'linear to' has to be read. Since the empty "
+        "multiset has no mean, sizes begin at 1; there s(d) = d needs no shift, and sum is a special case",
         fails=_unshifted_collides,
         holds=lambda: _shifted_decodes() and _sum_is_covered(),
     ),
@@ -343,10 +349,10 @@ SLIPS: list[Slip] = [
         kind="improvement",
         where="proof of Theorem 2",
         printed="K > 1/(γ - 1) and |X| + 1 < N",
-        instance="both are more than needed: for sizes up to 4, N = 5 and K = 1/(N (γ - 1)), which is less than "
-        "1/(γ - 1), are injective",
-        repair="K ≥ 1/(N (γ - 1)), as E[N^-Z] ≤ 1/N, and |X| < N; below that K there are collisions "
-        "for rational K arbitrarily near to it (theorem_2.below_the_bound)",
+        instance="both are stronger than needed: for sizes up to 4, h is injective with N = 5 and K = 1/(N (γ - 1)), "
+        "which is less than 1/(γ - 1)",
+        repair="K ≥ 1/(N (γ - 1)) and |X| < N suffice, because E[N^-Z] ≤ 1/N; below this bound there are collisions "
+        "for rational K arbitrarily close to it (theorem_2.below_the_bound)",
         fails=_smaller_constants,
         holds=lambda: not _injective(5, theorem_2.below_the_bound(theorem_2.linear(4), 5, 3)[0], 4),
     ),
@@ -355,8 +361,8 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="section 2.1",
         printed="the mean is the first normalised moment (n = 1)",
-        instance="the formula gives E[X - μ] = 0 for n = 1",
-        repair="the formula is for n > 1, and the mean is the first aggregator beside it",
+        instance="for n = 1 the formula gives E[X - μ] = 0",
+        repair="the formula defines moments for n > 1; the mean is a separate, first aggregator",
         fails=_first_moment_vanishes,
         holds=lambda: proposition_1.central_moments(_SKEWED) == (1, [2, 2]),
     ),
@@ -365,8 +371,8 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="appendix on moments",
         printed="M_n scales linearly with L for U[0, L]",
-        instance="for odd n it is 0, as are the other two forms",
-        repair="for every multiset, E[(λX - λμ)^n] = λ^n E[(X - μ)^n], odd n included",
+        instance="for odd n, M_n is 0, and so are the other two forms",
+        repair="for every multiset and every n, odd or even, E[(λX - λμ)^n] = λ^n E[(X - μ)^n]",
         fails=lambda: all(form == 0 for form in moments.uniform_moment(3).values()),
         holds=lambda: moments.homogeneous(3, 4),
     ),
@@ -375,8 +381,8 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="abstract and section 2.1",
         printed="we demonstrate the requirement for multiple aggregation functions",
-        instance="Theorem 1 counts real outputs, not kinds of aggregators: one kind, the mean, over the messages "
-        "x, x², …, x^n discriminates multisets of n reals (formal/power_sums.v, one_kind_suffices)",
+        instance="Theorem 1 counts real outputs, not kinds of aggregators: a single kind, the mean, over the messages "
+        "x, x², …, x^n discriminates between multisets of n reals (formal/power_sums.v, one_kind_suffices)",
         repair="n real outputs are needed, of one kind or of several",
         fails=lambda: _means_of_powers_separate(4),
         holds=lambda: not _means_of_powers_separate(3, size=4),
@@ -386,10 +392,10 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="section 2.3",
         printed="GNNs should also require multiple weights per node, as previously demonstrated in Theorem 1",
-        instance="it does not follow: Theorem 1 counts outputs of aggregators, which have no weights. The order "
-        "statistics discriminate with n outputs and no weight; linear or ReLU messages with any number of weights do "
-        "not (formal/piecewise_linear.v, pna_layer_not_injective)",
-        repair="Theorem 1 asks for n real outputs; about weights it says nothing, and the appendix tests them",
+        instance="this does not follow: Theorem 1 counts the outputs of aggregators, which have no weights. The order "
+        "statistics discriminate with n outputs and no weights; linear or ReLU messages do not, however many "
+        "weights they have (formal/piecewise_linear.v, pna_layer_not_injective)",
+        repair="Theorem 1 requires n real outputs and says nothing about weights; the appendix tests these",
         fails=lambda: _order_statistics_discriminate(3) and _more_channels_still_collide(64),
         holds=lambda: _means_of_powers_separate(4) and not _means_of_powers_separate(3, size=4),
     ),
@@ -399,7 +405,8 @@ SLIPS: list[Slip] = [
         where="section 2.2, Equation 6",
         printed="S(d, α) = (log(d + 1)/δ)^α, -1 ≤ α ≤ 1; S can be used as long as it is injective for d > 0",
         instance="α = 0 lies in the stated range, is called 'no scaling', and gives S(d, 0) = 1 for every d",
-        repair="injective for every α ≠ 0 (formal/scalers.v, S_injective); α = 0 is the identity, a scaler beside them",
+        repair="S is injective for every α ≠ 0 (formal/scalers.v, S_injective); α = 0 is a separate scaler, the "
+        "identity",
         fails=lambda: len({_log_scaler(d, 0) for d in range(1, 20)}) == 1,
         holds=lambda: all(len({_log_scaler(d, alpha) for d in range(1, 20)}) == 19 for alpha in (-1, -0.5, 0.5, 1)),
     ),
@@ -408,11 +415,12 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="Theorem 1 and figure 1",
         printed="multisets of size n whose underlying set is ℝ",
-        instance="the features of a node are vectors of F numbers, and the theorem is about one of them: n continuous "
-        "outputs may discriminate n scalars, and never discriminate n vectors of ℝ^F, F > 1",
-        repair="for vectors n F outputs are needed, by the invariance of domain as for scalars (not formalised; linear "
-        "and ReLU messages collide in any number, formal/vector_features.v). Coordinate by coordinate all order "
-        "statistics do not suffice: {(0, 0), (1, 1)} and {(0, 1), (1, 0)}; Σx, Σy, Σx², Σxy and Σy² tell these apart",
+        instance="a node's features are a vector of F numbers, and the theorem is about a single number: n continuous "
+        "outputs can discriminate between multisets of n scalars, but never between those of n vectors of ℝ^F, F > 1",
+        repair="for vectors n F outputs are needed, by the invariance of domain as for scalars (this is not "
+        "formalised; linear and ReLU messages collide in any number, formal/vector_features.v). The order statistics "
+        "of each coordinate do not suffice: they agree on {(0, 0), (1, 1)} and {(0, 1), (1, 0)}, which Σx, Σy, Σx², "
+        "Σxy and Σy² tell apart",
         fails=lambda: _sorted_coordinates([(0, 0), (1, 1)]) == _sorted_coordinates([(0, 1), (1, 0)]),
         holds=_mixed_moments_discriminate,
     ),
@@ -421,9 +429,9 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="proof of Proposition 1",
         printed="by the fundamental theorem of algebra, P has n roots …, hence uniquely determining them",
-        instance="that theorem gives existence, which is known here. Uniqueness is what is used, and it can fail: over "
-        "ℤ/8, which has zero divisors, (x - 1)(x - 7) = (x - 3)(x - 5)",
-        repair="unique factorisation of polynomials over a field (formal/power_sums.v)",
+        instance="that theorem gives the existence of roots, which is known here. What the proof needs is uniqueness, "
+        "which can fail: over ℤ/8, which has zero divisors, (x - 1)(x - 7) = (x - 3)(x - 5)",
+        repair="polynomials over a field factor uniquely (formal/power_sums.v)",
         fails=lambda: _product(1, 7, 8) == _product(3, 5, 8),
         holds=lambda: len({_product(a, b, 7) for a in range(7) for b in range(a, 7)}) == 28,
     ),
@@ -432,7 +440,8 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="section 2.1",
         printed="additional moments, such as the skewness (n = 3), the kurtosis (n = 4)",
-        instance="skewness and kurtosis are standardised by σ: they stay when X is doubled, and M_3 and M_4 double",
+        instance="skewness and kurtosis are standardised by σ: they do not change when X is doubled, but M_3 and M_4 "
+        "double",
         repair="M_3 and M_4 are roots of the third and fourth central moments",
         fails=lambda: _standardised(_SKEWED) == _standardised(tuple(2 * x for x in _SKEWED)),
         holds=lambda: _central(tuple(2 * x for x in _SKEWED)) == [8 * _central(_SKEWED)[0], 16 * _central(_SKEWED)[1]],
@@ -442,9 +451,9 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="proof of Theorem 1",
         printed="S is an n-dimensional subspace …; the points are non-zero and antipodal",
-        instance="S is a cone, not a subspace: (1, 2) ∈ S, (-1, -2) ∉ S, so no sphere around 0 lies in it; "
-        "antipodal means about c",
-        repair="S has inner points; the sphere around (1, …, n) of radius 1/2 lies inside (theorem_1.Sphere)",
+        instance="S is a cone, not a subspace: (1, 2) ∈ S, (-1, -2) ∉ S, so no sphere around 0 lies in it; points are "
+        "antipodal about c, not about 0",
+        repair="S has inner points; the sphere of radius 1/2 around (1, …, n) lies inside S (theorem_1.Sphere)",
         fails=lambda: not theorem_1.Sphere((Fraction(0), Fraction(0)), Fraction(1)).fits_in_the_cone(),
         holds=lambda: theorem_1.Sphere(tuple(map(Fraction, range(1, 7))), Fraction(1, 2)).fits_in_the_cone(),
     ),
@@ -453,9 +462,10 @@ SLIPS: list[Slip] = [
         kind="loose end",
         where="section 2.2",
         printed="a linear amplification is exponential over the layers; the logarithm reduces this",
-        instance="the logarithmic one is exponential over the layers as well: (log 9/log 4)^10 > 90 at degree 8, "
-        "normalised at degree 3",
-        repair="it has the smaller base, log(d + 1)/log(d_0 + 1) < d/d_0 for d > d_0 (scalers.ratio_decreases)",
+        instance="logarithmic amplification is exponential over the layers as well: at degree 8, normalised at degree "
+        "3, it is (log 9/log 4)^10 > 90 after ten layers",
+        repair="the base of the logarithmic one is smaller: log(d + 1)/log(d_0 + 1) < d/d_0 for d > d_0 "
+        "(scalers.ratio_decreases)",
         fails=_log_growth,
         holds=lambda: bool((scalers.amplification_on_regular_graph(8, 3, 10, "linear") > 18_000).all()),
     ),

@@ -245,7 +245,7 @@ def test_a_kink_at_an_end_of_the_interval_is_no_obstacle(capsys, interval):
 
 def test_where_only_some_aggregators_collide_it_is_said(capsys):
     _, _, err = collide(capsys, "mine:hidden_dependence", 4)
-    assert "a collision of g_1, g_2 was found, and not that g_3" in err
+    assert "a collision of g_1, g_2 was found, but not that g_3" in err
 
 
 def test_what_computes_something_else_with_floats_is_refused(capsys):

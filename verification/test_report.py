@@ -32,7 +32,7 @@ def test_the_report_says_what_fails(tmp_path, monkeypatch):
     assert "| FAILS | a\\|b |" in markdown
     assert "1 = 2 does not hold" in markdown
     assert '<td class="fails">FAILS</td>' in html
-    assert "Something fails" in html
+    assert "Some checks fail" in html
 
 
 def test_a_slip_that_is_not_repaired_fails_the_report(tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_the_stored_report_is_complete():
     assert "FAILS" not in text
     for check in CHECKS:
         assert f"| {check.statement} |" in text
-    assert text.count("| as said |") == len(slips.SLIPS)
+    assert text.count("| confirmed |") == len(slips.SLIPS)
     for name in re.findall(r"\.\./figures/(\w+)\.png", text):
         assert (figures.FIGURES / f"{name}.png").exists()
         assert (figures.FIGURES / f"{name}.pdf").exists()

@@ -12,8 +12,9 @@ from pna.verdicts.rules import NOT_RUN, NOT_TESTED, WORDS, Comparison, Decision,
 __all__ = ["Claim", "Finding", "claims_markdown", "claims_text", "rounded"]
 
 _CORRECTED = (
-    "A claim's comparisons are corrected for their number by Holm's method; intervals are of one comparison each, so "
-    "that one that leaves out zero can still be undecided."
+    "In square brackets after a number: its 95 % interval. The p-values of a claim's comparisons are corrected "
+    "together by Holm's method; the intervals are not. A comparison can therefore be undecided although its interval "
+    "excludes zero."
 )
 
 
@@ -32,6 +33,7 @@ class Claim:
         need: how many of the parts, or of the comparisons, must hold; all of them if None
         reason: why it is not tested
         quote: the sentence as it is printed, for a claim that a page quotes
+        statistic: the test in words, printed with the verdict; "" for none
         instead: what is seen, in a clause, where the test is significantly against the claim
         because: why the test is against the claim, in a clause
     """
@@ -45,6 +47,7 @@ class Claim:
     need: int | None = None
     reason: str = ""
     quote: str = ""
+    statistic: str = ""
     instead: str = ""
     because: str = ""
 
@@ -113,6 +116,7 @@ class Finding:
             "id": self.claim.id,
             "claim": self.claim.sentence,
             "where": self.claim.where,
+            "statistic": self.claim.statistic,
             "figure": self.claim.figure,
             "spec": self.spec,
             "kind": self.kind,
@@ -143,14 +147,21 @@ def rounded(value: float) -> float | None:
 # ---- as text ----
 
 
-def claims_text(findings: Sequence[Finding]) -> str:
-    """The claims as text, 100 columns wide, with the count of verdicts at the end."""
+def claims_text(findings: Sequence[Finding], unit: str = "") -> str:
+    """The claims as text, 100 columns wide, with the count of verdicts at the end.
+
+    Args:
+        findings: the claims with their verdicts
+        unit: a sentence on the unit of the numbers, printed below the claims
+    """
     lines = []
     for claim, group in groupby(findings, key=lambda finding: finding.claim):
         lines += ["", *textwrap.wrap(f"{claim.sentence} ({claim.where})", 100)]
+        if claim.statistic:
+            lines += textwrap.wrap(f"Test: {claim.statistic}.", 96, initial_indent="    ", subsequent_indent="    ")
         for finding in group:
             lines += textwrap.wrap(_sentence(finding), 96, initial_indent="    ", subsequent_indent="    ")
-    lines += ["", *textwrap.wrap(_CORRECTED, 100), "", _counts(findings)]
+    lines += ["", *textwrap.wrap(f"{unit} {_CORRECTED}".lstrip(), 100), "", _counts(findings)]
     return "\n".join(lines).lstrip("\n")
 
 

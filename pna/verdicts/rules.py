@@ -17,8 +17,8 @@ from scipy.special import bdtr
 
 from pna.verdicts.statistics import FEWEST, LEVEL, Estimate, conjunction, holm
 
-__all__ = ["AGAINST", "FEW", "HOLDS", "NOT_RUN", "NOT_TESTED", "UNDECIDED", "WORDS", "Comparison", "Decision", "Ruling"]
-__all__ += ["fact", "inside", "interval_end", "less", "majority", "number", "rule", "same"]
+__all__ = ["AGAINST", "FEW", "HOLDS", "MEAN", "NOT_RUN", "NOT_TESTED", "UNDECIDED", "WORDS", "Comparison", "Decision"]
+__all__ += ["Ruling", "fact", "inside", "interval_end", "less", "majority", "number", "rule", "same"]
 
 NOT_RUN = "not yet run at full budget"
 NOT_TESTED = "not tested"
@@ -40,6 +40,9 @@ WORDS: dict[str, str] = {
 }
 
 
+MEAN = "mean"  # the name of a comparison that is a mean over all others of its claim
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A part of a claim, which is `side` if its corrected p-value is below 5 %, and `otherwise` if it is not."""
@@ -57,8 +60,13 @@ class Comparison:
         if self.text or self.estimate is None:
             between = ": " if self.estimate else " "
             return f"{self.name}{between}{self.text}".strip()
+        return f"{self.name} {self.shown}"
+
+    @property
+    def shown(self) -> str:
+        """The estimate and, if there are enough seeds, its interval in square brackets, as text."""
         value, *ends = self.numbers
-        return f"{self.name} {value} [{', '.join(ends)}]" if ends else f"{self.name} {value}"
+        return f"{value} [{', '.join(ends)}]" if ends else value
 
     @property
     def numbers(self) -> list[str]:
@@ -163,9 +171,9 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None, aggregate: 
     """
     rows, tests = _decide(list(comparisons)), _decide(list(aggregate))
     if not rows and not tests:
-        return Ruling(NOT_RUN, NOT_RUN, "no run to compare is recorded")
+        return Ruling(NOT_RUN, NOT_RUN, "No run to compare is recorded.")
     if few := [row for row in (*rows, *tests) if row.outcome == FEW]:
-        return Ruling(UNDECIDED, FEW, f"no interval from so few seeds; as it stands: {_names(few)}", rows, tests)
+        return Ruling(UNDECIDED, FEW, f"There are too few seeds for an interval; so far: {_names(few)}.", rows, tests)
     if tests:
         return _aggregated(rows, tests, min(need or len(tests), len(tests)))
     held, against = (_count(rows, outcome) for outcome in (HOLDS, AGAINST))
@@ -201,16 +209,34 @@ def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) 
 
 
 def _aggregate_reasons(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> str:
-    """Outcome of the aggregate test in words, and how many comparisons are for it, undecided and against it."""
+    """Outcome of the aggregate test in sentences, and how many of the comparisons behind it support the claim."""
     text = _reasons(tests, need)
-    if len(rows) <= len(tests):
-        return text
-    counts = ", ".join(f"{_count(rows, outcome)} {word}" for outcome, word in _SIDES.items())
+    return text if len(rows) <= len(tests) else f"{text} {_tally(rows)}"
+
+
+def _tally(rows: Sequence[Decision]) -> str:
+    """A sentence that counts the comparisons for a claim, undecided and against it, and names those against it."""
+    counts = {outcome: _count(rows, outcome) for outcome in _VERBS if _count(rows, outcome)}
+    parts = [f"{count} {_VERBS[outcome][count > 1]}" for outcome, count in counts.items()]
+    text = f"Of the {len(rows)} individual comparisons, {', '.join(parts[:-1])} and {parts[-1]}"
+    if len(parts) == 1:
+        text = f"{_all(len(rows))} individual comparisons {_VERBS[next(iter(counts))][1]}"
+    if HOLDS in counts:  # the claim is named once
+        text = text.replace("contradicts the claim", "contradicts it").replace("contradict the claim", "contradict it")
     against = _names([row for row in rows if row.outcome == AGAINST], 6)
-    return f"{text}; in detail {counts}" + (f" ({against})" if against else "")
+    return f"{text}: {against}." if against else f"{text}."
 
 
-_SIDES = {HOLDS: "for it", UNDECIDED: "undecided", AGAINST: "against it"}
+_VERBS = {  # what one comparison does, and what several do
+    HOLDS: ("supports the claim", "support the claim"),
+    UNDECIDED: ("is undecided", "are undecided"),
+    AGAINST: ("contradicts the claim", "contradict the claim"),
+}
+
+
+def _all(count: int) -> str:
+    """All of a number of things in words, to stand before their noun."""
+    return "Both" if count == 2 else f"All {count}"
 
 
 def _count(rows: Sequence[Decision], outcome: str) -> int:
@@ -232,30 +258,63 @@ def _decision(comparison: Comparison, p: float) -> Decision:
 
 
 def _reasons(rows: Sequence[Decision], need: int) -> str:
-    """How many comparisons hold, which ones do not, and the least certain if all do."""
+    """Sentences that say how many comparisons hold, which ones do not, and which is the least certain if all do."""
     if len(rows) == 1:
-        return _named(rows[0], "p")
+        return _alone(rows[0])
     held = [row for row in rows if row.outcome == HOLDS]
-    parts = [f"{len(held)} of {len(rows)} hold"]
     if len(held) >= need:
-        estimated = [row for row in held if row.comparison.estimate is not None]
-        if need < len(rows) or not estimated:
-            return f"{parts[0]}: {_names(held, len(held) if need == len(rows) else 3)}"
-        weakest = max(estimated, key=lambda row: row.comparison.p)
-        return f"{parts[0]}; the least certain: {weakest.comparison}"
-    for outcome, words, shown in ((AGAINST, "against it", 6), (UNDECIDED, "undecided", 3)):
-        if names := _names([row for row in rows if row.outcome == outcome], shown):
-            parts.append(f"{words}: {names}")
-    return "; ".join(parts)
+        return _enough(held, need, len(rows))
+    sentences = [f"{len(held) or 'None'} of {'' if held else 'the '}{len(rows)} comparisons {_hold(len(held))}."]
+    for outcome, shown in ((AGAINST, 6), (UNDECIDED, 3)):
+        if others := [row for row in rows if row.outcome == outcome]:
+            sentences.append(f"{len(others)} {_VERBS[outcome][len(others) > 1]}: {_names(others, shown)}.")
+    return " ".join(sentences)
+
+
+def _enough(held: Sequence[Decision], need: int, every: int) -> str:
+    """Sentences on a claim of which as many comparisons hold as it needs."""
+    if need < every:
+        enough = f"{need} {'is' if need == 1 else 'are'} enough"
+        return f"{len(held)} of {every} comparisons {_hold(len(held))}, and {enough}: {_names(held)}."
+    estimated = [row for row in held if row.comparison.estimate is not None]
+    if not estimated:
+        return f"{_all(every)} comparisons hold: {_names(held, every)}."
+    weakest = max(estimated, key=lambda row: row.comparison.p).comparison
+    shown = str(weakest) if weakest.text else f"{weakest.name}: {weakest.shown}"
+    return f"{_all(every)} comparisons hold. The least certain is {shown}."
+
+
+def _hold(count: int) -> str:
+    """The verb for a number of comparisons of which all, some or none hold."""
+    return "hold" if count > 1 else "holds"
+
+
+def _alone(row: Decision) -> str:
+    """A sentence on the only comparison that decides a claim."""
+    one = row.comparison
+    if one.estimate is None and one.name and one.text[:1] in tuple("+−0123456789"):
+        text = f"{one.name}: {one.text}"
+    elif one.text or one.estimate is None:
+        text = _named(row, "p")
+    elif one.name == MEAN:
+        text = f"the mean difference is {one.shown}{_p_clause(row, 'p')}"
+    else:
+        text = f"{one.name}: the difference is {one.shown}{_p_clause(row, 'p')}"
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _named(row: Decision, p_name: str = "corrected p") -> str:
     """A comparison in words, with its p-value if it is undecided though its interval excludes zero or the bound."""
+    return f"{row.comparison}{_p_clause(row, p_name)}"
+
+
+def _p_clause(row: Decision, p_name: str) -> str:
+    """The p-value in brackets if a comparison is undecided though its interval excludes zero or the bound; or ""."""
     if not _apart(row):
-        return str(row.comparison)
+        return ""
     bound = abs(row.comparison.bound)
-    against = f" against the margin {bound:g}" if bound else ""
-    return f"{row.comparison}, {p_name} = {_p_text(row.p)}{against}"
+    margin = f" in the test against the margin of {bound:g}" if bound else ""
+    return f" ({p_name} = {_p_text(row.p)}{margin})"
 
 
 def _apart(row: Decision) -> bool:
@@ -275,4 +334,4 @@ def _p_text(p: float) -> str:
 def _names(rows: Sequence[Decision], shown: int = 3) -> str:
     """List the first `shown` comparisons in words, those that need their p-value beside them, and how many are left."""
     listed = [_named(row) for place, row in enumerate(rows) if place < shown or _apart(row)]
-    return ", ".join(listed) + (f" and {len(rows) - len(listed)} more" if len(rows) > len(listed) else "")
+    return "; ".join(listed) + (f"; and {len(rows) - len(listed)} more" if len(rows) > len(listed) else "")

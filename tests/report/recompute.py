@@ -890,11 +890,11 @@ def agreement():
     joint = [stats.combine_pvalues([p.pvalue for (t, _), p in tests.items() if side(t)]).pvalue for side in sides]
     n, differ = len(tests), sum(test.pvalue < 0.05 for test in tests.values())
     return [
-        f"{equal} of {n} published numbers are equal to ours within the margin",
-        f"{differ} differ with p below 5 % each, where {0.05 * n:.1f} are expected by chance",
-        "jointly (Fisher) p = {:.2g}, for the four models that the authors trained {:.2g}, "
-        "for the quoted ones {:.2g}".format(*joint),
-        f"with a power of {power(2.0, n):.0%}, of four with {power(4.0, n):.0%}",
+        f"{equal} of {n} published numbers equal ours to within the margin",
+        f"{differ} differ with p below 5 %, where chance alone would give {0.05 * n:.1f}",
+        "Fisher's joint test gives p = {:.2g} for all of them, {:.2g} for the four models that the authors trained, "
+        "and {:.2g} for the models that they quote".format(*joint),
+        f"with a power of {power(2.0, n):.0%}, and one of four with {power(4.0, n):.0%}",
     ]
 
 

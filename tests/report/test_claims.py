@@ -75,7 +75,7 @@ def test_claims_that_the_results_contradict_are_not(results):
     runs = runs_of("figure4", "released", "paper")
     best, tasks = (claim.ruling(claim.test(runs)) for claim in (claim_named("best"), claim_named("all-tasks")))
     assert (best.kind, tasks.kind) == ("contradicted", "contradicted")
-    assert best.text.startswith("GIN +")
+    assert best.text.startswith("GIN: the difference is +")
 
 
 def claim_named(name):
@@ -200,8 +200,8 @@ def test_what_the_released_code_does_not_have_is_said_to_be_so(results):
 
 def test_claims_on_single_tasks_say_how_often_their_intervals_contain_the_truth(verdicts):
     words = (
-        "95 % intervals of single tasks contain the truth in 90.7% of simulated cases, and in 62.5% in the worst "
-        "population"
+        "With ten seeds, a 95 % interval for a single task contains the true value in 90.7% of simulated cases, and in "
+        "62.5% of those from the worst population."
     )
     single = ("single-trend", "follows", "amplifies", "no-scalers-benefit")
     evidence = {key: finding.evidence for key, finding in verdicts(*single, "overfits", "best").items()}
@@ -222,7 +222,7 @@ def test_facts_without_training():
     assert rule(structure.counts()).kind == "reproduced"
     (finding,) = judge_recorded("more-parameters")
     assert (finding.kind, finding.verdict) == ("in part", "in part, 2 against")  # "about 15 %" is a summary
-    assert "mean over the six models +17%" in finding.evidence
+    assert "Mean over the six models: +17%. " in finding.evidence
     assert "GCN +25%" in finding.evidence
     assert judge_recorded("degree-8")[0].verdict == "in part, 1 against"
     assert judge_recorded("toggling")[0].verdict == "reproduced"
@@ -245,7 +245,7 @@ def undecided(claim, value, error, spec="described"):
 def test_an_undecided_difference_says_whether_it_is_small(value, error, small):
     one = undecided("pna-moments", value, error)
     assert one.kind == "undecided"
-    assert ("below 0.1" in _small(one)) == small == (Estimate(value, error, 50.0).within(0.1) < 0.05)
+    assert ("smaller than 0.1" in _small(one)) == small == (Estimate(value, error, 50.0).within(0.1) < 0.05)
 
 
 def test_deviations_over_seeds_and_several_parts_have_no_margin():
@@ -258,10 +258,10 @@ def test_deviations_over_seeds_and_several_parts_have_no_margin():
 def test_an_undecided_claim_says_the_power_of_its_planned_test():
     by_spec = {one.spec: one for one in judge_recorded("too-many-moments")}
     for spec, power in (("described", "16%"), ("released", "72%")):
-        assert f"; planned with a power of {power}" in by_spec[spec].evidence
+        assert f" The test was planned with a power of {power}." in by_spec[spec].evidence
         assert "not yet recorded" not in by_spec[spec].evidence
     for one in judge_only(["too-many-moments"]):  # by the ten seeds of the former budget
-        assert "its runs not yet recorded" in one.evidence
+        assert "; its runs are not yet recorded." in one.evidence
 
 
 def test_a_fresh_clone_has_its_verdicts_and_judges_nothing(monkeypatch, tmp_path, capsys):
@@ -353,8 +353,9 @@ def test_the_first_screen_tells_pnas_numbers_in_percent(results):
     write_real("mnist/released/pna/edges", "paper", (0.9769, 0.9771))
     write_real("mnist/released/gatedgcn/edges", "paper", (0.8, 0.8002))
     (sentence,) = summary._real("recorded")
-    assert "2 of 3 published numbers are equal to ours within the margin of their data set; 1 differ" in sentence
-    assert "jointly (Fisher) p = " in sentence
+    assert "2 of 3 published numbers equal ours to within the margin of their data set. " in sentence
+    assert "Tested one at a time, 1 differs with p below 5 %" in sentence
+    assert "Fisher's joint test gives p = " in sentence
     assert sentence.endswith("PNA's scores in %, published ones in brackets: MNIST, edge features 97.70 (97.69).")
 
 
@@ -407,7 +408,7 @@ def test_what_does_not_depend_on_those_graphs_says_nothing_of_them():
 
 
 def test_verdicts_by_the_seeds_that_the_plan_was_made_from_say_so():
-    clause = "based on the seeds from which the plan was made, as the plan's own are not yet recorded"
+    clause = "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
     for finding in judge():
         old = bool(finding.cells) and not any(cell.startswith("planned/") for cell in finding.cells)
         decided = old and finding.outcome != "undecided" and not finding.claim.finding
@@ -445,15 +446,14 @@ def found(claim, spec=""):
 
 def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
     described, released = (found("recurrent-better", spec).evidence for spec in ("described", "released"))
-    assert described.startswith("it is the other way round: mean +0.16")
-    assert "with the code's departures: undecided, mean −0.04" in released
-    assert "undecided: 0 of 5" not in found("beyond", "described").evidence
+    assert described.startswith("The opposite holds. The mean difference is +0.16")
+    assert "with the code's departures: undecided. The mean difference is −0.04" in released
+    assert "Undecided. " not in found("beyond", "described").evidence
 
 
 def test_claims_that_judge_figure_4s_networks_again_say_with_how_many_seeds():
     clause = (
-        "have the 10 seeds of this budget (PNA {} on graphs of 15-24 nodes), since budgets are not mixed; figure 4 has "
-        "40 (PNA {})"
+        "those of this budget, with 10 seeds (PNA's mean log10 MSE on graphs of 15-24 nodes: {}); figure 4 has 40 ({})."
     )
     assert clause.format("−3.46", "−3.33") in found("amplifies", "described").evidence
     assert clause.format("−3.33", "−3.30") in found("amplifies", "released").evidence
@@ -461,7 +461,7 @@ def test_claims_that_judge_figure_4s_networks_again_say_with_how_many_seeds():
 
 
 def test_molhiv_says_what_pna_without_scalers_has():
-    assert "PNA (no scalers), which the paper does not show here, has 79.42 ± 1.52" in found("molhiv").evidence
+    assert "PNA (no scalers), which the paper does not show on MolHIV, reaches 79.42 ± 1.52" in found("molhiv").evidence
     assert ("PNA (no scalers)", "MolHIV_ROCAUC") not in published_places()
 
 
@@ -472,7 +472,7 @@ def published_places():
 
 def test_toggling_says_what_becomes_of_the_mean_degree_in_both_specifications():
     text = found("toggling").evidence
-    assert text.startswith("as described the expected mean degree stays the same; as released (D2) the expected mean")
+    assert text.startswith("As described the expected mean degree stays the same; as released (D2) the expected mean")
 
 
 def test_the_failed_claims_are_quoted_and_their_reasons_hold():

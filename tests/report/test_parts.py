@@ -101,7 +101,7 @@ def test_a_finding_has_no_verdict_on_the_paper(results):
         write_result(cell, level=-3.0 if cell.model == "pna" else -2.0, noise=0.01)
     described, _ = findings_of(claim_named("beyond"), "paper")
     assert (described.kind, described.verdict, described.outcome) == ("finding", "finding", "reproduced")
-    assert described.evidence.startswith("it is so: 5 of 5 hold")
+    assert described.evidence.startswith("This holds. All 5 comparisons hold.")
 
 
 # ---- figure 6 ----
@@ -118,7 +118,8 @@ def test_figure_6_says_how_many_numbers_are_equal_and_how_many_differ_by_chance(
     assert together.joint == pytest.approx((1.0, 1.0, 1.0))
     usual = together.power
     assert (usual.ours, usual.published, round(usual.two, 2), round(usual.four, 2)) == (4, 4, 0.03, 0.31)
-    assert "4 seeds against 4 find a true difference of two standard deviations with a power of 3%" in str(together)
+    words = "4 seeds against 4 can detect a true difference of two standard deviations with a power of 3%"
+    assert words in str(together)
     picture, _ = differences("paper")
     assert all(f" {100 * p:.0f} % for " in picture.get_supxlabel() for p in (usual.two, usual.four))
     assert 20 < together.equivalent < 57

@@ -80,8 +80,8 @@ def test_text_names_a_claim_once_and_counts_its_verdicts():
     lines = claims_text(findings).splitlines()
     assert lines[:3] == [
         "Ours is best (table 1)",
-        "    described: REPRODUCED. model 0 −2.00 [−2.26, −1.74]",
-        "    released: CONTRADICTED. model 0 +2.00 [+1.74, +2.26] [ten seeds]",
+        "    described: REPRODUCED. Model 0: the difference is −2.00 [−2.26, −1.74].",
+        "    released: CONTRADICTED. Model 0: the difference is +2.00 [+1.74, +2.26]. [ten seeds]",
     ]
     assert lines[-1] == "1 reproduced, 1 contradicted, 1 not tested"
 
@@ -95,6 +95,15 @@ def test_the_page_shows_columns_that_have_content_and_escapes_bars():
     assert "run as" not in claims_markdown("Title", [OPENED.judge()])
 
 
+def test_the_test_in_words_stands_below_its_claim():
+    claim = Claim("best", "Ours is best", "table 1", test=compare, statistic="ours minus the rival: below zero")
+    finding = claim.judge(CLEAR)
+    assert finding.facts["statistic"] == claim.statistic
+    lines = claims_text([finding], unit="Numbers are errors in percent.").splitlines()
+    assert lines[1] == "    Test: ours minus the rival: below zero."
+    assert "Numbers are errors in percent. In square brackets after a number: its 95 % interval." in " ".join(lines)
+
+
 def test_digits_are_the_comparisons_own():
     claim = Claim(
         "mae",
@@ -102,4 +111,4 @@ def test_digits_are_the_comparisons_own():
         "table 2",
         test=lambda: [less("rival", Estimate(-0.0123, 0.001, 9.0), digits=4)],
     )
-    assert claim.judge().evidence == "rival −0.0123 [−0.0146, −0.0100]"
+    assert claim.judge().evidence == "Rival: the difference is −0.0123 [−0.0146, −0.0100]."

@@ -58,7 +58,7 @@ def test_the_word_follows_from_the_counts(values, need):
 
 def test_what_is_against_is_named():
     ruling = rule([less("GIN", WRONG), less("GAT", CLEAR)])
-    assert ruling.text.startswith("1 of 2 hold; against it: GIN +2.00 [")
+    assert ruling.text.startswith("1 of 2 comparisons holds. 1 contradicts the claim: GIN +2.00 [")
 
 
 def test_several_comparisons_are_corrected():
@@ -120,7 +120,8 @@ def test_too_few_seeds_decide_nothing():
 def test_facts_are_so_or_not():
     assert rule([fact("13", True), fact("14", True)]).kind == "reproduced"
     ruling = rule([fact("GAT", False, "+25%"), fact("GIN", True, "+15%")])
-    assert (ruling.kind, ruling.text) == ("contradicted", "1 of 2 hold; against it: GAT +25%")
+    text = "1 of 2 comparisons holds. 1 contradicts the claim: GAT +25%."
+    assert (ruling.kind, ruling.text) == ("contradicted", text)
 
 
 def test_numbers_have_true_minus_signs():
@@ -180,29 +181,34 @@ def test_no_claim_holds_and_fails_at_once(values, need):
 
 def test_the_details_are_counted_and_those_against_named():
     text = aggregated([CLEAR], [CLEAR, OPEN, WRONG]).text
-    assert text.startswith("test 0 −2.00")
-    assert "in detail 1 for it, 1 undecided, 1 against it (detail 2 +2.00" in text
+    assert text.startswith("Test 0: the difference is −2.00")
+    words = "Of the 3 individual comparisons, 1 supports the claim, 1 is undecided and 1 contradicts it: detail 2 +2.00"
+    assert words in text
+    assert aggregated([CLEAR], [CLEAR, CLEAR]).text.endswith(". Both individual comparisons support the claim.")
+    assert "2 are undecided and 1 contradicts the claim: detail 2 +2.00" in aggregated([OPEN], [OPEN, OPEN, WRONG]).text
 
 
 def test_a_corrected_p_stands_beside_an_interval_that_leaves_out_zero():
     weak = Estimate(-0.3, 0.1, 5.0)
-    assert claim(weak, weak).text.count(", corrected p = 0.06") == 2
+    assert claim(weak, weak).text.count(" (corrected p = 0.06)") == 2
     assert "p =" not in claim(OPEN).text
 
 
 def test_an_undecided_comparison_with_a_margin_names_it_beside_its_p():
     near = Estimate(0.105, 0.04, 60.0)  # its interval excludes zero, and contains the margin
-    assert rule([less("mean", near, 0.1)]).text == "mean +0.10 [+0.02, +0.19], p = 0.90 against the margin 0.1"
-    assert "corrected p = 1.00 against the margin 0.1" in rule([less(name, near, 0.1) for name in "ab"]).text
+    alone = rule([less("mean", near, 0.1)]).text
+    tested = "in the test against the margin of 0.1)"
+    assert alone == f"The mean difference is +0.10 [+0.02, +0.19] (p = 0.90 {tested}."
+    assert f"(corrected p = 1.00 {tested}" in rule([less(name, near, 0.1) for name in "ab"]).text
     outside = Estimate(-0.35, 0.1, 60.0)
-    assert "p = 0.62 against the margin 0.3" in rule([same("Connected", outside, 0.3)]).text
+    assert "(p = 0.62 in the test against the margin of 0.3)" in rule([same("Connected", outside, 0.3)]).text
 
 
 def test_a_comparison_that_needs_its_p_is_not_hidden_among_the_rest():
     weak = Estimate(-0.25, 0.1, 20.0)  # p = 0.02 alone
     text = claim(OPEN, OPEN, OPEN, OPEN, weak).text
     assert "corrected p = 0.11" in text
-    assert text.endswith(" and 1 more")
+    assert text.endswith("; and 1 more.")
 
 
 def test_a_p_that_rounds_to_the_level_has_three_digits():
@@ -210,7 +216,7 @@ def test_a_p_that_rounds_to_the_level_has_three_digits():
     (row,) = rule([less("a", estimate)]).rows
     assert 0.045 < row.p < 0.05
     just = Decision(row.comparison, 0.0509, "undecided")
-    assert _named(just).endswith("corrected p = 0.051")
+    assert _named(just).endswith("(corrected p = 0.051)")
 
 
 def test_an_end_that_rounds_to_zero_shows_its_side():
@@ -251,5 +257,5 @@ def test_parts_that_must_all_hold_are_judged_by_their_own_p_values():
     ruling = aggregated(close)
     assert ruling.kind == "reproduced"
     assert [test.outcome for test in ruling.tests] == ["holds", "holds"]
-    assert "0 of 2" not in ruling.text
+    assert ruling.text.startswith("Both comparisons hold.")
     assert aggregated([*close, OPEN]).word == "undecided"  # one by one they are corrected
