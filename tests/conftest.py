@@ -2,21 +2,38 @@ import gc
 import importlib.util
 import os
 import signal
+import sys
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs one process per core
 
-import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; Triton reads it when it is imported first
+def only_hands_out_tests():
+    """Whether this process is called with -n, and leaves the tests to its workers: they need torch, it does not."""
+    after = sys.argv[sys.argv.index("-n") + 1 :] if "-n" in sys.argv else []
+    return "PYTEST_XDIST_WORKER" not in os.environ and after[:1] not in ([], ["0"])
 
-import hypothesis
-import pytest
 
-if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
-    from tests import interpreter
+def prepare():
+    """Imports what the tests run on, which takes seconds, and sets it up."""
+    import torch
 
-    interpreter.quicken()
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; Triton reads it when it is imported first
+
+    import hypothesis
+
+    if not torch.cuda.is_available() and importlib.util.find_spec("triton"):
+        from tests import interpreter
+
+        interpreter.quicken()
+    hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
+    hypothesis.settings.load_profile("fixed")
+
+
+if not only_hands_out_tests():
+    prepare()
 
 # A machine for GPU work alone may lack these packages: there the files are left out, and the header says so.
 NEEDS = {
@@ -34,22 +51,24 @@ NEEDS = {
 collect_ignore = [file for file, package in NEEDS.items() if importlib.util.find_spec(package) is None]
 
 
-hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=40)
-hypothesis.settings.load_profile("fixed")
-
-
 @pytest.fixture(autouse=True)
 def _seed():
+    import torch
+
     torch.manual_seed(0)
 
 
 @pytest.fixture
 def device():
     """Where the kernels run: on a GPU where there is one, else in Triton's interpreter."""
+    import torch
+
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def pytest_configure():
+def pytest_configure(config):
+    if only_hands_out_tests() and not config.getoption("numprocesses", None):  # --pdb overrides -n
+        prepare()
     gc.disable()  # until all tests are collected: what is imported stays
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -68,6 +87,8 @@ LONGEST = ("tests/workflow/", "verification/test_prove.py")  # come first: at th
 
 
 def pytest_collection_modifyitems(items):
+    import torch
+
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if not torch.cuda.is_available():
         for item in items:

@@ -1,6 +1,7 @@
 """Triton's interpreter made quicker: what it finds out anew for every operation is found out once."""
 
 import functools
+import inspect
 import math
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ def quicken():
     builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=False)  # 40 % of the time, for an assert that is off
     _patch_once()
+    _call_builtins_directly()
     _keep_types()
     _leave_broadcasting_to_numpy()
 
@@ -42,10 +44,31 @@ def _patch_once():
     interpreter._patch_lang = patched
 
 
+def _call_builtins_directly():
+    """Not through a copy of their arguments and a check that they have what the interpreter gives them."""
+
+    def patched(obj, name, member, builder, scope):
+        plain = inspect.unwrap(member)
+
+        def call(*args, **kwargs):
+            kwargs["_semantic"] = interpreter.interpreter_semantic
+            return plain(*args, **kwargs)
+
+        scope.set_attr(obj, name, call)
+
+    interpreter._patch_attr = patched
+
+
 def _keep_types():
     """What is the same in all tensors of one type and shape."""
     numpy_type, unwrap, make_block = interpreter._get_np_dtype, core._unwrap_if_constexpr, core.block_type.__init__
-    types, blocks = {}, {}
+    validate, types, blocks, fitting = interpreter._validate_np_data_size, {}, {}, {}
+
+    def fits(data, dtype):
+        key = (data.itemsize, dtype.name)
+        if key not in fitting:
+            fitting[key] = validate(data, dtype)
+        return fitting[key]
 
     def of_numpy(dtype):
         name = dtype.scalar.name
@@ -59,7 +82,7 @@ def _keep_types():
         return unwrap(o) if isinstance(o, (list, tuple, core.tuple)) else o
 
     def block_type(self, element_ty, shape):
-        key = (element_ty.name, *map(unwrapped, shape))
+        key = (element_ty.name, *[size if type(size) is int else unwrapped(size) for size in shape])
         if key not in blocks:
             make_block(self, element_ty, shape)
             blocks[key] = self.__dict__.copy()
@@ -74,6 +97,7 @@ def _keep_types():
         self.numel, self.shape = sizes(tuple(type.shape) if type.is_block() else ())
 
     interpreter._get_np_dtype = of_numpy
+    interpreter._validate_np_data_size = fits
     core._unwrap_if_constexpr = unwrapped
     core.block_type.__init__ = block_type
     core.tensor.__init__ = tensor
@@ -98,8 +122,16 @@ def _leave_broadcasting_to_numpy():
     def shape_of(t):
         return tuple(t.type.shape) if t.type.is_block() else ()
 
+    blocks = {}
+
+    def block(scalar, shape):
+        key = (scalar.name, shape)
+        if key not in blocks:
+            blocks[key] = core.block_type(scalar, list(shape))
+        return blocks[key]
+
     def made(data, dtype, scalar, shape):
-        return core.tensor(TensorHandle(data, dtype), core.block_type(scalar, list(shape)) if shape else scalar)
+        return core.tensor(TensorHandle(data, dtype), block(scalar, shape) if shape else scalar)
 
     def stretched(t, own, shape):
         if own == shape:
@@ -112,6 +144,17 @@ def _leave_broadcasting_to_numpy():
             return lhs, rhs
         shape = common(a, b)
         return stretched(lhs, a, shape), stretched(rhs, b, shape)
+
+    def typed(t, own, shape):
+        return t if own == shape else core.tensor(t.handle, block(t.type.scalar, shape))
+
+    def operands(lhs, rhs):
+        """Both with the type of the result; their data are left to numpy, which stretches them as it computes."""
+        a, b = shape_of(lhs), shape_of(rhs)
+        if a == b:
+            return lhs, rhs
+        shape = common(a, b)
+        return typed(lhs, a, shape), typed(rhs, b, shape)
 
     def constant(number, like):
         """The number as a tensor like another one, or None if that is not sure to hold it."""
@@ -128,9 +171,9 @@ def _leave_broadcasting_to_numpy():
         if type(lhs) is type(rhs) is core.tensor:
             a, b = lhs.type.scalar, rhs.type.scalar
             if (a.name == b.name and a.name in HOLDS) or (flags[:1] == (True,) and a.is_ptr() and b.name in WHOLE):
-                return broadcast(self, lhs, rhs)
+                return operands(lhs, rhs)
             if {a.name, b.name} == WHOLE:
-                return broadcast(self, *(t if t.type.scalar.name == "int64" else longer(t) for t in (lhs, rhs)))
+                return operands(*(t if t.type.scalar.name == "int64" else longer(t) for t in (lhs, rhs)))
         elif type(lhs) is core.tensor and type(rhs) in (int, float) and (number := constant(rhs, lhs)) is not None:
             return lhs, number
         elif type(rhs) is core.tensor and type(lhs) in (int, float) and (number := constant(lhs, rhs)) is not None:

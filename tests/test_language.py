@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +55,13 @@ class Definition(NamedTuple):
     docstring: str | None
 
 
-def definitions(path: Path) -> Iterator[Definition]:
-    """Yield a module and all of its classes, functions and methods, wherever they stand."""
+@cache
+def definitions(path: Path) -> tuple[Definition, ...]:
+    """Return a module and all of its classes, functions and methods, wherever they stand."""
+    return tuple(_definitions(path))
+
+
+def _definitions(path: Path) -> Iterator[Definition]:
     name = path.relative_to(ROOT).as_posix()
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)

@@ -22,13 +22,18 @@ def data():
     return make(DESCRIBED, SPLITS, SEED)
 
 
-@pytest.fixture
-def few(data, monkeypatch, tmp_path):
-    """Few training graphs, the first neighbourhoods of each bin, and folders of their own."""
+@pytest.fixture(scope="module")
+def parts():
+    """The first neighbourhood of each bin."""
     everything = hubs.graph_set(SEED)
     wanted = [int(np.flatnonzero(hubs.bin_of(everything.sizes - 1) == k)[0]) for k in range(len(BINS))]
-    parts = [hubs_part(everything, k) for k in wanted]
-    monkeypatch.setattr(hubs, "graph_set", lambda seed: type(everything).joined(parts))
+    return [hubs_part(everything, k) for k in wanted]
+
+
+@pytest.fixture
+def few(data, parts, monkeypatch, tmp_path):
+    """Few training graphs, the first neighbourhoods of each bin, and folders of their own."""
+    monkeypatch.setattr(hubs, "graph_set", lambda seed: type(parts[0]).joined(parts))
     monkeypatch.setattr(hubs, "cached", lambda *_: data)
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
