@@ -65,8 +65,12 @@ def key_of(profile: str) -> str:
 
 
 def _files() -> Iterator[tuple[Path, Path]]:
-    """Yield every file that a verdict may depend on, after its folder: code, proofs, measured speeds and results."""
+    """Yield every file that a verdict may depend on, after its folder: code, proofs, measured speeds and results.
+
+    Tests are left out: they change no verdict.
+    """
     places = [*(repository() / folder for folder in FOLDERS), results_folder()]
     suffixes = [READ] * len(FOLDERS) + [(".json",)]
     for place, wanted in zip(places, suffixes, strict=True):
-        yield from ((place.parent, path) for path in sorted(place.rglob("*")) if path.suffix in wanted)
+        files = (path for path in sorted(place.rglob("*")) if path.suffix in wanted)
+        yield from ((place.parent, path) for path in files if not path.name.startswith("test_"))

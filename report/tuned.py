@@ -5,7 +5,7 @@ and hyper-parameters close to the best of the search. All five tests were stated
 of dropout later than the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from markupsafe import Markup
@@ -113,8 +113,7 @@ def answer(profile: str) -> str:
     gain = listed([_mean_gain(row, profile) for row in planned])
     return (
         "With every model tuned with the same budget (section 4: 64 draws of learning rate and weight decay each), "
-        f"{'; '.join(still + no_longer)}. "
-        f"Its lead over the best other model, in mean log₁₀ MSE: {', '.join(_lead(row, profile) for row in rows)}. "
+        f"{'; '.join(still + no_longer)}. {_leads(rows, profile)} "
         f"On average over the models, tuning lowers the mean log₁₀ MSE by {gain}."
     )
 
@@ -124,13 +123,22 @@ def _run_as(row: Outcome) -> str:
     return f"as {row.spec}{' with dropout tuned as well' if row.test is ADDED else ''}"
 
 
-def _lead(row: Outcome, profile: str) -> str:
-    """PNA's lead over the best other model among the runs of an outcome, with that model and how the runs were made."""
+def _leads(rows: Sequence[Outcome], profile: str) -> str:
+    """PNA's lead over the best other model in the runs of each outcome, as a sentence; a model is named once."""
+    leads: dict[str, list[str]] = {}
+    for row in rows:
+        model, lead = _lead(row, profile)
+        leads.setdefault(model, []).append(f"{lead} {_run_as(row)}")
+    others = listed([f"the best other model, {model}, by {listed(numbers)}" for model, numbers in leads.items()])
+    return f"In mean log₁₀ MSE it leads {others}."
+
+
+def _lead(row: Outcome, profile: str) -> tuple[str, str]:
+    """The best other model in the runs of an outcome, and PNA's lead over it."""
     runs = _models("tuned-dropout" if row.test is ADDED else "tuned", row.spec, profile)
     errors = {model: _error(run) for model, run in runs.items()}
     second = min(SEVEN[1:], key=lambda model: errors[model].estimate.value)
-    lead = in_words((errors[second] - errors["pna"]).estimate)
-    return f"{lead} over {runs[second].title} {_run_as(row)}"
+    return runs[second].title, in_words((errors[second] - errors["pna"]).estimate)
 
 
 def _mean_gain(row: Outcome, profile: str) -> str:

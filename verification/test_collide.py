@@ -355,7 +355,7 @@ def test_help_says_what_is_needed(capsys):
         main(["collide", "--help"])
     text = capsys.readouterr().out
     assert "verification.smooth" in text
-    assert "fewer than n may be independent" in " ".join(text.split())
+    assert "Fewer than n of them may be independent" in " ".join(text.split())
 
 
 def test_check_from_the_command_line(capsys, tmp_path):

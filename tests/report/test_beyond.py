@@ -118,7 +118,7 @@ def test_scalers_that_are_worse_are_a_no(results):
     assert rows["scalers-learned", "described"].answer == "no"
     row = rows["scalers-none", "described"]
     assert row.answer == "yes"
-    assert "mean −1.50" in row.ruling.text  # the error of 100 times the baseline counts as ten times
+    assert "mean difference is −1.50" in row.ruling.text  # the error of 100 times the baseline counts as ten times
 
 
 def test_a_lead_everywhere_is_a_yes(results):

@@ -16,6 +16,7 @@ from pna.verdicts.claims import Finding
 from pna.verdicts.rules import NOT_RUN, WORDS, less, rule
 from pna.verdicts.statistics import Estimate
 from report import comparisons, structure, summary
+from report.cache import key_of
 from report.claims import CLAIMS, _small, findings_of, judge
 from tests.figures.conftest import write_real, write_result
 
@@ -274,6 +275,30 @@ def test_a_fresh_clone_has_its_verdicts_and_judges_nothing(monkeypatch, tmp_path
     assert [row["claim"] for row in facts if " ".join(row["claim"].split()) not in printed] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "judged"),
+    [
+        ("pna/conv.py", True),
+        ("report/rules.json", True),
+        ("verification/formal/lemma.v", True),
+        ("benchmarks/speed.jsonl", True),
+        ("results/paper/cell.json", True),
+        ("verification/test_lemma.py", False),
+        ("pna/notes.md", False),
+    ],
+)
+def test_verdicts_are_judged_again_if_what_they_depend_on_changes(name, judged, monkeypatch, tmp_path):
+    monkeypatch.setattr("report.cache.repository", lambda: tmp_path)
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    file.write_text("before")
+    key = key_of("paper")
+    file.write_text("after")
+    assert (key_of("paper") != key) == judged
+
+
 def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):
     calls = []
     monkeypatch.setenv("PNA_BUILD", str(tmp_path))
@@ -427,7 +452,7 @@ def test_the_first_screen_names_the_models_that_are_better_in_the_standard_archi
         if cell.model == "gin":
             write_result(cell, level=-2.0 if cell.training == "multitask" else -3.0, noise=0.01)
     (sentence,) = summary._standard({(f.claim.id, f.spec): f for f in judge_recorded("recurrent-better")})
-    assert sentence.endswith("than in the recurrent one, in mean log₁₀ MSE: GIN by 1.00.")
+    assert sentence.endswith("than in the recurrent one: GIN by 1.00 in mean log₁₀ MSE.")
 
 
 def test_claims_name_slips_that_exist():
@@ -447,7 +472,7 @@ def found(claim, spec=""):
 def test_a_finding_is_not_called_contradicted_and_no_word_is_doubled():
     described, released = (found("recurrent-better", spec).evidence for spec in ("described", "released"))
     assert described.startswith("The opposite holds. The mean difference is +0.16")
-    assert "with the code's departures: undecided. The mean difference is −0.04" in released
+    assert "with the code's departures: undecided. The mean difference is −0.01" in released
     assert "Undecided. " not in found("beyond", "described").evidence
 
 

@@ -286,7 +286,7 @@ def test_what_failed_names_the_false_statement_of_the_theory():
     (slip,) = false_statements()
     assert slip.where == "note after Proposition 1"
     words = re.sub(r"<[^>]*>", "", failures([], [slip]))
-    assert "False: {-1, 1} and {-1, -1, 1, 1}: all moments agree" in words
+    assert "False: {-1, 1} and {-1, -1, 1, 1} have equal moments" in words
 
 
 def test_both_specifications_of_a_failed_claim_share_a_line():

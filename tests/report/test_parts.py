@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -161,9 +163,17 @@ def test_the_papers_asterisks_are_shown():
 def test_the_first_screen_compares_the_published_averages_with_an_interval(results):
     write_seven(wide_gap=1.0)
     (sentence,) = summary._published([runs_of("figure4", "released", "paper")])
-    assert sentence.startswith("As released, our average log₁₀ MSE minus the published one is ")
-    assert "on average over the 7 models" in sentence
-    assert "because of one task" in sentence
+    assert sentence.startswith("As released, ")
+    assert re.search(r"On average over the models, our log₁₀ MSE minus the published one is [−+]\d\.\d+ \(", sentence)
+    assert "because of one task: on connected" in sentence
+
+
+def test_the_first_screen_counts_models_once_where_both_specifications_agree():
+    assert summary._models({"described": "all 6"}) == "all 6 other models, as described"
+    both = {"described": "all 6", "released": "all 6"}
+    assert summary._models(both) == "all 6 other models, as described and as released"
+    both["released"] = "5 of 6"
+    assert summary._models(both) == "all 6 other models as described and 5 of 6 other models as released"
 
 
 def test_the_first_screen_says_which_numbers_are_estimated_from_more_seeds():
