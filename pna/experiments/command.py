@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 import torch
 
@@ -340,7 +341,13 @@ def _budget_of(cell: Cell, state: str, damaged: list[str]) -> str:
 def evaluate(arguments: Sequence[str]) -> int:
     """Test the trained weights of a cell on its own test graphs or on others."""
     parser = argparse.ArgumentParser(prog="pna evaluate", description=evaluate.__doc__)
-    parser.add_argument("cell", metavar="CELL", help="training/spec/model/variant")
+    parser.add_argument("cell", nargs="?", metavar="CELL", help="training/spec/model/variant")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every recorded multi-task network, on its own test graphs: only say how far its errors are from those "
+        "recorded",
+    )
     parser.add_argument("--on", choices=COLLECTIONS, help="the collection to test on (default: the cell's own)")
     parser.add_argument(
         "--depth",
@@ -349,7 +356,11 @@ def evaluate(arguments: Sequence[str]) -> int:
     )
     _budget(parser, default=None)
     options = parser.parse_args(arguments)
-    return run_command("evaluate", lambda: _evaluate(options))
+    if (options.cell is None) != options.all:
+        parser.error(f"a CELL is needed, or --all{', not both' * options.all}")
+    if options.all and any((options.on, options.depth, options.profile, options.seeds, options.epochs)):
+        parser.error("of the options, --all goes with --device alone")
+    return run_command("evaluate", lambda: _evaluate_all(options.device) if options.all else _evaluate(options))
 
 
 def _recorded(options: argparse.Namespace) -> Run:
@@ -384,6 +395,28 @@ def _evaluate(options: argparse.Namespace) -> int:
     print(f"weights of {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
     errors = {name: mean_log_errors(e, validation, tasks) for name, e in tests.items()}
     _print_table(errors, "the best of each task" if None not in tasks and len(tasks) == len(TASKS) else len(seeds))
+    return 0
+
+
+def _evaluate_all(where: str) -> int:
+    """Print how far each recorded multi-task network's errors are from those recorded; return the exit code."""
+    from tqdm import tqdm
+
+    places = sorted(results_folder().rglob("*.json"))
+    cells = (cell.trained for place in places if (cell := Cell.at(place)) and cell.training not in DATASETS)
+    recorded = [(cell, *entry) for cell in dict.fromkeys(cells) if (entry := fullest(cell))]
+    runs = [run_of(cell, run.profile, where) for cell, run, current in recorded if current and run.weights_file]
+    if not runs:
+        raise MissingData(f"no multi-task network is recorded in {results_folder()}")
+    largest = []
+    for run in tqdm(runs, unit="network", disable=None):
+        rows, tests = run.load_weights(), run.test(run.collections[0])
+        distances = {name: run.distance_from_recorded(rows, {name: errors}) for name, errors in tests.items()}
+        test, distance = max(distances.items(), key=lambda item: item[1] or 0.0)
+        largest.append(distance or 0.0)
+        tqdm.write(f"{largest[-1]:.0e} of an error on {test}: {run.cell}, {run.profile.name}")
+    near = sum(distance < ROUNDING for distance in largest)
+    print(f"{near} of {len(runs)} networks as recorded, to {ROUNDING:g} of an error; median {median(largest):.0e}")
     return 0
 
 

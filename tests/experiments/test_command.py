@@ -547,6 +547,45 @@ def test_evaluate_says_how_far_the_errors_are_from_those_recorded(run, capsys):
     assert "as recorded, to" not in out
 
 
+def test_evaluate_tests_every_recorded_network(run, capsys):
+    other = NAME.replace("gcn", "gin")
+    assert train(SMOKE) == train([other, *SMOKE[1:]]) == 0
+    result = load(run.result)
+    best, *others = result.replicas
+    errors = best.test["multitask/test"]
+    altered = replace(best, test=best.test | {"multitask/test": [errors[0] / 1.3, *errors[1:]]})
+    save(run.result, replace(result, replicas=(altered, *others)))
+    capsys.readouterr()
+    assert evaluate(["--all", "--device", "cpu"]) == 0
+    *networks, last = capsys.readouterr().out.splitlines()
+    assert sorted(networks) == [
+        f"0e+00 of an error on multitask/test: {other}, smoke",
+        f"3e-01 of an error on multitask/test: {NAME}, smoke",
+    ]
+    assert last.startswith("1 of 2 networks as recorded, to 0.001 of an error; ")
+
+
+def test_evaluate_all_needs_recorded_networks(run, capsys):
+    assert evaluate(["--all", "--device", "cpu"]) == MISSING_DATA
+    assert "no multi-task network is recorded in " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "a CELL is needed, or --all"),
+        ([NAME, "--all"], "a CELL is needed, or --all, not both"),
+        (["--all", "--on", "families"], "--all goes with --device alone"),
+        (["--all", "--profile", "paper"], "--all goes with --device alone"),
+    ],
+)
+def test_evaluate_takes_one_cell_or_all_on_their_own_test_graphs(words, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        evaluate(words)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
 def test_evaluate_takes_none_that_diverged(run, capsys):
     run = MultiTaskRun(run.cell, run.profile.changed(seeds=7))
     assert run.train()
