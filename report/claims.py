@@ -27,6 +27,7 @@ from report import comparisons as tests
 from report import realworld_claims as real
 from report import structure
 from report.coverage import SINGLE, kept_table
+from report.markup import listed
 from report.parts import Aggregate, Part
 
 __all__ = ["ABSENT", "CLAIMS", "Claim", "Finding", "judge"]
@@ -492,8 +493,7 @@ def _caveats(rows: Sequence[Outcome]) -> str:
 def _kinds(rows: Sequence[Outcome]) -> str:
     """The kinds of evidence with their numbers: "2 formal proofs, 1 exact computation and 3 measurements"."""
     counts = Counter(row.kind for row in rows)
-    parts = [f"{n} {_KINDS.get(kind, (kind, kind))[n > 1]}" for kind, n in counts.items()]
-    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return listed([f"{n} {_KINDS.get(kind, (kind, kind))[n > 1]}" for kind, n in counts.items()])
 
 
 _KINDS = {  # what verification/ calls a kind of evidence: the noun for one and for several

@@ -385,8 +385,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     tests = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
-    distances = {name: run.distance_from_recorded(rows, {name: errors}) for name, errors in tests.items()}
-    _print_distances({name: distance for name, distance in distances.items() if distance is not None})
+    _print_distances(_distances(run, rows, tests))
     if isinstance(run, Figure6Run):
         _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in tests.items()})
         return 0
@@ -410,11 +409,11 @@ def _evaluate_all(where: str) -> int:
         raise MissingData(f"no multi-task network is recorded in {results_folder()}")
     largest = []
     for run in tqdm(runs, unit="network", disable=None):
-        rows, tests = run.load_weights(), run.test(run.collections[0])
-        distances = {name: run.distance_from_recorded(rows, {name: errors}) for name, errors in tests.items()}
-        test, distance = max(distances.items(), key=lambda item: item[1] or 0.0)
-        largest.append(distance or 0.0)
-        tqdm.write(f"{largest[-1]:.0e} of an error on {test}: {run.cell}, {run.profile.name}")
+        rows = run.load_weights()
+        distances = _distances(run, rows, run.test(run.collections[0]))
+        test = max(distances, key=distances.__getitem__)
+        largest.append(distances[test])
+        tqdm.write(f"{distances[test]:.0e} of an error on {test}: {run.cell}, {run.profile.name}")
     near = sum(distance < ROUNDING for distance in largest)
     print(f"{near} of {len(runs)} networks as recorded, to {ROUNDING:g} of an error; median {median(largest):.0e}")
     return 0
@@ -430,6 +429,12 @@ def _no_weights(run: Run, options: argparse.Namespace) -> str:
     other = next((f"--profile {name} has some, or " for name in names if name in PROFILE_NAMES), "")
     again = f"PNA_RESULTS=FOLDER python -m pna train {run.cell}{how} makes them"
     return f"no weights of {run.cell} are kept under {run.profile.name}: {other}{again}"
+
+
+def _distances(run: Run, rows: list[int], tests: dict[str, torch.Tensor]) -> dict[str, float]:
+    """How far errors are from the recorded ones, by test set; a test set without recorded errors is left out."""
+    distances = {name: run.distance_from_recorded(rows, {name: errors}) for name, errors in tests.items()}
+    return {name: distance for name, distance in distances.items() if distance is not None}
 
 
 def _print_distances(distances: dict[str, float]) -> None:

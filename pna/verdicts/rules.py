@@ -217,21 +217,27 @@ def _aggregate_reasons(rows: Sequence[Decision], tests: Sequence[Decision], need
 def _tally(rows: Sequence[Decision]) -> str:
     """A sentence that counts the comparisons for a claim, undecided and against it, and names those against it."""
     counts = {outcome: _count(rows, outcome) for outcome in _VERBS if _count(rows, outcome)}
-    parts = [f"{count} {_VERBS[outcome][count > 1]}" for outcome, count in counts.items()]
-    text = f"Of the {len(rows)} individual comparisons, {', '.join(parts[:-1])} and {parts[-1]}"
-    if len(parts) == 1:
-        text = f"{_all(len(rows))} individual comparisons {_VERBS[next(iter(counts))][1]}"
-    if HOLDS in counts:  # the claim is named once
-        text = text.replace("contradicts the claim", "contradicts it").replace("contradict the claim", "contradict it")
+    if len(counts) == 1:
+        text = f"{_all(len(rows))} individual comparisons {_does(*counts, count=2)}"
+    else:
+        named = {AGAINST: "it"} if HOLDS in counts else {}  # the claim is named once
+        parts = [f"{count} {_does(one, count, named.get(one, _CLAIM))}" for one, count in counts.items()]
+        text = f"Of the {len(rows)} individual comparisons, {', '.join(parts[:-1])} and {parts[-1]}"
     against = _names([row for row in rows if row.outcome == AGAINST], 6)
     return f"{text}: {against}." if against else f"{text}."
 
 
+_CLAIM = "the claim"
 _VERBS = {  # what one comparison does, and what several do
-    HOLDS: ("supports the claim", "support the claim"),
+    HOLDS: ("supports {}", "support {}"),
     UNDECIDED: ("is undecided", "are undecided"),
-    AGAINST: ("contradicts the claim", "contradict the claim"),
+    AGAINST: ("contradicts {}", "contradict {}"),
 }
+
+
+def _does(outcome: str, count: int, claim: str = _CLAIM) -> str:
+    """What a number of comparisons with the same outcome do to the claim, in words."""
+    return _VERBS[outcome][count > 1].format(claim)
 
 
 def _all(count: int) -> str:
@@ -267,7 +273,7 @@ def _reasons(rows: Sequence[Decision], need: int) -> str:
     sentences = [f"{len(held) or 'None'} of {'' if held else 'the '}{len(rows)} comparisons {_hold(len(held))}."]
     for outcome, shown in ((AGAINST, 6), (UNDECIDED, 3)):
         if others := [row for row in rows if row.outcome == outcome]:
-            sentences.append(f"{len(others)} {_VERBS[outcome][len(others) > 1]}: {_names(others, shown)}.")
+            sentences.append(f"{len(others)} {_does(outcome, len(others))}: {_names(others, shown)}.")
     return " ".join(sentences)
 
 
