@@ -8,7 +8,7 @@ one rule for verdicts and says what their words mean. report/plan.py writes the 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
@@ -19,6 +19,7 @@ from pna.figures.scores import WIDER, score, widened, wider_split
 from pna.figures.style import budget_text
 from pna.figures.theory import Outcome, outcomes
 from pna.places import results_folder
+from pna.realworld.data.datasets import DATASETS
 from pna.verdicts import claims as verdicts
 from pna.verdicts.claims import Finding
 from pna.verdicts.rules import NOT_RUN, NOT_TESTED, UNDECIDED, Comparison, Ruling, fact, number, rule
@@ -372,6 +373,7 @@ def _capital(text: str) -> str:
 
 _INSTEAD = "Verdict on the paper's version, trained with the code's departures"
 _NOT_NEW = "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
+_IN_PART = "On {}, this rests on the seeds from which the test was planned; there the new seeds are not yet recorded."
 _SEEN = {"reproduced": "this holds", "contradicted": "the opposite holds"}  # of a finding, which nobody claims
 
 
@@ -451,6 +453,14 @@ def _file(run: RecordedRun) -> str:
     return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
 
 
+def _not_new_on(runs: Collection[RecordedRun]) -> str:
+    """A sentence on runs that do not have the plan's new seeds, which names their data sets if others do; or ""."""
+    old = {run.cell.training for run in runs if not run.profile.planned}
+    if not any(run.profile.planned for run in runs):
+        return _NOT_NEW
+    return _IN_PART.format(listed([data.title for name, data in DATASETS.items() if name in old])) if old else ""
+
+
 def _from_realworld(claim: Claim, profile: str) -> Finding:
     """The verdict on a claim about figure 6, with its budget and the cells behind it."""
     ours, asked = figure6_runs(profile), claim.realworld
@@ -459,7 +469,7 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
     beside = asked.beside(ours) if asked.beside else ""
-    old = _NOT_NEW if full and not any(score.file.startswith("planned/") for score in scores.values()) else ""
+    old = _not_new_on(scores.values()) if full else ""
     text = " ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint), old)))
     cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))

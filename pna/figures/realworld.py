@@ -12,7 +12,7 @@ from pna.experiments import Cell, budgets, most_recorded, profile_named
 from pna.experiments.figure6 import COLUMNS, TITLES, cell_of
 from pna.experiments.realworld import summary
 from pna.figures import published
-from pna.figures.runs import RECORDED, RecordedRun, recorded_run
+from pna.figures.runs import RECORDED, RecordedRun, recorded_run, seeds_text
 from pna.places import results_folder
 from pna.realworld.data.datasets import DATASETS, OFFICIAL
 from pna.verdicts.statistics import Estimate, mean_of
@@ -128,11 +128,13 @@ def budget_lines(ours: Mapping[Place, RecordedRun], columns: Collection[str] = t
     That is each training set that is not the official file, and each outdated run.
     """
     runs = {(title, column): run for (title, column), run in ours.items() if column in columns}
-    groups: dict[str, list[RecordedRun]] = {}
+    same: dict[tuple[str, str], list[RecordedRun]] = {}  # by data set and settings
     for run in runs.values():
-        groups.setdefault(_settings(run), []).append(run)
-    data = Counter(name for group in groups.values() for name in {run.cell.training for run in group})
-    several = {name for name, count in data.items() if count > 1}
+        same.setdefault((run.cell.training, _settings(run)), []).append(run)
+    several = {name for name, count in Counter(name for name, _ in same).items() if count > 1}
+    groups: dict[str, list[RecordedRun]] = {}  # data sets with the same settings and numbers of seeds share a line
+    for (_, settings), group in same.items():
+        groups.setdefault(f"{seeds_text(group)}, {settings}", []).extend(group)
     lines = [_group_text(settings, group, several) for settings, group in groups.items()]
     others = sorted({(run.cell.training, run.data[0]) for run in runs.values() if run.data[0] != OFFICIAL})
     lines += [f"{DATASETS[name].title}: the training set is {train}" for name, train in others]
@@ -143,11 +145,11 @@ def budget_lines(ours: Mapping[Place, RecordedRun], columns: Collection[str] = t
 
 
 def _settings(run: RecordedRun) -> str:
-    """Seeds, epochs out of the paper's, and the size of a smaller training set."""
+    """Epochs out of the paper's, and the size of a smaller training set."""
     configuration = run.result.configuration
     epochs, most = configuration["epochs"], configuration["model"]["epochs"]
     of = "" if epochs == most else f" of {most:,}"
-    parts = [f"{len(run.result.replicas)} seeds", f"at most {epochs:,}{of} epochs"]
+    parts = [f"at most {epochs:,}{of} epochs"]
     if configuration["profile"]["graphs"]:
         parts.append(f"{run.result.facts['data']['graphs']['train']:,} training graphs")
     return ", ".join(parts)

@@ -18,7 +18,7 @@ from pna.realworld.data.datasets import OFFICIAL, RECOMPUTED, training_set
 from pna.training.store import ReplicaResult, Result, load
 
 __all__ = ["RECORDED", "Curve", "RecordedRun", "Runs", "made_with", "profile_named", "recorded_path", "recorded_run"]
-__all__ += ["runs_of", "specs_of"]
+__all__ += ["runs_of", "seeds_text", "specs_of"]
 
 RECORDED = "recorded"  # in place of a profile: the fullest budget recorded for all cells of the figure
 
@@ -182,6 +182,12 @@ class Runs:
             for cell, run in self.recorded.items()
             if training in cell.trainings and cell.hidden == hidden
         }
+
+
+def seeds_text(runs: Iterable[RecordedRun]) -> str:
+    """The numbers of seeds behind runs, as "10 seeds" or "4 to 16 seeds"; empty without runs."""
+    counts = sorted({len(run.result.configuration["seeds"]) for run in runs})
+    return f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds" if counts else ""
 
 
 def specs_of(spec: str) -> tuple[str, ...]:

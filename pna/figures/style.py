@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pna.experiments import PROFILES
-from pna.figures.runs import Runs
+from pna.figures.runs import Runs, seeds_text
 from pna.files import write_whole
 from pna.networks import MODELS
 from pna.verdicts.claims import rounded
@@ -86,9 +86,8 @@ def ink_on(colour: tuple[float, float, float]) -> str:
 def budget_text(runs: Runs) -> str:
     """The budget of a figure's runs in words."""
     profile, paper = runs.profile, PROFILES["paper"]
-    counts = sorted({len(run.result.configuration["seeds"]) for run in runs.recorded.values()}) or [profile.seeds or 0]
-    seeds = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else counts[0]
-    text = f"{runs.spec}; {profile.name}: {seeds} seeds, at most {profile.epochs:,} epochs"
+    seeds = seeds_text(runs.recorded.values()) or f"{profile.seeds or 0} seeds"
+    text = f"{runs.spec}; {profile.name}: {seeds}, at most {profile.epochs:,} epochs"
     if (profile.size_step, profile.divisor) != (paper.size_step, paper.divisor):
         text += f", every {profile.size_step}th size, 1/{profile.divisor} of the graphs"
     return text

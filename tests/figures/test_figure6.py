@@ -192,12 +192,23 @@ def test_data_sets_with_the_same_settings_share_a_line(results):
     ]
 
 
-def test_with_several_numbers_of_seeds_edge_features_are_named(results):
+def test_the_numbers_of_seeds_of_a_data_set_are_a_range(results):
+    """Those of another data set are not part of it."""
     write_real("zinc/released/pna/edges", "paper", (0.2, 0.21, 0.22))
+    write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
+    write_real("cifar10/released/pna/no-edges", "paper", (0.7, 0.71))
+    assert budget_lines(figure6_runs(RECORDED)) == [
+        "ZINC: 2 to 3 seeds, at most 1,000 epochs",
+        "CIFAR10: 2 seeds, at most 1,000 epochs",
+    ]
+
+
+def test_with_several_numbers_of_epochs_edge_features_are_named(results):
+    write_real("zinc/released/pna/edges", "paper-300-epochs", (0.2, 0.21), epochs=300)
     write_real("zinc/released/pna/no-edges", "paper", (0.3, 0.31))
     write_real("zinc/released/gin/no-edges", "paper", (0.5, 0.51))
     assert sorted(budget_lines(figure6_runs(RECORDED))) == [
-        "PNA on ZINC, edge features: 3 seeds, at most 1,000 epochs",
+        "PNA on ZINC, edge features: 2 seeds, at most 300 of 1,000 epochs",
         "PNA, GIN on ZINC: 2 seeds, at most 1,000 epochs",
     ]
 

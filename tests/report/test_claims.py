@@ -17,7 +17,7 @@ from pna.verdicts.rules import NOT_RUN, WORDS, less, rule
 from pna.verdicts.statistics import Estimate
 from report import comparisons, structure, summary
 from report.cache import key_of
-from report.claims import CLAIMS, _small, findings_of, judge
+from report.claims import CLAIMS, _not_new_on, _small, findings_of, judge
 from tests.figures.conftest import write_real, write_result
 
 
@@ -438,6 +438,20 @@ def test_verdicts_by_the_seeds_that_the_plan_was_made_from_say_so():
         old = bool(finding.cells) and not any(cell.startswith("planned/") for cell in finding.cells)
         decided = old and finding.outcome != "undecided" and not finding.claim.finding
         assert (clause in finding.evidence) == decided, finding.claim.id
+
+
+def test_data_sets_without_new_seeds_are_named_where_others_have_them(results):
+    for cell in ("zinc/released/pna/edges", "zinc/released/pna/no-edges", "cifar10/released/pna/no-edges"):
+        write_real(cell, "paper", (0.2, 0.21))
+    write_real("molhiv/released/pna/no-edges", "paper", (0.7, 0.8), epochs=200, best=0.78)
+    old = list(realworld.figure6_runs("paper").values())
+    new = [replace(run, profile=replace(run.profile, planned=True)) for run in old]
+    assert _not_new_on(old) == (
+        "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
+    )
+    assert _not_new_on(new) == ""
+    mixed = [one if one.cell.training == "zinc" else other for one, other in zip(new, old, strict=True)]
+    assert _not_new_on(mixed).startswith("On MolHIV and CIFAR10, this rests on the seeds from which")
 
 
 # ---- the first screen ----
