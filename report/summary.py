@@ -276,18 +276,25 @@ def _depth(profile: str) -> Iterator[str]:
     runs = runs_of("depth", "described", profile)
     models, halves = runs.of("depth-diameter"), runs.of("extrapolation")
     if runs.full and "pna" in models:
-        sure = sum(_everywhere(run, halves[model]) for model, run in models.items())
         short = {run.title: halves[model].diverged for model, run in models.items()}
         ended = [f"{count} runs of {title}" for title, count in short.items() if count]
         caveat = (
             f" With ⌊N/2⌋ layers, {listed(ended)} ended early because their loss was no longer finite." if ended else ""
         )
         yield (
-            f"Beyond the paper: trained with as many layers as the graph's diameter instead of ⌊N/2⌋, "
-            f"{_of(sure, len(models))} models as described are significantly better at all "
-            f"{len(sizes_of(models['pna']))} sizes from 20 to 100 nodes. That also holds if the diameter is left out "
-            f"of the tasks.{caveat}"
+            f"Beyond the paper: trained as described with as many layers as the graph's diameter instead of ⌊N/2⌋, "
+            f"{_who({run.title: _everywhere(run, halves[model]) for model, run in models.items()})} significantly "
+            f"better at all {len(sizes_of(models['pna']))} sizes from 20 to 100 nodes. That also holds if the diameter "
+            f"is left out of the tasks.{caveat}"
         )
+
+
+def _who(better: dict[str, bool]) -> str:
+    """The models that are better, and those that are not, with a verb."""
+    yes, no = ([title for title, one in better.items() if one == wanted] for wanted in (True, False))
+    if not (yes and no):
+        return f"all {len(yes)} models are" if yes else f"none of the {len(no)} models is"
+    return f"{listed(yes)}, but not {listed(no, 'or')}, {'are' if len(yes) > 1 else 'is'}"
 
 
 def _everywhere(run: RecordedRun, half: RecordedRun) -> bool:

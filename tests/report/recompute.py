@@ -743,14 +743,21 @@ def published_score(title, column):
     return value, deviation / math.sqrt(seeds), seeds - 1.0
 
 
+def results_of(column, budget):
+    """{title: file} of the models of a column that are recorded in a folder of results/."""
+    data, edges = COLUMNS[column]
+    folder = ROOT / "results" / budget / data / "released"
+    kinds = ("no-edges", "edges") if data == "molhiv" else (edges,)
+    files = {title: [folder / f"{file}-{kind}.json" for kind in kinds] for title, file in FILES.items()}
+    return {title: path for title, paths in files.items() for path in paths if path.exists()}
+
+
 @cache
 def score(title, column):
-    data, edges = COLUMNS[column]
-    for variant in (edges, "edges") if data == "molhiv" else (edges,):
-        path = ROOT / "results" / "paper" / data / "released" / f"{FILES[title]}-{variant}.json"
-        if path.exists():
-            break
-    else:
+    """The mean over seeds; a column shows the new seeds if all of its models have them, else the first ones."""
+    new, old = (results_of(column, budget) for budget in ("planned", "paper"))
+    data, path = COLUMNS[column][0], (new if len(new) >= len(old) else old).get(title)
+    if path is None:
         return None
     key = "test/best" if data == "molhiv" else "test/last"
     values = [r["test"][key][0] for r in opened(path)["replicas"] if r["test"][key][0] is not None]
