@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("predict", "pna.pretrained.command", "predict", "predict the properties of a graph in a file"),
     Command("hubs", "pna.experiments.hubs", "main", "train four kinds of scalers, and test them on far larger degrees"),
     Command("replay", "pna.experiments.replay", "replay", "train a recorded cell's first epochs again, and compare"),
-    Command("evaluate", "pna.experiments.command", "evaluate", "test the trained weights of a cell"),
+    Command("evaluate", "pna.pretrained.evaluate", "evaluate", "test the trained weights of a cell"),
     Command(
         "results", "pna.experiments.command", "results", "list what is recorded, partial and missing for each figure"
     ),

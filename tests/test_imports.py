@@ -23,8 +23,8 @@ notebooks, workflow, benchmarks   what people open, the DAG from data to report,
 report                            this paper's claims and its page
 pna/figures                       every figure, from recorded runs
 verification                      the theorems: proofs, certificates, an independent checker
-pna/pretrained                    trained networks by name, and what they predict for one graph
-pna/experiments                   the cells of both benchmarks, what each figure needs: train, results, evaluate
+pna/pretrained                    trained networks by name, their errors, and what they predict for one graph
+pna/experiments                   the cells of both benchmarks, what each figure needs: train, results
 pna/realworld                     data sets, hyper-parameters and networks of figure 6
 pna/training                      many seeds at once, stopping, checkpoints, the store; it knows no benchmark
 pna/networks                      the architectures and baselines, and their kernels

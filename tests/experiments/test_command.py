@@ -19,11 +19,12 @@ from safetensors.torch import save_file
 from pna import command_line, locks
 from pna.__main__ import main
 from pna.experiments import EVERY_SPEC, PROFILES, Cell, MultiTaskRun, all_cells
-from pna.experiments.command import evaluate, results, train
+from pna.experiments.command import results, train
 from pna.experiments.multitask import MultiTaskTrainer
 from pna.files import read_tensors, write_tensors
 from pna.multitask import TASKS
 from pna.places import results_folder
+from pna.pretrained.evaluate import evaluate
 from pna.training.store import load, save
 from tests.test_locks import holder
 

@@ -9,11 +9,12 @@ import torch
 
 import pna
 from pna.experiments import Cell, Figure6Run, Profile
-from pna.experiments.command import evaluate, results, train
+from pna.experiments.command import results, train
 from pna.experiments.figure6 import COLUMNS
 from pna.experiments.realworld import PROFILES, summary
 from pna.files import read_tensors, write_tensors
 from pna.places import results_folder
+from pna.pretrained.evaluate import evaluate
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS
 from pna.training.store import load
