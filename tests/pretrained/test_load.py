@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -230,21 +231,23 @@ def test_weights_of_the_study_that_are_not_here_are_told_where_to_be_had(shelf, 
 
 
 def test_they_are_found_where_they_were_put_and_their_checksum_is_tested(tmp_path, monkeypatch):
-    run = run_of(cell := Cell.parse("zinc/released/pna/edges"), profile_named("paper", cell))
+    run = run_of(cell := Cell.parse("zinc/released/pna/edges"), profile_named("planned", cell))
     data = run.shipped.read_bytes()
+    shutil.copy(ROOT / "results" / "plan.json", tmp_path)
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
     monkeypatch.setattr("pna.pretrained.loading.weights_folders", lambda: (tmp_path,))
     run.shipped.parent.mkdir(parents=True)
     run.shipped.write_bytes(data)
-    assert pna.load(str(cell)).budget == "paper"
+    assert pna.load(str(cell)).budget == "planned"
     run.shipped.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(ValueError, match="has been altered: its tensors do not have the checksum it states"):
         pna.load(str(cell))
 
 
 def test_every_file_of_weights_states_its_checksum():
-    files = (ROOT / "results" / "paper").glob("*/*/*.safetensors")
+    files = [path for name in ("paper", "planned") for path in (ROOT / "results" / name).glob("*/*/*.safetensors")]
     facts = {path: json.loads(safe_open(path, "pt").metadata()["pna"]) for path in files}
+    assert len(facts) > 180
     assert [str(path) for path, stated in facts.items() if "sha256" not in stated] == []
 
 
