@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,18 @@ def test_the_same_pythons_are_named_everywhere():
     assert f"for python in python3 {' '.join(f'python{version}' for version in reversed(named))}; do" in script
     for page in ("README.md", "docs/artifact.md"):
         assert f"Python {named[0]} to {named[-1]}." in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_lock_installs_on_the_first_patch_of_every_python():
+    """Debian 12 has Python 3.11.2, which a pin that needs 3.11.5 would leave without an environment."""
+    from packaging.specifiers import SpecifierSet
+
+    named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", text)]
+    pinned = [one for one in metadata.distributions() if LOCK.get(normal(one.name)) == one.version]
+    assert len(pinned) > len(LOCK) / 2
+    needs = {one.name: SpecifierSet(one.metadata.get("Requires-Python") or "") for one in pinned}
+    refused = {name: words for name, words in needs.items() if not all(f"{python}.0" in words for python in named)}
+    assert refused == {}
 
 
 @pytest.mark.parametrize("requirement", DIRECT)
