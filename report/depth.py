@@ -12,7 +12,7 @@ from pna.networks import MODELS
 from pna.verdicts.rules import HOLDS, less, rule
 from report.markup import blocks, estimate, listed, p_value, render, table
 
-__all__ = ["section"]
+__all__ = ["better", "section"]
 
 PRACTICE = (
     "If you use a trained network on graphs larger than those of its training, do not let the number of layers grow "
@@ -56,7 +56,7 @@ def _by_diameter(runs: Runs) -> list[str]:
     halves, counts = runs.of("extrapolation"), {}
     for model, run in runs.of("depth-diameter").items():
         if model in halves and has_rule(run, "cap") and has_rule(halves[model], "cap"):
-            counts[run.title] = len(_better(run, halves[model], SIX) & _better(run, halves[model], FIVE))
+            counts[run.title] = len(better(run, halves[model], SIX) & better(run, halves[model], FIVE))
             sizes = len(sizes_of(run))
     if not counts:
         return []
@@ -67,7 +67,7 @@ def _by_diameter(runs: Runs) -> list[str]:
     ]
 
 
-def _better(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> set[str]:
+def better(run: RecordedRun, half: RecordedRun, tasks: Sequence[int]) -> set[str]:
     """The sizes at which a network is significantly better than the one trained with ⌊N/2⌋."""
     gains = zip(sizes_of(run), trained_gain(run, half, tasks), strict=True)
     rows = rule(less(f"{size} nodes", one) for size, one in gains).rows
@@ -173,7 +173,7 @@ def _trained_gains(runs: Runs) -> Markup | str:
                 continue
             for tasks, words in ((SIX, "six tasks"), (FIVE, "without the diameter")):
                 row = trained_gain(run, halves[model], tasks)
-                sure = f"{len(_better(run, halves[model], tasks))} of {len(row)}"
+                sure = f"{len(better(run, halves[model], tasks))} of {len(row)}"
                 rows.append((_named(run, title), words, *map(estimate, row), sure))
                 header = ("model, trained with", "score", *sizes_of(run), "significantly better")
     caption = (

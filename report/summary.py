@@ -7,19 +7,20 @@ from markupsafe import Markup
 
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
 from pna.figures import published, realworld
-from pna.figures.depth import FIVE, SIX, trained_gain
+from pna.figures.depth import FIVE, SIX
 from pna.figures.figure6 import rows_of
 from pna.figures.real import REDRAWN
 from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
 from pna.figures.scores import ratio, score, sizes_of, widened, wider_split
 from pna.multitask import TASKS
 from pna.verdicts.contrasts import mean_contrast
-from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, less, number, rule
+from pna.verdicts.rules import AGAINST, HOLDS, NOT_RUN, number, rule
 from pna.verdicts.statistics import LEVEL
 from report import tuned
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
 from report.coverage import SINGLE, USED, kept_table
+from report.depth import better
 from report.markup import in_words, listed, render
 from report.parts import Part, average
 from report.realworld_claims import ZINC, agreement
@@ -299,6 +300,4 @@ def _who(better: dict[str, bool]) -> str:
 
 def _everywhere(run: RecordedRun, half: RecordedRun) -> bool:
     """Whether a network is significantly better than the one with ⌊N/2⌋ layers at every size, on six tasks and five."""
-    gains = [trained_gain(run, half, tasks) for tasks in (SIX, FIVE)]
-    rows = [row for gain in gains for row in rule([less(f"size {k}", one) for k, one in enumerate(gain)]).rows]
-    return all(row.outcome == HOLDS for row in rows)
+    return all(len(better(run, half, tasks)) == len(sizes_of(run)) for tasks in (SIX, FIVE))

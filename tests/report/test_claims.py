@@ -457,6 +457,19 @@ def test_data_sets_without_new_seeds_are_named_where_others_have_them(results):
 # ---- the first screen ----
 
 
+@pytest.mark.parametrize(
+    ("better", "words"),
+    [
+        ({"PNA": True, "GIN": True}, "all 2 models are"),
+        ({"PNA": False, "GIN": False}, "none of the 2 models is"),
+        ({"PNA": True, "GIN": False}, "PNA, but not GIN, is"),
+        ({"PNA": True, "GCN": True, "GIN": False, "GAT": False}, "PNA and GCN, but not GIN or GAT, are"),
+    ],
+)
+def test_who_is_better_is_named(better, words):
+    assert summary._who(better) == words
+
+
 def test_the_first_screen_names_the_models_that_are_better_in_the_standard_architecture(results):
     for cell in EXPERIMENTS["standard"].cells("described"):
         turned = cell.model == "gin" and cell.training == "multitask"
