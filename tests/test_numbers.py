@@ -464,6 +464,10 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
     ],
     "docs/results.md": [
         (
+            "On single tasks as released, {}, {} and {} already have the plan's seeds, twenty each.",
+            lambda: _new_alone(),
+        ),
+        (
             "for those PNA has {} as described and {} as released. The largest shift between old and new seeds is "
             "PNA's as described, {} ({} to {}). Corrected for the fourteen shifts, seven models under two "
             "specifications, none is significant (p = {:.2f} or more).",
@@ -1051,6 +1055,14 @@ def _larger_alone() -> list[str]:
     growth = {m: (alone[m] - alone["pna"]) - (together[m] - together["pna"]) for m in OTHERS}
     chances = holm([one.unlike(0) for one in growth.values()])
     return [m for m, p in zip(growth, chances, strict=True) if p < 0.05 and growth[m].value > 0]
+
+
+def _new_alone() -> list[str]:
+    """The models that have the plan's twenty seeds on single tasks as released, while others do not."""
+    cells = (Cell("single-task", "released", model, "16") for model in SEVEN)
+    runs = [run for cell in cells if (run := recorded_run(cell, PROFILES["planned"]))]
+    assert {len(run.result.configuration["seeds"]) for run in runs} == {20}
+    return [run.title for run in runs]
 
 
 def _narrowed() -> float:
