@@ -46,7 +46,8 @@ describes. The nodes of some networks are people; nothing is known of them but w
 _MULTITASK_ERROR = """\
 Mean log10 MSE over the six properties, in units of the released training set's maxima, on test graphs of the sizes
 given; lower is better. It is given for the five seeds with the lowest validation error, as in the paper, and for the
-one network whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. A
+one network whose weights are kept, the best on validation. Numbers of different budgets or sizes cannot be compared. No
+error is capped here; figures and comparisons count one above ten times the baseline's as ten times the baseline's. A
 run has diverged if it ended early because its loss was no longer finite, in training or, without departure D13, in
 validation; the best weights that it had until then count."""
 
@@ -249,10 +250,7 @@ def _beyond(runs_by_cell: dict[Cell, MultiTaskRun]) -> list[str]:
             rows.append((f"`{cell}`", *(f"{task_means(recorded, split).mean():.2f}" for split in splits)))
     if not rows:
         return []
-    words = (
-        "The same error of the five best seeds on larger graphs, by number of nodes, without a cap. In figures and\n"
-        "comparisons an error above ten times the baseline's counts as ten times the baseline's:"
-    )
+    words = "The same error of the five best seeds on larger graphs, by number of nodes:"
     return [words, _markdown([header, *rows])]
 
 

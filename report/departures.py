@@ -119,7 +119,7 @@ def _above_the_start() -> str:
         replicas = [replica for run in runs for replica in run.result.replicas]
         above = sum(replica.validation is None or replica.validation > _START for replica in replicas)
         counts.append(f"{above:,} of {len(replicas):,} replicas as {spec}")
-    return f"validation loss always above 10,001: {', '.join(counts)}"
+    return f"validation loss always above 10,001, in the newest seeds of each cell: {', '.join(counts)}"
 
 
 def _fullest(cell: Cell) -> RecordedRun | None:

@@ -1,9 +1,11 @@
 """Beyond the paper: the planned tests on real and redrawn graphs, and every number that is written about them."""
 
 import json
+import math
 import re
 import warnings
 from html import unescape
+from itertools import combinations
 from pathlib import Path
 
 import networkx as nx
@@ -23,6 +25,7 @@ from pna.multitask.real import RealSplit, graph_set
 from pna.pretrained import structure
 from pna.training.store import ReplicaResult, Result, provenance, save
 from pna.verdicts.contrasts import mean_contrast
+from pna.verdicts.statistics import Estimate
 from report import beyond, cards, guidance
 from report.comparisons import MARGIN, TOLERANCE
 from report.outcomes import SEVEN
@@ -483,6 +486,9 @@ def test_results_have_what_redrawn_test_graphs_show(sides, rulings):
     others = np.mean([tasks[split][k] for split in REDRAWN for k in FIVE])
     mean = rulings["redrawn-connected", "released"].rows[0].comparison
     assert f"PNA's error on this task is {-tasks[wider_split(pna)][CONNECTED]:.2f} below the published one" in text
+    between = Estimate(0, np.std(apart, ddof=1) * math.sqrt(1 + 1 / len(apart)), len(apart) - 1)
+    with_draws = [f"{-end:.2f}" for end in (mean.estimate - between).interval]
+    assert "With the variance between draws the interval is {1} to {0}.".format(*with_draws) in text
     single = f"from {apart[0]:.2f} to {apart[-1]:.2f} on single draws"
     assert f"on the new draws it is {ranged(mean.estimate, -1)} below, {single}." in text
     assert f"the other five tasks are {others:.2f} above the published ones on average" in text
@@ -493,7 +499,15 @@ def test_results_have_what_redrawn_test_graphs_show(sides, rulings):
     for models in sides.values():
         one = beyond.spread(models)
         assert f"of {one.value:.3f} (at most {one.upper:.3f} at 95 %)" in text
+    apart = [differences(models) for models in (sides["described"], sides["released"])]
+    assert "it is at most {:.3f} as described and {:.3f} as released".format(*apart) in text
     assert f"the largest, {max(beyond.spread(sides['released']).by_model.values()):.3f}" in text
+
+
+def differences(models):
+    """The largest standard deviation, over the draws, of the difference between the averages of two models."""
+    scores = [np.array([score(run, split).value for split in REDRAWN]) for run in models.values()]
+    return max(np.std(one - other, ddof=1) for one, other in combinations(scores, 2))
 
 
 def test_what_predict_warns_by_is_what_is_recorded():
