@@ -39,7 +39,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         and not _exporting()
         and edge_attr is None
         and isinstance(x, Tensor)
-        and conv.linear
+        and _is_linear(conv)
         and not (conv.cached or conv._explain)
         and untouched(conv)
         and _has_constant_scalers(conv)
@@ -59,7 +59,7 @@ def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) 
         and isinstance(x, Tensor)
         and not torch.compiler.is_compiling()
         and operators.supports(conv._modules["combined"].aggregators, x)
-        and conv.linear
+        and _is_linear(conv)
         and not conv._explain
         and untouched(conv)
         and _has_constant_scalers(conv)
@@ -77,7 +77,7 @@ def _whole_on_cpu(
     """Whether conv is linear and unobserved, in float32 or float64 on a CPU, and its messages are one block."""
     return (
         not torch.compiler.is_compiling()
-        and conv.linear
+        and _is_linear(conv)
         and senders is receivers
         and edge is None
         and not conv._explain
@@ -91,8 +91,9 @@ def _whole_on_cpu(
 
 
 def _splits(conv: nn.Module, senders: Tensor, receivers: Tensor, *_: object) -> bool:
-    """Whether M and U may be split; not under D5 in a bipartite graph, where it swaps tensors of different lengths."""
-    return not conv._explain and untouched(conv) and (senders is receivers or not conv.swap_extremes)
+    """Whether M and U may be split; D5, which swaps the parts of M, needs a linear M and one kind of nodes."""
+    swappable = not conv.swap_extremes or (senders is receivers and len(conv.M) == 1)
+    return not conv._explain and untouched(conv) and swappable
 
 
 # ---- what a call must be like: the aggregates ----
@@ -249,6 +250,11 @@ def untouched(conv: nn.Module) -> bool:
         if kind is nn.Sequential and (type(first) is not TowerLinear or _hooked(first)):
             return False
     return type(modules["combined"]) is CombinedAggregation and not _hooked(modules["combined"])
+
+
+def _is_linear(conv: nn.Module) -> bool:
+    """Whether M and U are linear: they were made so, and nothing was appended to them since."""
+    return conv.linear and len(conv._modules["M"]._modules) == len(conv._modules["U"]._modules) == 1
 
 
 def _has_plain_mix(conv: nn.Module) -> bool:

@@ -65,7 +65,8 @@ def _aggregate(
         return out
     empty = (graph.degree == 0).view(-1, *[1] * (target.dim() - 1))
     target = target.masked_fill(empty, 0)  # an infinite one must not come in as 0 · ∞
-    return torch.addcmul(out, _shift(graph.ptr, names, out), target.unsqueeze(-2))
+    wide, target = _wide(out), target.unsqueeze(-2)  # float16 has no degree of 65,520, nor the product with one
+    return torch.addcmul(out.to(wide), _shift(graph.ptr, names, out), target.to(wide)).to(out.dtype)
 
 
 def _flat(
@@ -80,7 +81,7 @@ def _flat(
 
 def _shift(ptr: Tensor, names: Sequence[str], out: Tensor) -> Tensor:
     """How often the target's part is added to each aggregate: once, d times or not at all, [N, 1, ..., A, 1]."""
-    d = ptr.diff().to(out.dtype)
+    d = ptr.diff().to(_wide(out))
     times = {"one": d.clamp(max=1), "degree": d, "none": torch.zeros_like(d)}
     shift = torch.stack([times[equations.resolve(name).shift] for name in names], dim=-1)  # [N, A]
     return shift.view(d.shape[0], *[1] * (out.dim() - 3), len(names), 1)
@@ -193,9 +194,9 @@ def _blocks(ptr: Tensor, values: Tensor, share: slice) -> Iterator[tuple[slice, 
     N, C, F = ptr.shape[0] - 1, values.shape[1], share.stop - share.start
     E = int(ptr[-1])
     step = max(1, BLOCK // max(1, C * F))  # messages of one block
-    starts = torch.arange(0, E, step)
+    starts = torch.arange(0, E, step, device=ptr.device)
     nodes = [0, *torch.searchsorted(ptr, starts[1:]).unique().tolist(), N]
-    edges = ptr[torch.tensor(nodes)].tolist()
+    edges = ptr[torch.tensor(nodes, device=ptr.device)].tolist()
     for i in range(len(nodes) - 1):
         if nodes[i] == nodes[i + 1]:
             continue
@@ -387,4 +388,4 @@ class _FusedAggregate(Function):
 
 def _target_gradient(g: Tensor, ptr: Tensor, names: str) -> Tensor:
     """Compute the gradient of the target's part from that of the aggregates: g [N, C, A, F] -> [N, C, F]."""
-    return (g * _shift(ptr, names.split(), g)).sum(-2)
+    return (g * _shift(ptr, names.split(), g)).sum(-2).to(g.dtype)

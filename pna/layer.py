@@ -127,11 +127,14 @@ class Layer(MessagePassing):
         return (first, second) if self.flow == "source_to_target" else (second, first)
 
     def _materialise_once(self, in_channels: int) -> None:
-        """Create the weights, unless another thread does so at this moment; in_channels is what it sets last."""
+        """Create the weights, unless another thread does so at this moment; in_channels is what it sets last.
+
+        Weights that were created in inference mode could never be trained.
+        """
         if torch.compiler.is_compiling():
             self.materialise(in_channels)
             return
-        with _MATERIALISING:
+        with _MATERIALISING, torch.inference_mode(False):
             if self.in_channels == -1:
                 self.materialise(in_channels)
 
@@ -198,7 +201,7 @@ class Layer(MessagePassing):
         """Load weights; with in_channels=-1, first create them in the size of those that are loaded."""
         weight = state_dict.get(f"{prefix}U.0.weight")
         if self.in_channels == -1 and isinstance(weight, Tensor) and not nn.parameter.is_lazy(weight):
-            self.materialise(self._in_channels_of(weight.shape[-1]))
+            self._materialise_once(self._in_channels_of(weight.shape[-1]))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def materialise(self, in_channels: int) -> None:

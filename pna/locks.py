@@ -5,11 +5,13 @@ that no process holds is left over, and may be removed.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,8 @@ __all__ = ["locked", "new_beside", "remove_left_over"]
 
 _GUARD = "its new processes read your script again, so put what it does under `if __name__ == '__main__':`"
 INSTANT = 0.2  # generous bound, in seconds, on how long clean-up holds a lock
+UNFINISHED = ".unfinished"  # end of the name of a file that is being written
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # what flock answers on a file system without locks
 
 
 @contextlib.contextmanager
@@ -48,12 +52,23 @@ def locked(path: Path, doing: str, waiting: Callable[[], object] | None = None) 
 
 
 def _taken(lock: Path) -> int | None:
-    """Open and lock the lock's file, or return None if another process holds it."""
+    """Open and lock the lock's file, or return None if another process holds it.
+
+    On a file system without locks it is opened and not locked, and a warning says so.
+    """
     handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    with contextlib.suppress(BlockingIOError):
+    try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _in_place(handle, lock):
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            warnings.warn(f"{lock.parent} has no locks: two processes may do the same work there", stacklevel=4)
             return handle
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    if _in_place(handle, lock):
+        return handle
     os.close(handle)
     return None
 
@@ -69,7 +84,7 @@ def _holder(lock: Path) -> str:
 def new_beside(path: Path) -> tuple[int, Path]:
     """Create a file in the folder of `path`, which is locked as long as it is open."""
     while True:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = tempfile.mkstemp(UNFINISHED, f".{path.name}.", path.parent)
         with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there
             fcntl.flock(handle, fcntl.LOCK_EX)
         if _in_place(handle, name):
@@ -79,7 +94,8 @@ def new_beside(path: Path) -> tuple[int, Path]:
 
 def remove_left_over(path: Path) -> None:
     """Remove what killed processes left beside a file: unfinished files and locks that no process holds."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+    name = glob.escape(path.name)
+    for left in (*path.parent.glob(f".{name}.*{UNFINISHED}"), path.with_name(f".{path.name}.lock")):
         with contextlib.suppress(OSError), left.open("rb") as file:  # held by another, or gone
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _in_place(file.fileno(), left):

@@ -101,8 +101,11 @@ class PNA(nn.PNA):
             got = f"x {list(x.shape)}" if isinstance(x, Tensor) else f"{type(data).__name__}; for one graph: [data]"
             raise ValueError(f"loader must yield graphs with node features x [N, F], got {got}")
         edge_attr = getattr(data, "edge_attr", None)
-        if edge_attr is not None:
-            kwargs.setdefault("edge_dim", edge_attr.shape[1] if edge_attr.dim() > 1 else 1)
+        if edge_attr is not None and "edge_dim" not in kwargs:
+            if edge_attr.dim() != 2:
+                got = f"{list(edge_attr.shape)}; edge_attr.view(-1, 1) makes one feature of a number for each edge"
+                raise ValueError(f"loader must yield graphs with edge features edge_attr [E, D], got {got}")
+            kwargs["edge_dim"] = edge_attr.shape[1]
         if "deg" not in kwargs:
             kwargs["deg"] = degree_histogram(loader, mask, kwargs.get("flow", "source_to_target"))
         return cls(x.shape[1], hidden_channels, num_layers, out_channels, **kwargs)

@@ -1,5 +1,6 @@
 """Graphs in CSR order: who sends messages to whom, sorted once and shared by the layers that use it."""
 
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -203,10 +204,10 @@ def _is_unreadable(t: Tensor) -> bool:
 def _sizes(num_nodes: int | tuple[int, int]) -> tuple[int, int]:
     """Check num_nodes, and return the numbers of nodes for the two rows of edge_index."""
     sizes = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    whole = [isinstance(size, (int, torch.SymInt)) and not isinstance(size, bool) and size >= 0 for size in sizes]
+    whole = [isinstance(size, Integral | torch.SymInt) and not isinstance(size, bool) and size >= 0 for size in sizes]
     if len(sizes) != 2 or not all(whole):
         raise ValueError(f"num_nodes must be an integer of at least 0, or a pair of them, got {num_nodes!r}")
-    return sizes
+    return tuple(size if isinstance(size, torch.SymInt) else int(size) for size in sizes)
 
 
 def _sort(edges: Tensor, senders: int, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -120,7 +120,9 @@ class _Messages:
         s = self._max(c.abs())
         s = torch.where(s == 0, torch.ones_like(s), s)  # the unit, as in pna.aggregators
         e = self._mean((c / s[self.target]) ** n)
-        return e.sign() * s * (e.abs() + EPSILON / s**n) ** (1 / n)
+        small, large = s.clamp(max=1), s.clamp(min=1)  # no power leaves the floats' range, as in pna.aggregators
+        inside = e.abs() * small**n + EPSILON / large**n
+        return e.sign() * large * inside ** (1 / n)
 
 
 def _sum(v: Tensor, target: Tensor, N: int) -> Tensor:

@@ -261,11 +261,12 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
     if not isinstance(graphs, Iterable):
         raise TypeError(f"loader must be an iterable of graphs, got {type(graphs).__name__}; for one graph: [data]")
     receivers = 1 if flow == "source_to_target" else 0
-    histogram, ends = torch.zeros(1, dtype=torch.long), set()
+    histogram, ends = torch.zeros(1, dtype=torch.long, device="cpu"), set()
     for data in graphs:
         if getattr(data, "edge_index", None) is None:
             raise TypeError(f"loader must yield graphs with an edge_index, got {_without_edges(data)}")
         target = data.edge_index[receivers].cpu()
+        target = target.long() if target.numel() == 0 else target  # no edges may come as floats, torch's default
         if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
             raise ValueError(
                 f"edge_index must hold node numbers from 0 to {data.num_nodes - 1}, "
@@ -307,7 +308,7 @@ def _counted(data: object, ends: set[int]) -> slice | Tensor:
     here = torch.cat(links).unique()
     numbers = data.n_id.cpu()[here].tolist()  # with disjoint=True, a node may stand here several times
     first = [place for place, number in zip(here.tolist(), numbers, strict=True) if not _known(number, ends)]
-    return torch.tensor(first, dtype=torch.long)
+    return torch.tensor(first, dtype=torch.long, device="cpu")
 
 
 def _known(number: int, numbers: set[int]) -> bool:

@@ -19,13 +19,17 @@ LEAST = 16  # features of a share: 64 bytes, which memory delivers at once
 
 
 def over_features(work: Callable[[slice], None], features: int) -> None:
-    """Call `work` with slices of the features, each in a thread of its own, without gradients."""
+    """Call `work` with slices of the features, each in a thread of its own, without gradients.
+
+    A thread does not inherit inference mode, without which it may not write to the tensors of its caller.
+    """
     shares = min(torch.get_num_threads(), features // LEAST)
     if shares < 2:
         work(slice(0, features))
         return
     ends = [features * k // shares for k in range(shares + 1)]
-    list(_pool(shares).map(torch.no_grad()(work), map(slice, ends, ends[1:])))
+    mode = torch.inference_mode(torch.is_inference_mode_enabled())  # outermost: it sets whether gradients are recorded
+    list(_pool(shares).map(mode(torch.no_grad()(work)), map(slice, ends, ends[1:])))
 
 
 @functools.cache

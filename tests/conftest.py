@@ -52,10 +52,12 @@ collect_ignore = [file for file, package in NEEDS.items() if importlib.util.find
 
 
 @pytest.fixture(autouse=True)
-def _seed():
+def _start_afresh():
     import torch
 
     torch.manual_seed(0)
+    if "torch._dynamo" in sys.modules:  # a function that was compiled often, by any tests, is refused with fullgraph
+        torch.compiler.reset()
 
 
 @pytest.fixture

@@ -16,13 +16,6 @@ DEG = torch.tensor([1, 5, 8, 4, 2])
 N, E = 21, 60
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
-
-
 def make(sort=PAPER, **kwargs):
     return PNAConv(10, 15, *sort, DEG, **kwargs).double()
 

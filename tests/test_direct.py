@@ -122,3 +122,13 @@ def test_a_large_graph_an_unusual_aggregator_and_a_hook_go_in_parts(calls, monke
     monkeypatch.setattr(gather, "BLOCK", 100)
     make("the paper's")(x, Neighbourhoods.of(EDGES, N))
     assert calls == []
+
+
+@pytest.mark.parametrize("edges", [40, 4000])
+def test_a_default_device_is_not_that_of_the_graph(edges, monkeypatch):
+    monkeypatch.setattr(gather, "BLOCK", 1000)  # 40 messages are one block
+    conv, x = PNAConv(6, 8, ["mean", "sum", "max"], ["identity"], DEG), torch.randn(N, 6)
+    edge_index = torch.randint(0, N, (2, edges))
+    expected = conv(x, edge_index)
+    with torch.device("meta"):
+        assert torch.equal(conv(x, edge_index), expected)

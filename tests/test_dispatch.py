@@ -100,6 +100,19 @@ def test_the_path_of_a_layer_on_a_cpu(conv, path, layers):
     assert layers == [path]
 
 
+@pytest.mark.parametrize(("options", "path"), [({}, "split"), ({"swap_extremes": True}, "messages")])
+@pytest.mark.parametrize("name", ["M", "U"])
+def test_what_is_appended_to_a_network_is_applied(name, options, path, layers):
+    conv, x = make(**options), drawn(N, 6)
+    getattr(conv, name).append(torch.nn.Tanh())
+    out = conv(x, EDGES)
+    assert layers == [path if name == "M" else "split"]
+    torch.testing.assert_close(out, conv._with_messages(*conv.prepare(x, EDGES)), rtol=1e-9, atol=1e-9)
+    theirs = make(**options)
+    theirs.load_state_dict(conv.state_dict())
+    assert not torch.allclose(out, theirs(x, EDGES))  # without the appended module
+
+
 @pytest.mark.parametrize(("swap_extremes", "path"), [(False, "split"), (True, "messages")])
 def test_two_kinds_of_nodes(swap_extremes, path, layers):
     make(swap_extremes=swap_extremes)((drawn(N, 6), drawn(N, 6)), EDGES)

@@ -407,6 +407,19 @@ def test_a_simple_layer_takes_the_size_of_the_first_x():
         layer(-1, 6, towers=3, divide_input=True)(nodes(), EDGES)
 
 
+@pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
+def test_sizes_that_are_inferred_in_inference_mode_can_be_trained_later(kind):
+    lazy, other = (kind(-1, 6, NAMES, SCALERS, DEG).double() for _ in range(2))
+    with torch.inference_mode():
+        expected = lazy(nodes(), EDGES)
+        other.load_state_dict(lazy.state_dict())
+    for conv in (lazy, other):
+        out = conv(nodes(), EDGES)
+        assert out.shape == expected.shape
+        out.sum().backward()
+        assert all(weight.grad is not None for weight in conv.parameters())
+
+
 # ---- compilers and devices ----
 
 

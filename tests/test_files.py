@@ -185,14 +185,15 @@ def test_a_flipped_bit_in_a_tensor_is_noticed(tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path):
-    for name in (".a.json.x1", ".a.json.lock", ".b.json.x1", "a.json.x1"):
+    others = [".a.json.swp", ".a.json.x1", ".b.json.x1.unfinished", "a.json.x1.unfinished"]
+    for name in (".a.json.x1.unfinished", ".a.json.lock", *others):
         (tmp_path / name).touch()
-    with (tmp_path / ".a.json.x2").open("wb") as living:
+    with (tmp_path / ".a.json.x2.unfinished").open("wb") as living:
         fcntl.flock(living, fcntl.LOCK_EX)  # as a process does that is writing
         write_json(tmp_path / "a.json", {})
-        assert sorted(os.listdir(tmp_path)) == [".a.json.x2", ".b.json.x1", "a.json", "a.json.x1"]
+        assert sorted(os.listdir(tmp_path)) == sorted([".a.json.x2.unfinished", "a.json", *others])
     write_json(tmp_path / "a.json", {})
-    assert sorted(os.listdir(tmp_path)) == [".b.json.x1", "a.json", "a.json.x1"]
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *others])
 
 
 def test_two_that_write_the_same_file_do_not_take_each_others_for_left_over(tmp_path):

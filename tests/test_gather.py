@@ -308,3 +308,15 @@ def test_the_gradient_lies_in_memory_as_a_compiler_is_told(names, block, monkeyp
 def test_without_messages():
     with pytest.raises(ValueError, match="give source, edge or both"):
         aggregate(random_graph(), ["mean"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_degree_beyond_float16_leaves_the_sum_right(dtype):
+    """70,000 messages of 1/64 are 1,094, half of it from the target, although float16 has no 70,000."""
+    graph = Neighbourhoods.of(torch.stack([torch.zeros(70_000).long(), torch.ones(70_000).long()]), 2)
+    source, target = (torch.full((2, 3), 1 / 128, dtype=dtype, requires_grad=True) for _ in range(2))
+    out = aggregate(graph, ["sum", "mean"], source, None, target)
+    torch.testing.assert_close(out[1, 0].double(), torch.full((3,), 70_000 / 64).double(), rtol=1e-2, atol=0)
+    assert out.dtype == dtype
+    grad = torch.autograd.grad(out[1, 1].sum(), target)[0]  # of the mean: 1 for its receiver
+    torch.testing.assert_close(grad[1], torch.ones(3, dtype=dtype))

@@ -1,5 +1,6 @@
 """A lock says who holds it, and ends with its process."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -165,3 +166,40 @@ def test_what_has_taken_the_place_of_something_left_over_stays(tmp_path, just_be
     just_before_a_lock(replace)
     remove_left_over(tmp_path / "x.json")
     assert left.read_text() == "another's"
+
+
+# ---- a file system without locks ----
+
+
+@pytest.fixture
+def without_locks(monkeypatch):
+    """An flock that answers as on a file system without locks."""
+
+    def arrange(number):
+        def flock(*_):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    return arrange
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def test_where_there_are_no_locks_the_work_is_done_with_a_warning(tmp_path, without_locks, number):
+    without_locks(number)
+    with pytest.warns(UserWarning, match=r"has no locks: two processes may do the same work"):  # noqa: SIM117
+        with locked(tmp_path / "a", "making it"):
+            assert os.listdir(tmp_path) == [".a.lock"]
+    assert os.listdir(tmp_path) == []
+    handle, path = new_beside(tmp_path / "a")
+    os.close(handle)
+    remove_left_over(tmp_path / "a")  # whether another process writes it, nobody knows
+    assert path.exists()
+
+
+def test_an_error_of_the_lock_is_raised_and_no_file_left_open(tmp_path, without_locks):
+    without_locks(errno.EIO)
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(OSError, match="Input/output error"), locked(tmp_path / "a", "making it"):
+        pytest.fail("it is not locked")
+    assert len(os.listdir("/dev/fd")) == before

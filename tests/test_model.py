@@ -76,6 +76,10 @@ def test_for_loader_says_in_a_line_what_it_cannot_use():
     data.x = torch.randn(12)
     with pytest.raises(ValueError, match=r"node features x \[N, F\], got x \[12\]$"):
         PNA.for_loader([data])
+    data = graph()
+    data.edge_attr = torch.randn(data.num_edges)
+    with pytest.raises(ValueError, match=r"edge_attr \[E, D\], got \[\d+\]; edge_attr.view\(-1, 1\) makes"):
+        PNA.for_loader([data])
 
 
 def test_the_degrees_of_each_edge_type_are_counted_as_the_error_says():

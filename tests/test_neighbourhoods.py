@@ -1,5 +1,6 @@
 """Edges in any form give the same neighbourhoods."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -123,6 +124,14 @@ def test_bad_edges(edges, error, words):
 def test_other_flows(flow):
     with pytest.raises(ValueError, match="flow must be one of source_to_target, target_to_source, got"):
         Neighbourhoods.of(torch.zeros(2, 1, dtype=torch.long), 3, flow)
+
+
+@pytest.mark.parametrize("num_nodes", [np.int64(5), (np.int32(5), 5)])
+def test_numbers_of_nodes_may_be_numpys(num_nodes):
+    edges = torch.tensor([[0, 4, 1], [2, 2, 0]])
+    got, expected = Neighbourhoods.of(edges, num_nodes), Neighbourhoods.of(edges, 5)
+    assert torch.equal(got.ptr, expected.ptr)
+    assert torch.equal(got.source, expected.source)
 
 
 @pytest.mark.parametrize("num_nodes", [-1, 2.0, None, True, (1, 2, 3), (3, -1), [3, 3]])

@@ -85,6 +85,13 @@ def test_degree_histogram_equals_pytorch_geometrics():
         assert torch.equal(scalers.degree_histogram(loader), PyGConv.get_degree_histogram(loader))
 
 
+def test_degree_histogram_of_a_graph_without_edges_and_beside_a_default_device():
+    empty = Data(edge_index=torch.empty(2, 0), num_nodes=3)  # of floats, unless one asks for another dtype
+    path = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)
+    with torch.device("meta"):
+        assert scalers.degree_histogram([empty, path]).tolist() == [4, 2]
+
+
 @pytest.mark.parametrize(
     ("histogram", "error", "words"),
     [

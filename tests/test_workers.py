@@ -72,3 +72,13 @@ def test_a_child_process_has_threads_of_its_own(threads):
         workers.over_features(seen.append, 64)  # would wait for ever for its parent's threads
         os._exit(len(seen))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
+def test_inference_mode_has_the_numbers_of_no_grad(threads):
+    threads(2)
+    conv = PNAConv(64, 8, ["mean", "std", "max"], ["identity"], torch.tensor([1, 5, 8]))
+    x, edges = torch.randn(40, 64), torch.randint(0, 40, (2, 300))
+    with torch.no_grad():
+        expected = conv(x, edges)
+    with torch.inference_mode():
+        assert torch.equal(conv(x, edges), expected)

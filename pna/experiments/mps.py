@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -82,6 +83,10 @@ def _control(folder: Path, *words: str, text: str = "", gpu: str | None = None) 
 def _end_left_over() -> None:
     """End the daemons of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), locked(folder / "daemon", "using MPS"):  # raises if the owner is alive
+        with (
+            contextlib.suppress(OSError, UserWarning),
+            warnings.catch_warnings(action="error"),  # without locks, the owner may be alive
+            locked(folder / "daemon", "using MPS"),  # raises if it is
+        ):
             _quit(folder)
             shutil.rmtree(folder, ignore_errors=True)

@@ -319,7 +319,7 @@ def test_what_a_kill_after_the_result_left_goes_with_the_next_call(run, capsys):
     before = run.checkpoint.read_bytes()
     assert train([*SMOKE, "--resume"]) == 0
     run.checkpoint.write_bytes(before)
-    run.checkpoint.with_name(f".{run.checkpoint.name}.x1").touch()
+    run.checkpoint.with_name(f".{run.checkpoint.name}.x1.unfinished").touch()
     assert train(SMOKE) == 0
     assert "is there already" in capsys.readouterr().out
     assert os.listdir(run.checkpoint.parent) == []

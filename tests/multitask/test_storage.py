@@ -61,7 +61,7 @@ def test_processes_that_start_together_make_it_once(small, monkeypatch):
 
 def test_what_killed_processes_left_beside_a_data_set_goes_when_it_is_read(small):
     cached("multitask", RELEASED)
-    for word in ("lock", "x1"):
+    for word in ("lock", "x1.unfinished"):
         (small / "data" / "multitask" / f".multitask-released-1234.npz.{word}").touch()
     cached("multitask", RELEASED)
     assert [path.name for path in (small / "data" / "multitask").iterdir()] == ["multitask-released-1234.npz"]

@@ -199,10 +199,23 @@ def test_missing_files_are_told_with_place_and_command(place, name):
         ("test.csv.gz", gzip.compress(b"smiles,label\nC,1\n"), "test.csv.gz must have the columns smiles and y"),
         ("train.csv.gz", gzip.compress(b"smiles,y\nC,much\n"), "train.csv.gz must have the columns smiles and y"),
         ("train.csv.gz", gzip.compress(b"smiles,y\nC\n"), "train.csv.gz must have the columns smiles and y"),
+        ("train.csv.gz", gzip.compress(b"smiles,y\nC,nan\n"), "train.csv.gz must have a finite number y .* got nan"),
+        ("val.csv.gz", gzip.compress(b"")[:10] + b"\xff" * 9, "val.csv.gz is not a gzip file of CSV"),
+        ("val.csv.gz", gzip.compress(b"smiles,y\n" + b"C" * 200_000 + b",1\n"), "val.csv.gz is not a gzip file of CSV"),
         ("val.csv.gz", gzip.compress(b"smiles,y\n"), "val.csv.gz must have a molecule in every row.* got none"),
         ("val.csv.gz", gzip.compress(b"smiles,y\nC,1\n,2\n"), "val.csv.gz must have a molecule.* row 1 is empty"),
     ],
-    ids=("no gzip", "other columns", "no numbers", "one column", "no rows", "an empty row"),  # the bytes hold the time
+    ids=(  # the bytes hold the time
+        "no gzip",
+        "other columns",
+        "no numbers",
+        "one column",
+        "not a number",
+        "damaged",
+        "a huge field",
+        "no rows",
+        "an empty row",
+    ),
 )
 def test_a_file_of_another_kind_is_named(place, local, file, content, message):
     local.zinc(place)

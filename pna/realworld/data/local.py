@@ -7,6 +7,8 @@ and the rows of each split. Superpixels, recomputed from the raw images: an npz 
 
 import csv
 import gzip
+import math
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -85,6 +87,8 @@ def _molecules(path: Path) -> list[tuple[str, float]]:
         molecules = [(row["smiles"], float(row["y"])) for row in _read_csv(path)]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} must have the columns smiles and y, y being a number: {error!r}") from error
+    if strange := [y for _, y in molecules if not math.isfinite(y)]:
+        raise ValueError(f"{path} must have a finite number y in every row, got {strange[0]}")
     if not molecules or not all(smiles for smiles, _ in molecules):
         empty = f"row {[bool(smiles) for smiles, _ in molecules].index(False)} is empty" if molecules else "none"
         raise ValueError(f"{path} must have a molecule in every row, and at least one, got {empty}")
@@ -96,7 +100,7 @@ def _read_csv(path: Path) -> list[dict[str, str]]:
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
         raise ValueError(f"{path} is not a gzip file of CSV: {error}") from error
 
 
