@@ -26,8 +26,9 @@ from torch_geometric.nn.aggr import DegreeScalerAggregation
 
 from benchmarks.machine import describe
 from pna import Neighbourhoods
+from pna.degrees import DegreeStatistics
 from pna.dispatch import aggregate
-from pna.scalers import DegreeStatistics, scale
+from pna.scalers import scale
 
 AGGREGATORS = ["mean", "max", "min", "std"]
 SCALERS = ["identity", "amplification", "attenuation"]

@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pna.conv import PNAConv, PNASimpleConv
+    from pna.degrees import DegreeStatistics, merge_histograms
     from pna.model import PNA
     from pna.neighbourhoods import Neighbourhoods
     from pna.pretrained import load
-    from pna.scalers import DegreeStatistics, merge_histograms
 
 __all__ = ["PNA", "DegreeStatistics", "Neighbourhoods", "PNAConv", "PNASimpleConv", "load", "merge_histograms"]
 __version__ = "1.0.0"
 
 _HOMES = {
-    "DegreeStatistics": "pna.scalers",
+    "DegreeStatistics": "pna.degrees",
     "Neighbourhoods": "pna.neighbourhoods",
     "PNA": "pna.model",
     "PNAConv": "pna.conv",
     "PNASimpleConv": "pna.conv",
     "load": "pna.pretrained",
-    "merge_histograms": "pna.scalers",
+    "merge_histograms": "pna.degrees",
 }
 
 

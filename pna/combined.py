@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.scalers import SCALERS, DegreeStatistics, check_scaler, exponent, factors
+from pna.degrees import DegreeStatistics
+from pna.scalers import SCALERS, check_scaler, exponent, factors
 from pna.towers import product
 
 __all__ = ["CombinedAggregation"]

@@ -13,10 +13,10 @@ from torch_geometric.nn import PNAConv as PyGConv
 from pna import compiled, direct, dispatch, fused, pyg
 from pna.arguments import divisible, flag, positive
 from pna.combined import CombinedAggregation
+from pna.degrees import DegreeStatistics, degree_histogram
 from pna.dispatch import aggregate
 from pna.layer import Layer, Nodes
 from pna.neighbourhoods import Neighbourhoods
-from pna.scalers import DegreeStatistics, degree_histogram
 from pna.towers import Activation, LazyWeights, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]

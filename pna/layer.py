@@ -75,7 +75,7 @@ class Layer(MessagePassing):
 
     def _apply(self, *args: Any, **kwargs: Any) -> "Layer":
         """Move or convert the weights, and forget the cached graph, which does not move with them."""
-        self._cache = None  # a cached graph does not move with the weights
+        self._cache = None
         return super()._apply(*args, **kwargs)
 
     def prepare(

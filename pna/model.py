@@ -11,7 +11,7 @@ from torch_geometric.nn.resolver import aggregation_resolver
 
 from pna.arguments import choice, flag
 from pna.conv import PNAConv
-from pna.scalers import DegreeStatistics, degree_histogram
+from pna.degrees import DegreeStatistics, degree_histogram
 
 __all__ = ["PNA"]
 

@@ -13,8 +13,9 @@ from torch_geometric.nn import aggr
 from torch_geometric.nn.dense.linear import Linear
 
 from pna.combined import CombinedAggregation
+from pna.degrees import DegreeStatistics, check_histogram
 from pna.dispatch import untouched
-from pna.scalers import SCALERS, DegreeStatistics, check_histogram
+from pna.scalers import SCALERS
 from pna.towers import TowerLinear
 
 __all__ = ["LIBRARIES", "LibraryDeparture", "arguments", "compute_as", "convert", "copy_weights", "translate"]

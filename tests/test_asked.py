@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
 from pna import PNA, DegreeStatistics, PNAConv, PNASimpleConv
+from pna.degrees import degree_histogram, merge_histograms
 from pna.pyg import LIBRARIES
-from pna.scalers import degree_histogram, merge_histograms
 
 NAMES = ["mean", "std", "max", "min"]
 SCALERS = ["identity", "amplification", "attenuation"]

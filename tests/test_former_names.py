@@ -32,6 +32,16 @@ def test_the_figures(former):
         former.cards  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["DegreeStatistics", "degree_histogram", "merge_histograms"])
+def test_the_degrees_of_a_training_set(name):
+    from pna import degrees, scalers
+
+    with pytest.warns(DeprecationWarning, match=f"pna.scalers.{name} is now pna.degrees.{name}"):
+        assert getattr(scalers, name) is getattr(degrees, name)
+    with pytest.raises(AttributeError, match=r"module 'pna.scalers' has no attribute 'count'"):
+        scalers.count  # noqa: B018
+
+
 def test_the_warning_names_the_line_that_imports_it(tmp_path):
     sys.modules.pop("pna.report", None)
     (script := tmp_path / "script.py").write_text("import pna.report\n")

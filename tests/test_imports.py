@@ -31,7 +31,7 @@ pna/networks                      the architectures and baselines, and their ker
 pna/multitask                     random graphs, labels, data sets
 pna/*.py                          the operator: one equation, one function
 pna/kernels                       the operator on a GPU
-pna/aggregators.py, scalers.py, segments.py, neighbourhoods.py, arguments.py, departures.py
+pna/aggregators.py, scalers.py, degrees.py, segments.py, neighbourhoods.py, arguments.py, departures.py
 pna/command_line.py, files.py, locks.py, places.py, errors.py, text.py
 pna/verdicts                      the engine of claims; it imports nothing of pna
 """

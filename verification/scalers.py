@@ -23,7 +23,7 @@ import sympy
 import torch
 from torch import Tensor
 
-from pna import aggregators
+from pna import DegreeStatistics, aggregators
 from pna import scalers as degree_scalers
 
 __all__ = [
@@ -69,7 +69,7 @@ def amplification_on_regular_graph(d: int, d_0: int, layers: int, kind: str) -> 
     neighbours = [list(graph.neighbors(i)) for i in graph]
     ptr = torch.tensor([0, *(len(row) for row in neighbours)]).cumsum(0)
     source = torch.tensor([j for row in neighbours for j in row])
-    statistics = degree_scalers.DegreeStatistics.from_degrees(torch.tensor([d_0]))
+    statistics = DegreeStatistics.from_degrees(torch.tensor([d_0]))
     degree = ptr.diff().double()
     name = {"linear": "linear", "logarithmic": "amplification"}[kind]
     factor = degree_scalers.scale(degree, name, statistics.delta, statistics.mean_degree)

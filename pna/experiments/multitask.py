@@ -7,6 +7,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
+from pna.degrees import DegreeStatistics
 from pna.departures import departures_of
 from pna.experiments.cells import TRAININGS, Cell, Profile
 from pna.experiments.depth import RULES, at_depth, threshold
@@ -17,7 +18,6 @@ from pna.multitask.splits import COLLECTIONS, Split
 from pna.multitask.storage import cached
 from pna.networks import GraphBatch, build
 from pna.networks.depths import Depth, capped, depth_named, varied
-from pna.scalers import DegreeStatistics
 from pna.training.ranking import KEPT, ranking
 from pna.training.recording import Recording
 from pna.training.replicas import Replicas

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pna.degrees import DegreeStatistics
 from pna.multitask.generate import generate
 from pna.multitask.graphset import GraphSet
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS, label
 from pna.multitask.real import RealSplit, graph_set
 from pna.multitask.specification import Spec
 from pna.multitask.splits import Split
-from pna.scalers import DegreeStatistics
 
 __all__ = ["RELEASED_MAXIMA", "SEED", "MultiTask", "make", "make_graph", "make_split"]
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
+from pna.degrees import DegreeStatistics
 from pna.dispatch import aggregate
 from pna.networks.batch import GraphBatch
 from pna.networks.kernels.routes import Routes
 from pna.networks.layers import MLP, activated, initialise
 from pna.networks.specification import NetworkSpec
-from pna.scalers import DegreeStatistics
 
 __all__ = ["GAT", "GCN", "GIN", "PNA"]
 

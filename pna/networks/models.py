@@ -6,11 +6,11 @@ from functools import partial
 
 from torch import nn
 
+from pna.degrees import DegreeStatistics
 from pna.networks.architectures import ARCHITECTURES
 from pna.networks.convolutions import GAT, GCN, GIN, PNA
 from pna.networks.depths import depth_named
 from pna.networks.specification import NetworkSpec
-from pna.scalers import DegreeStatistics
 
 __all__ = ["MODELS", "Model", "build", "count_parameters"]
 

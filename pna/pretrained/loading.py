@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from pna.degrees import DegreeStatistics
 from pna.errors import MissingData
 from pna.experiments import (
     EVERY_SPEC,
@@ -30,7 +31,6 @@ from pna.places import weights_folders
 from pna.pretrained.multitask import MultiTaskNetwork, SingleTaskEnsemble
 from pna.pretrained.realworld import RealWorldNetwork
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
 __all__ = ["load", "load_file", "names"]

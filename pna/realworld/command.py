@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pna.command_line import positive, run_command
+from pna.degrees import DegreeStatistics
 from pna.networks import count_parameters
 from pna.realworld.data.card import card
 from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.data.storage import facts_of, load, prepare
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 from pna.text import table
 
 __all__ = ["main"]

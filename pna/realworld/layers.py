@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from pna.arguments import divisible
 from pna.combined import CombinedAggregation
+from pna.degrees import DegreeStatistics
 from pna.dispatch import aggregate
 from pna.fused import split
 from pna.kernels.selection import kernels_for
@@ -19,7 +20,6 @@ from pna.networks.layers import initialise
 from pna.networks.specification import RELEASED
 from pna.products import Linear, linear
 from pna.realworld.batches import PaddedBatch
-from pna.scalers import DegreeStatistics
 from pna.towers import TowerLinear
 
 __all__ = ["BatchNorm", "SimpleLayer", "TowersLayer", "activated", "dropout"]

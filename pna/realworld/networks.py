@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pna import segments
+from pna.degrees import DegreeStatistics
 from pna.kernels.selection import kernels_for
 from pna.products import Linear
 from pna.realworld.batches import PaddedBatch
@@ -22,7 +23,6 @@ from pna.realworld.data.datasets import Dataset
 from pna.realworld.diffpool import DiffPool, SageLayer, clusters, initialise
 from pna.realworld.hyperparameters import TOWERS, Hyperparameters
 from pna.realworld.layers import SimpleLayer, TowersLayer
-from pna.scalers import DegreeStatistics
 
 __all__ = ["Network"]
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from pna.degrees import DegreeStatistics
 from pna.experiments import Cell, Figure6Run, profile_of, run_of
 from pna.files import write_tensors
 from pna.networks import build
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 
 DEGREES = DegreeStatistics(1.3, 2.4)

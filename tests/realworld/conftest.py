@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from pna.degrees import DegreeStatistics
 from pna.files import write_arrays
 from pna.kernels import operators, selection
 from pna.realworld.batches import DeviceSplit
@@ -17,7 +18,6 @@ from pna.realworld.data.graphs import Graph, Graphs, sort_by_target
 from pna.realworld.data.storage import FORMAT, archive_path
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.realworld.networks import Network
-from pna.scalers import DegreeStatistics
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ from torch_geometric.nn import PNAConv as PyGConv
 
 from pna.aggregators import EPSILON
 from pna.conv import PNASimpleConv
+from pna.degrees import DegreeStatistics
 from pna.realworld.layers import BatchNorm, SimpleLayer, TowersLayer, dropout
-from pna.scalers import DegreeStatistics
 
 AGGREGATORS, SCALERS = ["mean", "max", "min"], ["identity", "amplification", "attenuation"]
 INDEX = torch.tensor([2, 5, 1])

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pna.degrees import DegreeStatistics
 from pna.files import read_arrays, read_facts, write_arrays
 from pna.locks import locked, remove_left_over
 from pna.places import data_folder
@@ -23,7 +24,6 @@ from pna.realworld.data.local import images, missing_files, not_here, read_local
 from pna.realworld.data.parallel import each, parallel_map
 from pna.realworld.data.public import download
 from pna.realworld.data.superpixels import NEIGHBOURS, SCALE, edges, edges_together
-from pna.scalers import DegreeStatistics
 
 __all__ = ["FORMAT", "Splits", "archive_path", "facts_of", "is_here", "load", "prepare"]
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from pna.degrees import DegreeStatistics
 from pna.neighbourhoods import Joined
 from pna.realworld.batches import DeviceSplit, Shape
 from pna.realworld.comparators import OGB, QUOTED, Gated
@@ -22,7 +23,6 @@ from pna.realworld.kernels.norm import Then, normalise
 from pna.realworld.kernels.readout import BLOCK, readout
 from pna.realworld.kernels.towers import towers
 from pna.realworld.layers import AFTER_LINEAR, TowersLayer
-from pna.scalers import DegreeStatistics
 from pna.training.replicas import Lifted
 from tests.interpreter import RUNS
 
