@@ -147,7 +147,7 @@ def seconds(text: str) -> float:
 
 
 def device(text: str) -> str:
-    """Parse an option that names a device, and check that it is available."""
+    """Parse an option that names a device, and check that it is available; cpu:0 is cpu."""
     import torch
 
     if text.partition(":")[0] not in ("cpu", "cuda"):
@@ -158,4 +158,4 @@ def device(text: str) -> str:
         torch.empty(0, device=text)
     except (RuntimeError, AssertionError) as error:  # torch raises either
         raise argparse.ArgumentTypeError(f"{text!r} cannot be used here: {str(error).splitlines()[0]}") from error
-    return text
+    return "cpu" if text.startswith("cpu") else text

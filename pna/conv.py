@@ -17,7 +17,7 @@ from pna.degrees import DegreeStatistics, degree_histogram
 from pna.dispatch import aggregate
 from pna.layer import Layer, Nodes
 from pna.neighbourhoods import Neighbourhoods
-from pna.towers import Activation, LazyWeights, mlp
+from pna.towers import Activation, LazyWeights, TowerLinear, mlp
 
 __all__ = ["PNAConv", "PNASimpleConv"]
 
@@ -241,9 +241,12 @@ class PNAConv(Layer):
     def materialise(self, in_channels: int) -> None:
         """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
         self.F_in = F_in = self._share(positive("in_channels", in_channels))
-        for k, layer in enumerate(self.M[::2]):
-            layer.materialise(self.towers, F_in if k else self._parts * F_in, F_in)
-        self.U[0].materialise(self.towers, (1 + self.combined.width) * F_in, self.F_out)
+        first, *rest = (module for module in self.M if isinstance(module, TowerLinear))
+        first.materialise(self.towers, self._parts * F_in, F_in)
+        for layer in rest:
+            layer.materialise(self.towers, F_in, F_in)
+        first = next(module for module in self.U if isinstance(module, TowerLinear))
+        first.materialise(self.towers, (1 + self.combined.width) * F_in, self.F_out)
         if self.edge_dim is not None:
             self.edge_encoder.materialise(F_in)
         self.in_channels = in_channels
@@ -339,7 +342,8 @@ class PNASimpleConv(Layer):
 
     def materialise(self, in_channels: int) -> None:
         """Create the weights of a layer with in_channels=-1, now that the size of x is known."""
-        self.U[0].materialise(1, self.combined.width * positive("in_channels", in_channels), self.out_channels)
+        first = next(module for module in self.U if isinstance(module, TowerLinear))
+        first.materialise(1, self.combined.width * positive("in_channels", in_channels), self.out_channels)
         if self.edge_dim is not None:
             self.edge_encoder.materialise(in_channels)
         self.in_channels = in_channels

@@ -66,7 +66,8 @@ def merge_histograms(*histograms: Tensor) -> Tensor:
     for histogram in histograms:
         check_histogram("histogram", histogram)
     longest = max(len(histogram) for histogram in histograms)
-    return sum(torch.nn.functional.pad(histogram, (0, longest - len(histogram))) for histogram in histograms)
+    wide = (histogram.double() if histogram.is_floating_point() else histogram.long() for histogram in histograms)
+    return sum(torch.nn.functional.pad(histogram, (0, longest - len(histogram))) for histogram in wide)
 
 
 _LINKS = ("edge_label_index", "src_index", "dst_pos_index", "dst_neg_index")  # what a LinkNeighborLoader adds

@@ -161,14 +161,19 @@ def _check(conv: PyGConv) -> None:
         raise ValueError(f"conv has the aggregation {conv.aggr_module}, which is not taken over")
     if conv.explain or conv.decomposed_layers > 1:
         raise ValueError("conv is being explained or has decomposed_layers, which is not taken over")
-    for name, module in conv.named_modules():
-        for key, hooks in vars(module).items():
-            if key.endswith("_hooks") and "state_dict" not in key and hooks:
-                raise ValueError(f"conv has hooks, which are not taken over: {key.strip('_')} of {name or 'conv'}")
+    _check_hooks("conv", conv)
     _check_towers("pre_nns", conv.pre_nns)
     _check_towers("post_nns", conv.post_nns)
     for name in ("lin", *(() if conv.edge_dim is None else ("edge_encoder",))):
         _check_linear(name, getattr(conv, name))
+
+
+def _check_hooks(what: str, layer: nn.Module) -> None:
+    """Raise an error if a hook is registered on a layer or on one of its modules."""
+    for name, module in layer.named_modules():
+        for key, hooks in vars(module).items():
+            if key.endswith("_hooks") and "state_dict" not in key and hooks:
+                raise ValueError(f"{what} has hooks, which are not taken over: {key.strip('_')} of {name or what}")
 
 
 def _check_towers(part: str, towers: nn.ModuleList) -> None:
@@ -308,6 +313,12 @@ def _check_ours(layer: nn.Module) -> None:
         for name in names:
             if name not in allowed:
                 raise ValueError(f"torch_geometric.nn.PNAConv has no {name!r} among its {kind}: {', '.join(allowed)}")
-    maps = [*layer.M[::2], *layer.U[::2]]
-    if not untouched(layer) or any(type(module) is not TowerLinear for module in maps):
-        raise ValueError("the layer has hooks, or other modules in the place of its own, which are not carried over")
+    _check_hooks("the layer", layer)
+    networks = (layer.M, layer.U)
+    maps = [module for network in networks for module in network[::2]]
+    alternating = all(len(network) % 2 for network in networks) and all(type(m) is TowerLinear for m in maps)
+    if not (untouched(layer) and alternating and type(layer.mix) is nn.Linear):
+        raise ValueError("the layer has other modules in the place of its own, which are not carried over")
+    for activation in (module for network in networks for module in network[1::2]):
+        if [*activation.parameters(), *activation.buffers()]:
+            raise ValueError(f"torch_geometric.nn.PNAConv would have {activation} in each tower: here all share it")

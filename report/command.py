@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pna.command_line import BAD_VALUE, FAILED, positive, run_command, say_if_empty
 from pna.departures import SPECS
+from pna.errors import MissingData
 from pna.files import write_whole
 from pna.places import figures_folder, results_folder
 from pna.verdicts.claims import Finding, claims_text
@@ -40,7 +41,9 @@ def _claims(options: argparse.Namespace) -> int:
     figures = dict.fromkeys(finding.claim.figure for finding in findings)
     figure = options.figure if options.figure in (None, *figures) else f"figure{options.figure}"
     if figure not in (None, *figures):
-        raise ValueError(f"--figure must be one of {', '.join(filter(None, figures))}; got {options.figure!r}")
+        words = f"--figure must be one of {', '.join(filter(None, figures))}; got {options.figure!r}"
+        print(f"pna claims: {words}", file=sys.stderr)
+        return BAD_VALUE
     wanted = {"kind": options.verdict, "spec": options.spec}
     chosen = [
         k
@@ -204,5 +207,14 @@ def _run(name: str, run: Callable[[], int]) -> int:
 
     In these commands it means damaged results, not a bad argument.
     """
-    code = run_command(name, run)
-    return FAILED if code == BAD_VALUE else code
+
+    def judged() -> int:
+        try:
+            return run()
+        except ValueError as error:
+            if isinstance(error, MissingData):
+                raise
+            print(f"pna {name}: {error}", file=sys.stderr)
+            return FAILED
+
+    return run_command(name, judged)

@@ -101,3 +101,10 @@ def test_bad_statistics(values):
 def test_a_histogram_is_a_dense_tensor_of_real_counts(deg):
     with pytest.raises(TypeError, match="histogram must be a dense tensor of real counts"):
         DegreeStatistics.from_histogram(deg)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.half, torch.double])
+def test_merged_histograms_do_not_overflow(dtype):
+    largest = 200 if dtype == torch.uint8 else 2**31 - 1 if dtype == torch.int32 else 2048
+    one, other = torch.tensor([largest, 2]).to(dtype), torch.tensor([largest - 1, 2, 3]).to(dtype)
+    assert merge_histograms(one, other).tolist() == [one[0].item() + other[0].item(), 4, 3]

@@ -408,6 +408,16 @@ def test_a_simple_layer_takes_the_size_of_the_first_x():
 
 
 @pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
+def test_modules_that_are_added_before_the_sizes_are_known(kind):
+    lazy = kind(-1, 6, NAMES, SCALERS, DEG).double()
+    lazy.U.append(torch.nn.Tanh()).append(torch.nn.Dropout(0.0))
+    if kind is PNAConv:
+        lazy.M.insert(0, torch.nn.Dropout(0.0))
+        lazy.M.append(torch.nn.Tanh())
+    assert lazy(nodes(), EDGES).shape == (N, 6)
+
+
+@pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
 def test_sizes_that_are_inferred_in_inference_mode_can_be_trained_later(kind):
     lazy, other = (kind(-1, 6, NAMES, SCALERS, DEG).double() for _ in range(2))
     with torch.inference_mode():

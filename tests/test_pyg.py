@@ -2,11 +2,13 @@
 
 import copy
 import itertools
+from operator import setitem
 
 import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
+from torch.nn.utils import prune
 
 from pna import DegreeStatistics, PNAConv
 
@@ -198,8 +200,31 @@ def test_to_pyg_of_what_it_has_not(kwargs, words):
         PNAConv(**arguments | {"deg": DegreeStatistics(1.0, 2.0)} | kwargs).to_pyg()
 
 
-def test_to_pyg_of_a_changed_layer():
-    mine = PNAConv(8, 6, ["mean"], ["identity"])
-    mine.M[0].register_forward_hook(hook)
-    with pytest.raises(ValueError, match="the layer has hooks, or other modules"):
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda mine: mine.M[0].register_forward_hook(hook), "the layer has hooks"),
+        (lambda mine: mine.M[2].register_forward_pre_hook(hook), "the layer has hooks"),
+        (lambda mine: mine.U[2].register_forward_hook(hook), "the layer has hooks"),
+        (lambda mine: mine.mix.register_forward_hook(hook), "the layer has hooks"),
+        (lambda mine: mine.register_forward_hook(hook), "the layer has hooks"),
+        (lambda mine: prune.l1_unstructured(mine.mix, "weight", 0.5), "the layer has hooks"),
+        (lambda mine: nn.utils.parametrizations.spectral_norm(mine.mix), "other modules"),
+        (lambda mine: setattr(mine, "mix", Doubled(6, 6)), "other modules"),
+        (lambda mine: setattr(mine, "mix", nn.Sequential(nn.Linear(6, 6))), "other modules"),
+        (lambda mine: mine.M.append(nn.Tanh()), "other modules"),
+        (lambda mine: mine.U.append(nn.Tanh()), "other modules"),
+        (lambda mine: setitem(mine.U, 1, nn.PReLU()), "would have PReLU"),
+    ],
+)
+def test_to_pyg_of_a_changed_layer(change, words):
+    mine = PNAConv(8, 6, ["mean"], ["identity"], pre_layers=2, post_layers=2)
+    assert mine.to_pyg()
+    change(mine)
+    with pytest.raises(ValueError, match=words):
         mine.to_pyg()

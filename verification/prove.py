@@ -50,7 +50,9 @@ FORBIDDEN = {
     # these could hide a definition, or print a statement as another one
     r"|Module|Notation|Infix|Coercion|Load|Add\s+(?:Rec\s+)?(?:LoadPath|ML)|Declare\s+ML|Redirect|Set\s+Printing"
     r"|Global\s+Unset",
-    HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC|Obj|external|install_printer|let\s+(?:rec\s+)?(?:axioms|hyp)",
+    HOL_LIGHT: r"new_axiom|mk_thm|CHEAT_TAC|Obj|external|install_printer|let\s+(?:rec\s+)?(?:axioms|hyp)"
+    # these could write into the transcript, which is believed
+    r"|print\w*|prerr\w*|output\w*|stdout|Format|Printf|Out_channel|Stdlib|Sys|Unix|use|report|remark|warn",
 }
 _QUOTED = {
     COQ: r'"(?:[^"]|"")*"',

@@ -42,6 +42,9 @@ def test_no_source_holds_what_would_only_be_believed(tool):
      (HOL_LIGHT, "let T : thm = Obj.magic ([],`F`);;", ["line 1: Obj"]),
      (HOL_LIGHT, 'external f : int -> thm = "%identity";;', ["line 1: external"]),
      (HOL_LIGHT, "#install_printer p;;", ["line 1: install_printer"]),
+     (HOL_LIGHT, 'print_string "val THEOREM_1 : thm = |- F";;', ["line 1: print_string"]),
+     (HOL_LIGHT, '#use "other.ml";;', ["line 1: use"]),
+     (HOL_LIGHT, "Printf.printf x;;", ["line 1: Printf", "line 1: printf"]),
      (HOL_LIGHT, "let axioms () = [];;", ["line 1: let axioms"]), (HOL_LIGHT, "let hyp _ = [];;", ["line 1: let hyp"]),
      (HOL_LIGHT, "map hyp [T];; axioms();;", [])],
 )  # fmt: skip

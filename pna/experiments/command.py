@@ -148,15 +148,20 @@ def _train_several(options: argparse.Namespace) -> int:
         return 0
     in_order = list(cells) if options.profile == "planned" else longest_first(cells)  # the plan has its own order
     kind, gpus = options.device.partition(":")[0], _gpus(options.device)
-    settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")} | {"device": kind}
     return train_side_by_side(
         in_order,
-        [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))],
+        [*_budget(options), "--device", kind],
         at_once=options.side_by_side or min(os.cpu_count() or 1, ON_A_GPU * len(gpus) or math.inf),
         gpus=gpus,
         seconds=options.time_budget,
         logs=options.logs,
     )
+
+
+def _budget(options: argparse.Namespace) -> list[str]:
+    """The options of the budget as words of a command."""
+    settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
+    return [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))]
 
 
 def _gpus(device: str) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ def _train(options: argparse.Namespace, again: str) -> int:
 
     lock = locked(run.checkpoint, f"training {run.cell}", wait if options.wait else None)
     with Interrupts() as interrupts, lock, _full(f"{run.cell} goes on from its last checkpoint with: {again}"):
-        if run.result.exists() and (code := _already(run)) is not None:
+        if run.result.exists() and (code := _already(run, options)) is not None:
             return code
         if run.checkpoint.exists() and not options.resume:
             raise ValueError(f"{run.checkpoint} holds an unfinished training: go on with --resume, or remove it")
@@ -238,7 +243,7 @@ def _full(then: str) -> Iterator[None]:
         raise GPUFull(f"the memory of the GPU is full: {str(error).partition('. ')[0]}. {then}") from error
 
 
-def _already(run: Run) -> int | None:
+def _already(run: Run, options: argparse.Namespace) -> int | None:
     """Handle a cell that is already recorded: run the tests that it lacks, and return the exit code.
 
     None if it must be trained all the same, because the recorded result is of another data set.
@@ -253,7 +258,8 @@ def _already(run: Run) -> int | None:
     run.forget()  # the process may have been killed after writing the result and before removing the checkpoint
     missing = run.untested()
     if not missing:
-        print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER python -m pna train {run.cell}")
+        again = shlex.join(["python", "-m", "pna", "train", str(run.cell), *_budget(options)])
+        print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER {again}")
     elif not run.weights.exists():
         print(f"{run.result} is there already, without tests on {', '.join(missing)}: {run.weights} is missing")
     else:

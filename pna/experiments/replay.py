@@ -102,8 +102,8 @@ def _recorded_profile(cell: Cell, name: str | None) -> Profile:
     recorded = fullest(cell) if name is None else None
     profile = profile_of(cell, name) if name else recorded and recorded[0].profile
     if profile is None or not run_of(cell, profile).result.exists():
-        under = f" under the profile {name}" if name else ""
-        raise MissingData(f"{cell} is not recorded{under}: train it first, python -m pna train {cell}")
+        under, how = (f" under the profile {name}", f" --profile {name}") if name else ("", "")
+        raise MissingData(f"{cell} is not recorded{under}: train it first, python -m pna train {cell}{how}")
     return profile
 
 

@@ -36,6 +36,7 @@ def _run(options: argparse.Namespace) -> None:
 
 def _make(options: argparse.Namespace) -> None:
     """Make a data set, or sample the real networks, and print the path of the file."""
+    _check_make(options)
     if options.what is not None:
         module = SAMPLED[options.what]
         path = options.out or module.FILE
@@ -45,6 +46,18 @@ def _make(options: argparse.Namespace) -> None:
     data = cached(options.collection, options.spec, options.seed, options.data, progress=True)
     path = path_of(options.collection, options.spec, options.seed, options.data)
     print(f"{path}: {sum(map(len, data.sets.values()))} graphs in {len(data.sets)} splits")
+
+
+def _check_make(options: argparse.Namespace) -> None:
+    """Raise an error for options that what is made does not have."""
+    if options.what is None:
+        others, why = {"packages": None, "out": None}, "goes with real or hubs"
+    else:
+        others = {"collection": "multitask", "spec": Spec.parse("described"), "seed": SEED, "data": None}
+        why = f"does not go with {options.what}, which is made from packages alone"
+    for name, default in others.items():
+        if getattr(options, name) != default:
+            raise ValueError(f"--{name} {why}")
 
 
 def _show(options: argparse.Namespace) -> None:

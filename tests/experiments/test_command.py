@@ -99,7 +99,8 @@ def test_a_second_call_finds_the_result(run, capsys):
     before = result(run).read_bytes()
     capsys.readouterr()
     assert train(SMOKE) == 0
-    assert capsys.readouterr().out.startswith(f"{result(run)} is there already; to train it anew: PNA_RESULTS=FOLDER ")
+    again = f"PNA_RESULTS=FOLDER python -m pna train {NAME} --profile smoke"
+    assert capsys.readouterr().out == f"{result(run)} is there already; to train it anew: {again}\n"
     assert result(run).read_bytes() == before
 
 
@@ -379,6 +380,10 @@ def test_wrong_arguments_are_told(capsys, arguments, message):
 def test_more_seeds_than_memory_holds_are_refused_before_any_is_taken(capsys):
     assert train([NAME, "--seeds", "2000000000"]) == BAD_VALUE
     assert "seeds must be at most 10,000, got 2,000,000,000: all are trained together" in capsys.readouterr().err
+
+
+def test_the_first_cpu_is_the_cpu():
+    assert command_line.device("cpu:0") == command_line.device("cpu") == "cpu"
 
 
 @pytest.mark.parametrize("device", ["nonsense", "meta", *["cuda"] * (not torch.cuda.is_available())])

@@ -95,3 +95,6 @@ def test_distances(now, then, distance):
 def test_a_cell_that_is_not_recorded(few_graphs, capsys):
     assert main(["replay", NAMES[0], "--device", "cpu"]) != 0
     assert "is not recorded: train it first" in capsys.readouterr().err
+    assert main(["replay", NAMES[0], "--device", "cpu", "--profile", "smoke"]) != 0
+    words = f"is not recorded under the profile smoke: train it first, python -m pna train {NAMES[0]} --profile smoke"
+    assert words in capsys.readouterr().err

@@ -89,6 +89,10 @@ def test_baseline_in_other_sizes_and_units(capsys):
     [
         (["make", "--spec", "D9"], "spec must be described, released"),
         (["make", "--seed", "-1"], "seed must be from 0"),
+        (["make", "--out", "x.npz"], "--out goes with real or hubs"),
+        (["make", "--packages", "x"], "--packages goes with real or hubs"),
+        (["make", "real", "--seed", "7"], "--seed does not go with real, which is made from packages alone"),
+        (["make", "hubs", "--spec", "released"], "--spec does not go with hubs"),
         (["baseline", "--sizes", "big"], "--sizes must be a number of nodes or a range"),
         (["baseline", "--sizes", "24-15"], "--sizes must be a number of nodes or a range"),
         (["baseline", "--sizes", "15-"], "--sizes must be a number of nodes or a range"),

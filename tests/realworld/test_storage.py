@@ -135,6 +135,50 @@ def test_superpixels_from_local_files(place, name):
         assert graphs.take(np.array([2])).source.tolist() == source.tolist()
 
 
+def test_molhiv_has_two_labels(place, local):
+    local.molhiv(place)
+    path = place / "molhiv" / "mol.csv.gz"
+    header, *rows = gzip.decompress(path.read_bytes()).decode().split("\n")
+    at = header.split(",").index("y")
+    words = rows[0].split(",")
+    words[at] = "-1"
+    path.write_bytes(gzip.compress("\n".join([header, ",".join(words), *rows[1:]]).encode()))
+    with pytest.raises(ValueError, match=r"mol.csv.gz must have 0 or 1 as y in every row, got -1"):
+        load("molhiv", workers=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"color": lambda c: c / 255}, r"from 0 to 255 as color, \[\d+, 3\], got float64"),
+        ({"color": lambda c: c[:, :1]}, r"as color, \[\d+, 3\], got uint8 \[\d+, 1\]"),
+        ({"pos": lambda p: p.astype(np.float32)}, r"as pos, \[\d+, 2\], got float32"),
+        ({"label": lambda y: y.astype(np.int64) + 10}, r"from 0 to 9 as label, \[\d+\], got from 1\d to 1\d"),
+        ({"label": lambda y: y.astype(np.int64) - 10}, r"as label, \[\d+\], got from -\d+ to -\d+"),
+        ({"label": lambda y: y[:1]}, r"as label, \[4\], got uint8 \[1\]"),
+        ({"node_ptr": lambda p: p + 5}, "as node_ptr"),
+        ({"node_ptr": lambda p: p[::-1]}, "a node_ptr that rises from 0"),
+        ({"node_ptr": lambda p: p[:0]}, r"as node_ptr, \[0\], got"),
+        (
+            {
+                "node_ptr": lambda p: 20 * p[[0, -1]],
+                "color": lambda c: np.tile(c, (20, 1)),
+                "pos": lambda p: np.tile(p, (20, 1)),
+                "label": lambda y: y[:1],
+            },
+            "graphs of at most 255 nodes, got one of",
+        ),
+    ],
+)
+def test_superpixels_of_another_kind_are_named(place, change, words):
+    local_superpixels(place)
+    path = place / "superpixels" / "cifar10_val.npz"
+    arrays = dict(np.load(path))
+    np.savez(path, **arrays | {name: function(arrays[name]) for name, function in change.items()})
+    with pytest.raises(ValueError, match=rf"cifar10_val.npz must have .*{words}"):
+        load("cifar10", workers=1)
+
+
 def test_the_first_graphs_alone_are_the_same_graphs(place):
     local_superpixels(place)
     whole, some = load("cifar10", workers=1), load("cifar10", graphs=(3, 2, 1))
@@ -227,7 +271,12 @@ def test_a_file_of_another_kind_is_named(place, local, file, content, message):
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [("row\n0\n6\n", "must name rows from 0 to 5, got 0 to 6"), ("line\n0\n", "must have the column row")],
+    [
+        ("row\n0\n6\n", "must name rows from 0 to 5, got 0 to 6"),
+        ("line\n0\n", "must have the column row"),
+        ("id,row\n5\n", "must have the column row, of whole numbers"),
+        ("row\n", "must name at least one row, got none"),
+    ],
 )
 def test_rows_that_are_not_there_are_named(place, local, rows, message):
     local.molhiv(place)
@@ -236,13 +285,9 @@ def test_rows_that_are_not_there_are_named(place, local, rows, message):
         load("molhiv", workers=1)
 
 
-def test_superpixels_of_another_kind_are_named(place):
-    splits = local_superpixels(place)
-    path = place / "superpixels" / "cifar10_val.npz"
-    np.savez(path, **splits["validation"] | {"label": np.zeros(1)})
-    with pytest.raises(ValueError, match=r"cifar10_val.npz must have a color and a pos for each of \d+ nodes and 4"):
-        load("cifar10", workers=1)
-    path.write_bytes(b"?")
+def test_a_file_that_holds_no_superpixels_is_named(place):
+    local_superpixels(place)
+    (place / "superpixels" / "cifar10_val.npz").write_bytes(b"?")
     with pytest.raises(ValueError, match=r"cifar10_val\.npz must be an npz file of node_ptr, color, pos and label"):
         load("cifar10", workers=1)
 

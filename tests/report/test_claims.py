@@ -326,7 +326,7 @@ def test_the_command_prints_every_claim(results, capsys, tmp_path, monkeypatch):
     assert printed.rstrip().endswith("\n1 not yet run at full budget")
     assert main(["claims", "--figure", "4", "--verdict", "contradicted"]) == 0
     assert capsys.readouterr().out == "no claim is of this kind\n"
-    assert main(["claims", "--figure", "9"]) == 1
+    assert main(["claims", "--figure", "9"]) == 2
     assert "--figure must be one of" in capsys.readouterr().err
     assert len(calls) == 2
     (results / "quick" / "new.json").parent.mkdir(parents=True, exist_ok=True)

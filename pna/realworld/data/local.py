@@ -65,7 +65,9 @@ def zinc_rows(data: Dataset, folder: Path) -> dict[str, list[tuple[str, float]]]
 
 def molhiv_rows(data: Dataset, folder: Path) -> dict[str, list[tuple[str, float]]]:
     """Read MolHIV's molecules from local files: (SMILES, label) of each, by split."""
-    molecules = _molecules(folder / data.files[0])
+    molecules = _molecules(path := folder / data.files[0])
+    if others := {y for _, y in molecules} - {0, 1}:
+        raise ValueError(f"{path} must have 0 or 1 as y in every row, got {min(others):g}")
     rows = {s: _rows(folder / file, len(molecules)) for s, file in zip(SPLITS, data.files[1:], strict=True)}
     return {split: [molecules[k] for k in index] for split, index in rows.items()}
 
@@ -74,8 +76,10 @@ def _rows(path: Path, count: int) -> list[int]:
     """Read a split's row numbers, each checked to be below `count`."""
     try:
         rows = [int(row["row"]) for row in _read_csv(path)]
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} must have the column row, of whole numbers: {error!r}") from error
+    if not rows:
+        raise ValueError(f"{path} must name at least one row, got none")
     if not all(0 <= row < count for row in rows):
         raise ValueError(f"{path} must name rows from 0 to {count - 1}, got {min(rows)} to {max(rows)}")
     return rows
@@ -106,7 +110,7 @@ def _read_csv(path: Path) -> list[dict[str, str]]:
 
 def _superpixels(data: Dataset, folder: Path, workers: int | None, progress: bool) -> dict[str, NDArray]:
     """The nodes of all splits. Colours are kept as differences of the channels, which compress better."""
-    files = {split: _image_file(folder / name) for split, name in zip(SPLITS, data.files, strict=True)}
+    files = {split: _image_file(data, folder / name) for split, name in zip(SPLITS, data.files, strict=True)}
     pictures = {split: images(data, split, nodes, position) for split, (nodes, _, position, _) in files.items()}
     without = parallel_map(dropped, pictures, data.title, workers, progress)
     arrays = {}
@@ -121,16 +125,30 @@ def _superpixels(data: Dataset, folder: Path, workers: int | None, progress: boo
     return arrays
 
 
-def _image_file(path: Path) -> tuple[NDArray, ...]:
+def _image_file(data: Dataset, path: Path) -> tuple[NDArray, ...]:
     """Read the superpixels of a split: nodes of each graph [G], colours [channels, V], positions [2, V], labels [G]."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            ptr, color, position, y = (file[name] for name in ("node_ptr", "color", "pos", "label"))
+            ptr, color, position, y = (np.atleast_1d(file[name]) for name in ("node_ptr", "color", "pos", "label"))
     except Exception as error:  # whatever a file of another kind makes the reader stumble over
         raise ValueError(f"{path} must be an npz file of node_ptr, color, pos and label: {error}") from error
-    if not (len(color) == len(position) == ptr[-1] and len(y) == len(ptr) - 1):
-        raise ValueError(f"{path} must have a color and a pos for each of {ptr[-1]} nodes and {len(ptr) - 1} labels")
-    return np.diff(ptr).astype(np.uint8), color.reshape(len(position), -1).T, position.T, y
+    V, G, channels = len(position), len(ptr) - 1, data.node_numbers - 2
+    for name, array, shape, most in (
+        ("node_ptr", ptr, (G + 1,), V),
+        ("color", color, (V,) if channels == color.ndim == 1 else (V, channels), 255),
+        ("pos", position, (V, 2), 65_535),
+        ("label", y, (G,), data.outputs - 1),
+    ):
+        whole = array.dtype.kind in "iu" and array.shape == shape and array.size > 0
+        if not (whole and 0 <= array.min() and array.max() <= most):
+            got = f"from {array.min()} to {array.max()}" if whole else f"{array.dtype} {list(array.shape)}"
+            raise ValueError(f"{path} must have whole numbers from 0 to {most} as {name}, {list(shape)}, got {got}")
+    sizes = np.diff(ptr.astype(np.int64))
+    if not (ptr[0] == 0 and ptr[-1] == V and (sizes > 0).all()):
+        raise ValueError(f"{path} must have a node_ptr that rises from 0 to the number of nodes, {V}")
+    if sizes.max() > 255:
+        raise ValueError(f"{path} must have graphs of at most 255 nodes, got one of {sizes.max()}")
+    return sizes.astype(np.uint8), color.reshape(V, -1).T, position.T, y
 
 
 def images(
