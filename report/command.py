@@ -209,11 +209,12 @@ def _run(name: str, run: Callable[[], int]) -> int:
     """
 
     def judged() -> int:
+        """Run it; damaged results become one line and FAILED."""
         try:
             return run()
+        except MissingData:
+            raise
         except ValueError as error:
-            if isinstance(error, MissingData):
-                raise
             print(f"pna {name}: {error}", file=sys.stderr)
             return FAILED
 

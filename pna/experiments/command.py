@@ -41,7 +41,7 @@ from pna.places import results_folder
 from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
-from pna.training.run import Run
+from pna.training.run import Run, make_repeatable
 from pna.training.store import Result, load
 
 __all__ = ["budget_options", "named_run", "print_tests", "results", "train"]
@@ -135,6 +135,8 @@ def named_run(options: argparse.Namespace) -> Run:
 def _run_of(cell: Cell, options: argparse.Namespace) -> Run:
     """Create the run of a cell at the budget and on the device that the options name."""
     run = run_of(cell, profile_of(cell, options.profile, options.seeds, options.epochs), options.device)
+    if run.own_seeds and options.seeds is not None:
+        raise ValueError(f"{cell} has a number of replicas of its own: leave out --seeds")
     if not run.seeds:
         raise ValueError(f"{cell} is not in the plan ({results_folder() / 'plan.json'}); other profiles train any cell")
     return run
@@ -182,19 +184,23 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
     if options.profile == "planned":
         everything = not (options.experiment or options.spec)
         chosen = [cell for cell in planned_cells() if everything or cell in chosen]
+    if options.seeds is not None:
+        chosen = [cell for cell in chosen if not run_of(cell, profile_of(cell, options.profile)).own_seeds]
     runs = {cell: _run_of(cell, options) for cell in chosen}
     missing = [cell for cell, run in runs.items() if not run.recorded]
     ready = [cell for cell in missing if runs[cell].ready]
     if len(ready) < len(missing):
-        print(f"{len(missing) - len(ready)} cells are left out: their data sets are not here (pna realworld prepare)")
+        print(
+            f"{len(missing) - len(ready)} cells are left out: their data sets are not here (pna realworld prepare), "
+            "or the searches that they start from are not recorded"
+        )
     return ready
 
 
 def _train(options: argparse.Namespace, again: str) -> int:
     """Train one cell and record it, or stop with a checkpoint; return the exit code."""
     start = time.monotonic()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # makes runs on a GPU repeatable to the last bit
-    torch.set_num_threads(1)  # operations on a CPU are small: with more, cells side by side slow each other down
+    make_repeatable()
     (options.cell,) = options.cells
     run = named_run(options)
     deadline = None if options.time_budget is None else start + options.time_budget

@@ -25,7 +25,7 @@ from torch import nn
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
-from pna.experiments.tuning import TunedRun
+from pna.experiments.tuning import TunedRun, command
 from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
 from pna.training.store import Result, load
@@ -77,6 +77,8 @@ class RunWithDropout(MultiTaskRun):
 class DropoutRun(RunWithDropout):
     """All rates and seeds of the study for one model, as replicas of one training."""
 
+    own_seeds = True
+
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
         self.settings = replace(self.settings, epochs=max(1, round(SHARE * profile.epochs)))
@@ -87,6 +89,8 @@ class DropoutRun(RunWithDropout):
 
 class DropoutTuningRun(RunWithDropout, TunedRun):
     """The search for the rate of dropout of one model, with the best learning rate and weight decay of its search."""
+
+    own_seeds = True
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
@@ -123,8 +127,8 @@ class TunedDropoutRun(RunWithDropout, TunedRun):
     def fresh(self) -> Replicas:
         """The replicas before the first epoch; a search that is not recorded raises MissingData."""
         if super().ready and not self.ready:
-            path, search = self.dropout_search.result, self.dropout_search.cell
-            raise MissingData(f"{path} is missing: search for the rate of dropout first, pna train {search}")
+            path, how = self.dropout_search.result, command(self.dropout_search)
+            raise MissingData(f"{path} is missing: search for the rate of dropout first, {how}")
         return super().fresh()
 
 

@@ -7,7 +7,6 @@ after a few. What is judged there is the training loss of the first epochs, by t
 """
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -19,7 +18,7 @@ from pna.command_line import FAILED, device, positive, run_command
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.tables import PROFILE_NAMES, fullest, profile_of, run_of
-from pna.training.run import Run, relative_distance
+from pna.training.run import Run, make_repeatable, relative_distance
 from pna.training.store import ReplicaResult, Result, load, provenance, rounded
 
 __all__ = ["Replayed", "replay", "replayed"]
@@ -83,7 +82,7 @@ def replay(arguments: Sequence[str]) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     """Repeat the first epochs of a recorded training and compare the losses; return the exit code."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as in training
+    make_repeatable()
     cell = Cell.parse(options.cell).trained
     run = run_of(cell, _recorded_profile(cell, options.profile), options.device)
     result = load(run.result)

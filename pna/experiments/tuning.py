@@ -25,7 +25,7 @@ from pna.training.replicas import Replicas
 from pna.training.store import Result, load
 
 __all__ = ["LEARNING_RATES", "NEAR", "RUNGS", "WEIGHT_DECAYS", "Draw", "TunedRun", "TuningRun", "TuningTrainer"]
-__all__ += ["draws", "near", "ranked"]
+__all__ += ["command", "draws", "near", "ranked"]
 
 DRAWS = 64
 LEARNING_RATES = (1e-4, 3e-2)  # log-uniform
@@ -97,6 +97,7 @@ class TuningRun(MultiTaskRun):
 
     trainer_type = TuningTrainer
     ships = False
+    own_seeds = True
 
     def __init__(self, cell: Cell, profile: Profile, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         super().__init__(cell, profile, device, dtype)
@@ -141,6 +142,13 @@ def near(best: float, seeds: Sequence[int], stream: int) -> list[float]:
     return [best * NEAR ** np.random.default_rng((2021, stream, seed)).uniform(-1, 1) for seed in seeds]
 
 
+def command(run: MultiTaskRun) -> str:
+    """The command that trains the cell of a search, with its budget."""
+    base, _, other = run.profile.name.partition("-")
+    epochs = f" --epochs {run.profile.epochs}" if other else ""
+    return f"python -m pna train {run.cell} --profile {base}{epochs}"
+
+
 class TunedRun(MultiTaskRun):
     """Runs of one model with hyper-parameters close to the best of its search, which must be recorded."""
 
@@ -163,8 +171,9 @@ class TunedRun(MultiTaskRun):
 
     @staticmethod
     def _searched(profile: Profile) -> Profile:
-        """Profile of the search: that of the runs or, if they are planned, the paper's."""
-        return PROFILES["paper"] if profile.planned else profile
+        """Profile of the search: that of the runs with the search's own seeds or, if they are planned, the paper's."""
+        base = PROFILES["paper" if profile.planned else profile.name.partition("-")[0]]
+        return base if profile.planned else base.changed(epochs=profile.epochs)
 
     @property
     def ready(self) -> bool:
@@ -179,5 +188,5 @@ class TunedRun(MultiTaskRun):
     def fresh(self) -> Replicas:
         """The replicas before the first epoch; a search that is not recorded raises MissingData."""
         if not self.ready:
-            raise MissingData(f"{self.search.result} is missing: run the search first, pna train {self.search.cell}")
+            raise MissingData(f"{self.search.result} is missing: run the search first, {command(self.search)}")
         return super().fresh()

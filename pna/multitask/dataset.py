@@ -12,6 +12,7 @@ from pna.degrees import DegreeStatistics
 from pna.multitask.generate import generate
 from pna.multitask.graphset import GraphSet
 from pna.multitask.labels import GRAPH_TASKS, NODE_TASKS, TASKS, label
+from pna.multitask.random_numbers import check_seed
 from pna.multitask.real import RealSplit, graph_set
 from pna.multitask.specification import Spec
 from pna.multitask.splits import Split
@@ -120,7 +121,7 @@ def make(spec: Spec, splits: Sequence[Split | RealSplit], seed: int = SEED, *, p
 
     with tqdm(total=sum(map(len, splits)), unit="graph", disable=not progress) as bar:
         sets = {split.name: make_split(spec, split, seed, report=bar.update) for split in splits}
-    return MultiTask(spec, seed, tuple(splits), sets)
+    return MultiTask(spec, check_seed(seed), tuple(splits), sets)
 
 
 def make_split(

@@ -69,6 +69,8 @@ def _evaluate(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.cell} is tested on its own test set alone: leave out --on")
     if isinstance(run, Figure6Run) and options.depth:
         raise ValueError(f"{run.cell} always has {run.model.layers} layers: leave out --depth")
+    if not (options.on or run.collections):
+        raise ValueError(f"{run.cell} is not tested: name a collection with --on")
     if run.weights_file is None:
         raise MissingData(_no_weights(run, options))
     rows = run.load_weights()
@@ -93,7 +95,11 @@ def _evaluate_all(where: str) -> int:
     places = sorted(results_folder().rglob("*.json"))
     cells = (cell.trained for place in places if (cell := Cell.at(place)) and cell.training not in DATASETS)
     recorded = [(cell, *entry) for cell in dict.fromkeys(cells) if (entry := fullest(cell))]
-    runs = [run_of(cell, run.profile, where) for cell, run, current in recorded if current and run.weights_file]
+    runs = [
+        run_of(cell, run.profile, where)
+        for cell, run, current in recorded
+        if current and run.weights_file and run.collections
+    ]
     if not runs:
         raise MissingData(f"no multi-task network is recorded in {results_folder()}")
     largest = []

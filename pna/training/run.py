@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from pna.training.replicas import Replicas
 from pna.training.store import ReplicaResult, Result, finite, load, provenance, save, thinned
 from pna.training.trainer import Trainer
 
-__all__ = ["Profile", "Progress", "Run", "relative_distance"]
+__all__ = ["Profile", "Progress", "Run", "make_repeatable", "own_epochs", "relative_distance"]
 
 CHECKPOINT_SECONDS = 30.0  # the clock is read after every step
 
@@ -50,6 +51,7 @@ class Run(ABC):
 
     trainer: Trainer
     columns: tuple[str, ...]  # the tensors of Replicas that make up a point of the learning curve
+    own_seeds = False  # whether the cell, not the budget, says how many replicas there are
     ships = True  # whether the best weights are kept beside the result, where `pna.load` finds them
     collections_needed: tuple[str, ...] = ()  # collections of random graphs to generate first, once for all cells
 
@@ -292,6 +294,7 @@ class Run(ABC):
         """Result of the replica in a row, with its test errors and its thinned curve [epochs, ·]."""
         r = self.replicas
         epochs = int(r.epoch[row])
+        curve = own_epochs(curve, epochs)
         return ReplicaResult(
             seed=int(r.seed[row]),
             task=self.task_of(row),
@@ -300,7 +303,7 @@ class Run(ABC):
             ended_by=self._ended_by(row),
             validation=finite(float(r.best_metric[row])),
             test=self.errors_of(row, tests),
-            curve=thinned(curve[:epochs], len(r)),
+            curve=thinned(curve, len(r)),
         )
 
     def _ended_by(self, row: int) -> str:
@@ -360,3 +363,23 @@ def relative_distance(now: float | None, then: float | None) -> float:
     if now is None or then is None or then == 0:
         return 0.0 if now == then else math.inf
     return abs(now - then) / abs(then)
+
+
+def own_epochs(curve: Tensor, epochs: int) -> Tensor:
+    """The rows of a curve [all epochs, columns] in which a replica took part, [epochs, columns].
+
+    A search may pause a replica, and then rows of others, all NaN for this one, stand between its own. Of its own rows
+    only the last one can be all NaN.
+    """
+    points = curve[~curve.isnan().all(1)]
+    lost = curve.new_full((max(0, epochs - len(points)), curve.shape[1]), torch.nan)
+    return torch.cat([points, lost])[:epochs]
+
+
+def make_repeatable() -> None:
+    """Let a training be repeated to the last bit: sums have a fixed order on a GPU, and one thread on a CPU.
+
+    With more threads, cells side by side on a CPU would also slow each other down, since operations are small there.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_num_threads(1)

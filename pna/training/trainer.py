@@ -56,15 +56,16 @@ class Trainer(ABC):
         index = self.running(replicas)
         while len(index):
             working = replicas if len(index) == len(replicas) else replicas.rows(index)
-            step, remaining = self.stepper(working), index
+            step, remaining, same = self.stepper(working), index, True
             self._copy_back = _nothing if working is replicas else partial(replicas.put, index, working)
-            while len(remaining) == len(index):
+            while same:
                 whole = step()
                 if whole:
                     self.sync()
                 yield index if whole else None
                 if whole:
                     remaining = self.running(replicas)
+                    same = torch.equal(remaining, index)  # in a search, one may take another's place
             index = remaining
 
     def sync(self) -> None:

@@ -189,16 +189,14 @@ def rule(comparisons: Iterable[Comparison], need: int | None = None, aggregate: 
 
 def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> Ruling:
     """The verdict of an aggregate test: that `need` of its parts hold, or that too many are against it for that."""
-    one_sided = [
-        [row.comparison.p if row.comparison.side == side else 1.0 for row in tests] for side in (HOLDS, AGAINST)
-    ]
+    one_sided = [[_p_for(row, side) for row in tests] for side in (HOLDS, AGAINST)]
     p, p_against = conjunction(one_sided[0], need), conjunction(one_sided[1], len(tests) - need + 1)
     held = _count(tests, HOLDS)
     against = _count(rows, AGAINST) if need == len(tests) else 0  # "at least some" leaves room for the others
     if p < 1 - LEVEL:
         kind, word = ("in part", f"in part, {against} against") if against else ("reproduced", "reproduced")
         if held < need == len(tests):  # by its own p-value each part holds, and that all do needs no correction
-            tests = [replace(test, p=test.comparison.p, outcome=HOLDS) for test in tests]
+            tests = [replace(test, p=_p_for(test, HOLDS), outcome=HOLDS) for test in tests]
     elif p_against < 1 - LEVEL:
         kind = word = "contradicted"
     elif held and len(tests) > 1 and not _count(tests, AGAINST):
@@ -206,6 +204,13 @@ def _aggregated(rows: Sequence[Decision], tests: Sequence[Decision], need: int) 
     else:
         kind = word = UNDECIDED
     return Ruling(kind, word, _aggregate_reasons(rows, tests, need), tuple(rows), tuple(tests), p, p_against)
+
+
+def _p_for(row: Decision, side: str) -> float:
+    """The p-value of a comparison for one side; of `inside`, which holds by its range, 0 if it holds."""
+    if row.comparison.side == side:
+        return row.comparison.p
+    return 0.0 if row.comparison.otherwise == side == row.outcome else 1.0
 
 
 def _aggregate_reasons(rows: Sequence[Decision], tests: Sequence[Decision], need: int) -> str:

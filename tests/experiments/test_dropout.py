@@ -179,12 +179,16 @@ def test_they_are_no_other_training():
 def test_one_search_after_the_other_then_the_tuned_runs(folders, capsys):
     """Each says which search must come first; the last ones get the recorded rate, near the recorded learning rate."""
     for cell in (SEARCH, TUNED):
-        with pytest.raises(MissingData, match="run the search first, pna train tuning/described/gcn/16"):
+        with pytest.raises(
+            MissingData, match="run the search first, python -m pna train tuning/described/gcn/16 --profile smoke"
+        ):
             run_of(cell, PROFILES["smoke"]).train()
     recorded(TuningRun(replace(CELL, training="tuning"), PROFILES["smoke"]))
     tuned = run_of(TUNED, PROFILES["smoke"])
     assert not tuned.ready
-    with pytest.raises(MissingData, match="rate of dropout first, pna train dropout-tuning/described/gcn/16"):
+    with pytest.raises(
+        MissingData, match="rate of dropout first, python -m pna train dropout-tuning/described/gcn/16 --profile smoke"
+    ):
         tuned.train()
     search = run_of(SEARCH, PROFILES["smoke"])
     assert (search.ready, search.dropout, search.seeds) == (True, [0.0, 0.2], [3_000, 3_000])

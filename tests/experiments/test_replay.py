@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from pna.__main__ import main
 from pna.command_line import FAILED
@@ -37,6 +38,14 @@ def test_a_replay_leaves_no_file(recorded, few_graphs):
     assert sorted(few_graphs.folder.rglob("*")) == before
 
 
+@pytest.fixture
+def threads():
+    """Set the number of threads; the test's end restores it."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
 def altered(run, by, column=2, seeds=1, **fields):
     """Change the losses in a column of the last seeds' second epoch by a factor, and other fields of the result."""
     result = load(run.result)
@@ -48,6 +57,12 @@ def altered(run, by, column=2, seeds=1, **fields):
         for replica in result.replicas
     ]
     save(run.result, replace(result, replicas=(*result.replicas[:-seeds], *rows[-seeds:]), **fields))
+
+
+def test_it_computes_with_one_thread_as_training_does(recorded, threads):
+    threads(2)
+    assert main(["replay", str(recorded.cell), "--device", "cpu"]) == 0
+    assert torch.get_num_threads() == 1
 
 
 def test_another_digit_is_named(recorded, capsys):

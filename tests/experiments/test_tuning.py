@@ -3,10 +3,12 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
+from pna.__main__ import main
 from pna.errors import MissingData
 from pna.experiments import Cell, run_of
 from pna.experiments.multitask import PROFILES, MultiTaskRun
@@ -133,7 +135,9 @@ def test_tuned_runs_are_trained_with_their_own_rates(tmp_path, monkeypatch):
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
     tuned = TunedRun(replace(CELL, training="tuned"), PROFILES["smoke"])
-    with pytest.raises(MissingData, match="run the search first, pna train tuning/described/gin/16"):
+    with pytest.raises(
+        MissingData, match="run the search first, python -m pna train tuning/described/gin/16 --profile smoke"
+    ):
         tuned.train()
     search = TuningRun(CELL, PROFILES["smoke"])
     assert search.train()
@@ -154,3 +158,109 @@ def test_the_search_is_printed(capsys):
     assert header.split()[:3] == ["draw", "learning", "rate"]
     assert len(rows) == 5
     assert [float(row.split()[3]) for row in rows] == sorted(float(row.split()[3]) for row in rows)
+
+
+# ---- who diverges after a rung ----
+
+
+@pytest.fixture
+def poisoned(monkeypatch, tmp_path):
+    """Searches of eight draws in forty epochs, some of which diverge: a function of their seeds and last epochs."""
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("PNA_DATA", str(tmp_path / "data"))
+    end_epoch = TuningTrainer.end_epoch
+
+    def arrange(ends):
+        def end(self, r, summed, validation, metric):
+            for row, (seed, epoch) in enumerate(zip(r.seed.tolist(), r.epoch.tolist(), strict=True)):
+                if ends.get(seed) == epoch + 1:
+                    validation = validation.clone()
+                    validation[row] = math.inf
+            end_epoch(self, r, summed, validation, metric)
+
+        monkeypatch.setattr(TuningTrainer, "end_epoch", end)
+        return TuningRun(Cell.parse("tuning/described/gcn/4"), PROFILES["smoke"].changed(epochs=40))
+
+    return arrange
+
+
+def survivors(run, rung):
+    """The seeds that go on past a rung."""
+    run.replicas = run.fresh()
+    for _ in run.trainer.steps(run.replicas):
+        if int(run.replicas.epoch.max()) == run.rungs[rung][0]:
+            return run.replicas.seed[run.trainer.running(run.replicas)].tolist()
+    raise AssertionError("the rung is never reached")
+
+
+def test_the_place_of_a_draw_that_diverges_passes_on_at_once_and_slices_repeat_every_digit(poisoned):
+    first, *_ = survivors(poisoned({}), 0)
+    run = poisoned({first: 3})
+    assert run.rungs == ((2, 4), (4, 2), (8, 1), (16, 1))
+    assert run.train()
+    whole, curves = run.replicas.tensors(), torch.stack(run.curves)
+    row = run.seeds.index(first)
+    assert int(whole["epoch"][row]) == 3
+    result = load(run.record())
+    assert [len(replica.curve) for replica in result.replicas] == [replica.epochs for replica in result.replicas]
+    for replica in result.replicas:
+        assert all(None not in point for point in replica.curve[:-1])  # no gap where a draw paused
+    run.result.unlink()
+    for count in (3, 7):
+        again = poisoned({first: 3})
+        finished, steps = False, 0
+        while not finished:
+            finished = again.train(stop=partial(next, iter([*[False] * (count - 1), True])))
+            steps += count
+            assert steps < 10_000
+        for name, tensor in again.replicas.tensors().items():
+            torch.testing.assert_close(tensor, whole[name], rtol=0, atol=0, equal_nan=True, msg=name)
+        torch.testing.assert_close(torch.stack(again.curves), curves, rtol=0, atol=0, equal_nan=True)
+        again.forget()
+
+
+def test_a_search_ends_when_all_survivors_of_a_rung_diverge(poisoned):
+    run = poisoned(dict.fromkeys(survivors(poisoned({}), 0), 3))
+    assert run.train()
+    assert len(run.curves) <= 2 * 40
+
+
+def test_the_recorded_draws_with_wrong_epochs_are_those_that_the_documentation_counts():
+    late, gaps = [], []
+    for path in sorted(repository().glob("results/paper/tuning/*/*.json")):
+        result = load(path)
+        best = ranked(result)[0].seed
+        rungs = [epochs for epochs, _ in result.configuration["search"]["rungs"]]
+        for replica in result.replicas:
+            diverged = replica.ended_by == "divergence"
+            if diverged and replica.epochs in rungs:
+                late.append((path, replica.epochs))
+            elif not diverged and any(point[1] is None for point in replica.curve):
+                gaps.append((path, replica.epochs))
+            else:
+                continue
+            assert replica.seed != best
+    assert (len(late), {epochs for _, epochs in late}, len({path for path, _ in late})) == (22, {1_000}, 9)
+    assert len(gaps) == 29
+    text = " ".join((repository() / "docs" / "recording.md").read_text(encoding="utf-8").split())
+    assert "22 draws in nine searches are recorded as ending at epoch 1,000" in text
+    assert "curves of 29 draws have gaps" in text
+
+
+def test_a_search_that_is_missing_is_named_with_the_command_of_its_budget(tmp_path, monkeypatch):
+    monkeypatch.setenv("PNA_RESULTS", str(tmp_path))
+    run = run_of(Cell.parse("tuned/described/gcn/4"), PROFILES["smoke"].changed(seeds=3, epochs=6))
+    words = "run the search first, python -m pna train tuning/described/gcn/4 --profile smoke --epochs 6$"
+    with pytest.raises(MissingData, match=words):
+        run.fresh()
+
+
+@pytest.mark.parametrize("name", ["tuning", "dropout", "dropout-tuning"])
+def test_a_search_has_its_own_number_of_seeds(name, capsys):
+    assert main(["train", f"{name}/described/gcn/4", "--profile", "smoke", "--seeds", "3", "--device", "cpu"]) == 2
+    assert "has a number of replicas of its own: leave out --seeds" in capsys.readouterr().err
+
+
+def test_a_search_is_never_tested(capsys):
+    assert main(["evaluate", "tuning/described/gcn/4", "--profile", "smoke", "--device", "cpu"]) == 2
+    assert "tuning/described/gcn/4 is not tested: name a collection with --on" in capsys.readouterr().err

@@ -103,6 +103,11 @@ def test_a_published_number_is_held_against_the_range_of_ten_more_runs():
     ours = Estimate(-3.0, 0.05, 5.0)
     assert rule([inside("PNA", ours, -3.1, TOLERANCE)]).kind == "reproduced"
     assert rule([inside("PNA", ours, -2.5, TOLERANCE)]).kind == "contradicted"
+    for published, kind in ((-3.1, "reproduced"), (-2.5, "contradicted"), (-3.15, "undecided")):
+        one = [inside("PNA", ours, published, TOLERANCE)]
+        assert rule(one, aggregate=one).kind == kind
+    two = [inside("PNA", ours, -2.5, TOLERANCE), inside("GAT", ours, -3.1, TOLERANCE)]
+    assert rule(two, 1, aggregate=two).kind == "reproduced"
     assert rule([inside("PNA", ours, -3.15, TOLERANCE)]).kind == "undecided"  # not another, but it could be 0.33 away
     vague = Estimate(-3.0, TOLERANCE, 5.0)
     assert rule([inside("PNA", vague, -3.1, TOLERANCE)]).kind == "undecided"
