@@ -155,7 +155,7 @@ def _edges(path: Path, comma: bool = False) -> nx.Graph:
         if named:
             first, second = named
         nodes = [word.strip() for word in (*words[first : first + 1], *words[second : second + 1])]
-        if named or not any(nodes) or nodes[0].startswith("#"):
+        if named or not any(nodes) or nodes[0].startswith(("#", "%")):
             continue
         if not comma and len(words) > 3 and all(word.isdecimal() for word in words):
             raise ValueError(f"line {number} must hold two nodes; an adjacency list is to be named .adjlist")

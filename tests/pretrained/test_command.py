@@ -79,6 +79,7 @@ def test_edge_lists_as_other_programs_write_them(tmp_path, name, text):
         ("a.csv", "id_1,id_2\n1,2\n2,3\n"),
         ("a.csv", "# of a table\nsource,target\n1,2\n2,3\n"),
         ("a.txt", "node_a node_b weight\n1 2 0.5\n2 3 0.5\n"),
+        ("a.txt", "% sym unweighted\n% 2 3 3\n1 2\n2 3\n"),
     ],
 )
 def test_names_of_columns_are_no_edge(tmp_path, name, text):
