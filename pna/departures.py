@@ -67,7 +67,7 @@ DEPARTURES: tuple[Departure, ...] = (
         "validation and test graphs have the first five of these sizes, 15 to 19",
         trainings=(
             *("multitask", "standard", "single-task", "no-gru", "mean-readout"),
-            *("tuned", "dropout-tuning", "tuned-dropout"),
+            *("tuning", "tuned", "dropout", "dropout-tuning", "tuned-dropout"),
         ),
     ),
     Departure(

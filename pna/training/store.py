@@ -75,7 +75,7 @@ class Result:
     clean: bool | None = field(default=None, kw_only=True)  # whether the package was as committed; None: not known
     written: str
     replicas: tuple[ReplicaResult, ...]
-    relabelled: dict | None = None  # its first configuration, if the table of departures has grown since
+    relabelled: dict | None = None  # its first configuration, if the table of departures has changed since
     unthinned: str | None = None  # the checksum that it had before its curves were made thinner
     format: int = FORMAT
 

@@ -341,7 +341,16 @@ def test_superseded_results_are_whole_and_no_command_finds_them():
     assert names == ["planned", "paper", "quick"]
 
 
-@pytest.mark.parametrize("path", RELABELLED, ids=place)
+@pytest.mark.parametrize("path", [path for path in RELABELLED if "tuning" in path.parts], ids=place)
+def test_a_search_whose_first_label_lacked_D3_is_the_run_that_it_was(path):
+    result = load(path)
+    first = result.relabelled["configuration"]
+    assert hash_of(first) == result.relabelled["hash"]
+    assert first["departures"] == [name for name in result.configuration["departures"] if name != "D3"]
+    assert first | {"departures": list(Cell.parse(result.cell).departures)} == result.configuration
+
+
+@pytest.mark.parametrize("path", [path for path in RELABELLED if "tuning" not in path.parts], ids=place)
 def test_a_relabelled_result_is_the_run_that_it_was(path):
     """Its first label named all departures known then, also those that do not touch its model; it lacked later ones."""
     result = load(path)
