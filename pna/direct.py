@@ -107,11 +107,10 @@ def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
     """How often M's part for the receiver is added to each aggregate: once, d times or not at all, [N, 1, A, 1]."""
     laws = [resolve(name).shift for name in conv.combined.aggregators]
     d = degree.to(dtype).view(-1, 1, 1, 1)
-    shifted, often = torch.tensor([[law != "none", law == "degree"] for law in laws], device=degree.device).T.unsqueeze(
-        2
-    )  # [A, 1] each
-    once = d.clamp(max=1) * shifted.to(dtype)
-    return torch.where(often, d, once) if "degree" in laws else once
+    once = d.clamp(max=1) * torch.tensor([[law != "none"] for law in laws], dtype=dtype, device=degree.device)
+    if "degree" not in laws:
+        return once
+    return torch.where(torch.tensor([[law == "degree"] for law in laws], device=degree.device), d, once)
 
 
 @torch.enable_grad()

@@ -25,7 +25,7 @@ from torch import nn
 from pna.errors import MissingData
 from pna.experiments.cells import Cell, Profile
 from pna.experiments.multitask import MultiTaskRun
-from pna.experiments.tuning import TunedRun, command
+from pna.experiments.tuning import TunedRun, training_command
 from pna.networks.dropout import Dropped
 from pna.training.replicas import Replicas
 from pna.training.store import Result, load
@@ -127,7 +127,7 @@ class TunedDropoutRun(RunWithDropout, TunedRun):
     def fresh(self) -> Replicas:
         """The replicas before the first epoch; a search that is not recorded raises MissingData."""
         if super().ready and not self.ready:
-            path, how = self.dropout_search.result, command(self.dropout_search)
+            path, how = self.dropout_search.result, training_command(self.dropout_search)
             raise MissingData(f"{path} is missing: search for the rate of dropout first, {how}")
         return super().fresh()
 

@@ -25,7 +25,7 @@ from pna.training.replicas import Replicas
 from pna.training.store import Result, load
 
 __all__ = ["LEARNING_RATES", "NEAR", "RUNGS", "WEIGHT_DECAYS", "Draw", "TunedRun", "TuningRun", "TuningTrainer"]
-__all__ += ["command", "draws", "near", "ranked"]
+__all__ += ["draws", "near", "ranked", "training_command"]
 
 DRAWS = 64
 LEARNING_RATES = (1e-4, 3e-2)  # log-uniform
@@ -142,7 +142,7 @@ def near(best: float, seeds: Sequence[int], stream: int) -> list[float]:
     return [best * NEAR ** np.random.default_rng((2021, stream, seed)).uniform(-1, 1) for seed in seeds]
 
 
-def command(run: MultiTaskRun) -> str:
+def training_command(run: MultiTaskRun) -> str:
     """The command that trains the cell of a search, with its budget."""
     base, _, other = run.profile.name.partition("-")
     epochs = f" --epochs {run.profile.epochs}" if other else ""
@@ -188,5 +188,5 @@ class TunedRun(MultiTaskRun):
     def fresh(self) -> Replicas:
         """The replicas before the first epoch; a search that is not recorded raises MissingData."""
         if not self.ready:
-            raise MissingData(f"{self.search.result} is missing: run the search first, {command(self.search)}")
+            raise MissingData(f"{self.search.result} is missing: run the search first, {training_command(self.search)}")
         return super().fresh()
