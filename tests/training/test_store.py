@@ -21,9 +21,9 @@ RESULTS = PACKAGE.parent / "results"
 # new is covered unless pna/training/store.py leaves it out; either way it is written down here.
 COVERED = {
     "": """
-        aggregators.py arguments.py combined.py compiled.py conv.py degrees.py departures.py derivatives.py direct.py dispatch.py
-        errors.py files.py fused.py gather.py layer.py locks.py model.py neighbourhoods.py onnx.py places.py products.py
-        pyg.py scalers.py segments.py together.py towers.py workers.py""",
+        aggregators.py arguments.py combined.py compiled.py conv.py degrees.py departures.py derivatives.py direct.py
+        dispatch.py errors.py files.py fused.py gather.py layer.py locks.py model.py neighbourhoods.py onnx.py places.py
+        products.py pyg.py scalers.py segments.py together.py towers.py workers.py""",
     "kernels": """
         __init__.py aggregation.py aggregation_backward.py coefficients.py compile_time.py csr.py functions.py
         gradients.py hubs.py launch.py layer.py layer_weights.py messages.py moments.py operators.py priority.py
