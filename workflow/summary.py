@@ -29,7 +29,7 @@ p { margin: 0; } ul { margin: 0; padding-left: 4.5mm; } li { margin: 0.4mm 0; } 
 def main(source: str, pdf: str) -> int:
     """Print the page, unless the one that is there was made from the same text."""
     text, path = Path(source).read_text(encoding="utf-8"), Path(pdf)
-    key = f"% made from {hashlib.sha256(f'{text}{STYLE}'.encode()).hexdigest()[:16]}\n".encode()
+    key = mark(text)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path.exists() and (browser is None or path.read_bytes().endswith(key)):
         path.touch()
@@ -44,6 +44,11 @@ def main(source: str, pdf: str) -> int:
         return 1
     write_whole(path, lambda file: file.write(content + key))
     return 0
+
+
+def mark(text: str) -> bytes:
+    """The last line of the PDF of a text, by which another text or style is noticed."""
+    return f"% made from {hashlib.sha256(f'{text}{STYLE}'.encode()).hexdigest()[:16]}\n".encode()
 
 
 def pages(content: bytes) -> int:

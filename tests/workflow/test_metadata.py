@@ -68,7 +68,9 @@ def test_the_summary_has_the_headings_of_the_challenge_in_their_order():
 
 
 def test_the_summary_is_a_pdf_of_one_page():
-    assert summary.pages((ROOT / "figures" / "summary.pdf").read_bytes()) == 1
+    content, text = (ROOT / "figures" / "summary.pdf").read_bytes(), (ROOT / "docs" / "summary.md").read_text("utf-8")
+    assert summary.pages(content) == 1
+    assert content.endswith(summary.mark(text))  # else: python workflow/summary.py docs/summary.md figures/summary.pdf
 
 
 @pytest.mark.skipif(not any(map(shutil.which, summary.BROWSERS)), reason="needs Chromium")
