@@ -87,11 +87,11 @@ def test_onnxruntime_has_the_layers_numbers_for_any_size(tmp_path):
         torch.testing.assert_close(torch.from_numpy(out), network(*tensors), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 12])
+@pytest.mark.parametrize("n", [2, 4, 8, 12])  # even: an odd one of rounding errors has any sign
 def test_moments_of_almost_equal_and_of_huge_neighbours(n):
     edges = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7], [8, 8, 8, 8, 9, 9, 9, 9]])
     x = torch.cat([1 + 1e-6 * torch.randn(4, 3), 1e6 * torch.randn(4, 3), torch.zeros(2, 3)])  # float32
     expected = aggregate(Neighbourhoods.of(edges, 10), [f"moment{n}"], x)
     found = aggregate(Edges(*edges, 10, None), [f"moment{n}"], x)
     assert expected.isfinite().all()
-    torch.testing.assert_close(found.abs(), expected.abs(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)

@@ -44,7 +44,7 @@ from pna.text import table
 from pna.training.run import Run, make_repeatable
 from pna.training.store import Result, load
 
-__all__ = ["budget_options", "named_run", "print_tests", "results", "train"]
+__all__ = ["budget_options", "budget_words", "named_run", "print_tests", "results", "train"]
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -152,7 +152,7 @@ def _train_several(options: argparse.Namespace) -> int:
     kind, gpus = options.device.partition(":")[0], _gpus(options.device)
     return train_side_by_side(
         in_order,
-        [*_budget(options), "--device", kind],
+        [*budget_words(options), "--device", kind],
         at_once=options.side_by_side or min(os.cpu_count() or 1, ON_A_GPU * len(gpus) or math.inf),
         gpus=gpus,
         seconds=options.time_budget,
@@ -160,7 +160,7 @@ def _train_several(options: argparse.Namespace) -> int:
     )
 
 
-def _budget(options: argparse.Namespace) -> list[str]:
+def budget_words(options: argparse.Namespace) -> list[str]:
     """The options of the budget as words of a command."""
     settings = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
     return [word for name, value in settings.items() if value is not None for word in (f"--{name}", str(value))]
@@ -185,7 +185,10 @@ def _missing(options: argparse.Namespace) -> list[Cell]:
         everything = not (options.experiment or options.spec)
         chosen = [cell for cell in planned_cells() if everything or cell in chosen]
     if options.seeds is not None:
-        chosen = [cell for cell in chosen if not run_of(cell, profile_of(cell, options.profile)).own_seeds]
+        searches = {cell for cell in chosen if run_of(cell, profile_of(cell, options.profile)).own_seeds}
+        chosen = [cell for cell in chosen if cell not in searches]
+        if searches:
+            print(f"{len(searches)} cells are left out: --seeds does not change how many replicas they have")
     runs = {cell: _run_of(cell, options) for cell in chosen}
     missing = [cell for cell, run in runs.items() if not run.recorded]
     ready = [cell for cell in missing if runs[cell].ready]
@@ -264,7 +267,7 @@ def _already(run: Run, options: argparse.Namespace) -> int | None:
     run.forget()  # the process may have been killed after writing the result and before removing the checkpoint
     missing = run.untested()
     if not missing:
-        again = shlex.join(["python", "-m", "pna", "train", str(run.cell), *_budget(options)])
+        again = shlex.join(["python", "-m", "pna", "train", str(run.cell), *budget_words(options)])
         print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER {again}")
     elif not run.weights.exists():
         print(f"{run.result} is there already, without tests on {', '.join(missing)}: {run.weights} is missing")

@@ -85,7 +85,7 @@ def _end_left_over() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with (
             contextlib.suppress(OSError, UserWarning),
-            warnings.catch_warnings(action="error"),  # without locks, the owner may be alive
+            warnings.catch_warnings(action="error", category=UserWarning),  # without locks, the owner may be alive
             locked(folder / "daemon", "using MPS"),  # raises if it is
         ):
             _quit(folder)

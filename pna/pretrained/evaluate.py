@@ -9,7 +9,7 @@ import torch
 from pna.command_line import run_command
 from pna.errors import MissingData
 from pna.experiments.cells import Cell
-from pna.experiments.command import budget_options, named_run, print_tests
+from pna.experiments.command import budget_options, budget_words, named_run, print_tests
 from pna.experiments.figure6 import cell_text
 from pna.experiments.multitask import mean_log_errors
 from pna.experiments.realworld import Figure6Run, summary
@@ -116,8 +116,7 @@ def _evaluate_all(where: str) -> int:
 
 def _no_weights(run: Run, options: argparse.Namespace) -> str:
     """Say that a run's weights are not here, and which command makes them, or which budget has some."""
-    wanted = {name: getattr(options, name) for name in ("profile", "seeds", "epochs")}
-    how = "".join(f" --{name} {value}" for name, value in wanted.items() if value is not None)
+    how = "".join(f" {word}" for word in budget_words(options))
     if not run.result.exists():
         return f"{run.weights} is missing: train the cell first, python -m pna train {run.cell}{how}"
     names = (p.name for p in budgets(results_folder(), run.cell) if run_of(run.cell, p).weights_file is not None)

@@ -56,7 +56,7 @@ class Trainer(ABC):
         index = self.running(replicas)
         while len(index):
             working = replicas if len(index) == len(replicas) else replicas.rows(index)
-            step, remaining, same = self.stepper(working), index, True
+            step, same = self.stepper(working), True
             self._copy_back = _nothing if working is replicas else partial(replicas.put, index, working)
             while same:
                 whole = step()

@@ -1,5 +1,7 @@
 """NVIDIA's MPS with a control program that only writes down how it is called."""
 
+import errno
+import fcntl
 import os
 import tempfile
 
@@ -118,6 +120,19 @@ def test_the_daemon_of_a_killed_process_is_ended_by_the_next_and_a_living_ones_i
         assert calls()[0] == (str(killed), "quit")
     assert str(living) not in {folder for folder, _ in calls()}
     assert left_over(tmp_path) == [living.name]
+
+
+def test_without_locks_nobody_elses_daemon_is_ended(control, tmp_path, monkeypatch):
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    calls = control()
+    (perhaps := tmp_path / "tmp" / "pna-mps-perhaps").mkdir()
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.warns(UserWarning, match="has no locks"), mps("0", print):
+        pass
+    assert str(perhaps) not in {folder for folder, _ in calls()}
+    assert left_over(tmp_path) == [perhaps.name]
 
 
 @pytest.mark.parametrize(("module", "step"), [(tempfile, "mkdtemp"), (starting, "locked"), (starting, "_start")])
