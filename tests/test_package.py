@@ -185,7 +185,7 @@ def test_all_other_weights_come_from_a_clone(fresh):
 
 def test_or_from_the_files_of_a_release(fresh, tmp_path):
     """Which are the weights and the plan, in the folders of the repository."""
-    weights = ("planned/zinc/released/pna-edges.safetensors", "paper/single-task/released/gcn-16.safetensors")
+    weights = ("planned/zinc/released/pna-edges.safetensors", "planned/single-task/released/gcn-16.safetensors")
     for name in ("plan.json", *weights):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "results" / name, tmp_path / name)
