@@ -2,8 +2,8 @@
 
 One training leaves a third of a large GPU idle. Each cell is a process `python -m pna train CELL`, whose output is its
 progress, on the GPU with the fewest trainings. When the time is over, at Ctrl-C, or if this process is killed, each
-process writes a checkpoint at its next step and ends. A process that finds the memory of its GPU full is restarted
-later, and fewer run on that GPU from then on.
+process writes a checkpoint at its next step and ends. A process that finds the memory of its GPU full is the next to be
+restarted, and fewer run on that GPU from then on.
 """
 
 import contextlib
@@ -248,7 +248,7 @@ class _Sweep:
     def _over(self, training: _Training, code: int) -> None:
         """Record how a training ended by its exit code: recorded, unfinished or failed.
 
-        If the memory of its GPU was full, the cell is queued again, and fewer trainings run on that GPU from then on.
+        If the memory of its GPU was full, the cell is the next to start, and fewer run on that GPU from then on.
         """
         took = f"after {time.monotonic() - training.begun:.0f} s"
         if code == 0:
@@ -258,7 +258,10 @@ class _Sweep:
             self.unfinished.append(training.cell)
             self.board.tell(training, f"stopped {took}")
         elif code == GPU_FULL and (place := training.place).room > 1:
-            (self.unfinished if self.stopping else self.waiting).append(training.cell)
+            if self.stopping:
+                self.unfinished.append(training.cell)
+            else:
+                self.waiting.appendleft(training.cell)  # it has a checkpoint, and the longest cells start first
             place.room = max(1, min(place.room - 1, len(place.running)))
             words = f"the memory of the GPU is full; from now on {place.room} at once{place.name}"
             self.board.tell(training, f"stopped {took}: {words}")
