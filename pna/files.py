@@ -42,10 +42,19 @@ def check_file(path: Path, most: int) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise a ValueError if a result could not be written to `path`: better before hours of training than after."""
+    """Raise a ValueError if a file could not be written to `path`: better before hours of work than after.
+
+    Only trying tells: a system administrator passes every test of permissions, also on a file system without writing.
+    """
     folder = next(parent for parent in path.parents if parent.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise ValueError(f"the result could not be written to {path}: {folder} is no folder that can be written to")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, beside = new_beside(path)
+        os.close(handle)
+        beside.unlink()
+    except OSError as error:
+        words = f"{path} could not be written: {folder} is no folder that can be written to ({error.strerror})"
+        raise ValueError(words) from error
 
 
 def read_whole(path: Path, most: int = MOST_TEXT) -> bytes:

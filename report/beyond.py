@@ -17,11 +17,11 @@ from pna.figures import published
 from pna.figures.hubs import by_degree, recorded
 from pna.figures.real import (
     CAP,
-    FIVE,
     HALF,
     NETWORKS,
     PREDICTORS,
     REDRAWN,
+    WITHOUT_CONNECTED,
     Group,
     fails_on,
     groups,
@@ -37,13 +37,12 @@ from pna.multitask import TASKS
 from pna.multitask.hubs import BINS
 from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import Ruling, rule, same
-from pna.verdicts.statistics import Estimate
-from report.comparisons import MARGIN, TOLERANCE
+from report.comparisons import MARGIN, TOLERANCE, with_error_of
 from report.guidance import meanings, practice, scaler_table, trained_table
 from report.markup import estimate, render, table
-from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
+from report.outcomes import MISSING, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, by_task
-from report.plan import NEW_TESTS, NewTest
+from report.plan import NEW_TESTS, SEVEN, NewTest
 
 __all__ = ["outcomes", "section", "spread"]
 
@@ -56,7 +55,7 @@ EVEN = ("grid", "roads")
 
 def _five(run: RecordedRun, group: Group) -> Contrast:
     """Mean log10 MSE over five tasks on a group of real graphs, with the paper's depth."""
-    return by_task(run, by_seed(run, f"{HALF}/{group.name}")[:, FIVE])
+    return by_task(run, by_seed(run, f"{HALF}/{group.name}")[:, WITHOUT_CONNECTED])
 
 
 def _by_name(rows: Sequence[Group]) -> dict[str, object]:
@@ -143,8 +142,7 @@ def _redrawn_connected(runs: Models) -> Ruling:
     """
     task = [task.name for task in TASKS].index("connected")
     ours = mean_contrast(average(runs["pna"], split, task) for split in REDRAWN).estimate
-    error = ours.error if math.isnan(ours.once) else ours.once
-    theirs = Estimate(published.multitask()["pna"]["connected"], error, ours.freedom)
+    theirs = with_error_of(ours, published.multitask()["pna"]["connected"])
     return rule([same("PNA minus published", ours - theirs, TOLERANCE)])
 
 

@@ -24,7 +24,7 @@ from pna.realworld.data.datasets import DATASETS, training_set
 from pna.realworld.hyperparameters import HYPERPARAMETERS
 from pna.training.store import Result, load
 from report.markup import listed
-from report.outcomes import SEVEN
+from report.plan import SEVEN
 
 __all__ = ["CARDS", "cards", "fits", "write_cards"]
 

@@ -267,8 +267,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("overfits", "More complex models are more prone to overfitting on a single task", "appendix J", "single-task",
           test=tests.overfits, absent=_NO_SINGLE,
           quote="more complex models are more prone to overfitting when trained on a single task",
-          because="the validation loss of each of the four larger models is on average below its training loss, most "
-          "of all for PNA and MPNN (sum)",
+          because="where the validation loss is least, that of each of the four larger models is on average below the "
+          "training loss beside it, most of all for PNA and MPNN (sum); as described, losses at other epochs would "
+          "leave the claim open",
           instead="the smaller models (GAT, GCN, GIN) overfit more; difference in log10 of validation over training "
           "loss:",
           by=Aggregate("log10 of validation over training loss on single tasks, GAT, GCN and GIN minus the four larger "

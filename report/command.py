@@ -62,7 +62,7 @@ def judge(profile: str) -> list[Finding]:
 
     The imports are deferred, because verdicts that come from the cache need none of them.
     """
-    print("Judging every claim from the recorded results: about half a minute.", file=sys.stderr, flush=True)
+    print("Judging every claim from the recorded results: about a minute on two cores.", file=sys.stderr, flush=True)
     from report import claims
 
     return claims.judge(profile)

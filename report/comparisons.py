@@ -33,7 +33,7 @@ from pna.verdicts.rules import AGAINST, Comparison, inside, less, majority
 from pna.verdicts.statistics import FEWEST, Estimate, sample_mean
 from report.parts import Part, average, by_task, known, overall, ratio
 
-__all__ = ["MARGIN", "TOLERANCE", "against_published", "extrapolation_against_published"]
+__all__ = ["MARGIN", "TOLERANCE", "against_published", "extrapolation_against_published", "with_error_of"]
 
 MARGIN = 0.1  # log10 MSE: a smaller difference counts as none (a factor of 1.26)
 TOLERANCE = 0.3  # log10 MSE: how far a published number may be from ours (a factor of 2)
@@ -172,10 +172,10 @@ def like_published_tasks(runs: Runs) -> Rows:
 
 def _as_uncertain(name: str, value: float, ours: Estimate) -> Contrast:
     """A published number whose error is not published, and is taken to be that of one experiment of ours."""
-    return known(f"published: {name}", _with_error_of(ours, value))
+    return known(f"published: {name}", with_error_of(ours, value))
 
 
-def _with_error_of(ours: Estimate, value: float) -> Estimate:
+def with_error_of(ours: Estimate, value: float) -> Estimate:
     """A number that is as uncertain as one experiment of ours."""
     return Estimate(value, ours.error if math.isnan(ours.once) else ours.once, ours.freedom)
 
@@ -211,7 +211,7 @@ def _published_line(run: RecordedRun, line: dict[tuple[str, str], float]) -> lis
 
     def estimate(weights: NDArray[np.float64]) -> Estimate:
         """A weighted sum of the points, with the error that ours would have."""
-        return _with_error_of(ours.estimate(scores @ weights), float(values @ weights))
+        return with_error_of(ours.estimate(scores @ weights), float(values @ weights))
 
     sample = Sample(f"published: {run.title}, figure 5", estimate, 0)
     return [Contrast({sample: weights}) for weights in np.eye(len(values))]
@@ -413,7 +413,7 @@ def trend_follows(runs: Runs) -> Rows:
 def _in_order(first: Models, second: Models) -> Rows:
     """Compare each pair of models in the second training: the one ahead in the first minus the other.
 
-    The two trainings have different seeds. A pair counts against the claim only if its order is significant in both.
+    A pair counts against the claim only if its order is significant in both.
     """
     rows = []
     for pair in itertools.combinations([name for name in first if name in second], 2):

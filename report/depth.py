@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from pna.figures.depth import FIVE, RULES, SIX, TRAINED, gain, has_rule, leads, scores_by_rule, trained_gain
+from pna.figures.depth import RULES, SIX, TRAINED, WITHOUT_DIAMETER, gain, has_rule, leads, scores_by_rule, trained_gain
 from pna.figures.runs import RecordedRun, Runs, runs_of
 from pna.figures.scores import SHOWN, sizes_of
 from pna.figures.style import budget_text
@@ -56,7 +56,7 @@ def _by_diameter(runs: Runs) -> list[str]:
     halves, counts = runs.of("extrapolation"), {}
     for model, run in runs.of("depth-diameter").items():
         if model in halves and has_rule(run, "cap") and has_rule(halves[model], "cap"):
-            counts[run.title] = len(better(run, halves[model], SIX) & better(run, halves[model], FIVE))
+            counts[run.title] = len(better(run, halves[model], SIX) & better(run, halves[model], WITHOUT_DIAMETER))
             sizes = len(sizes_of(run))
     if not counts:
         return []
@@ -171,7 +171,7 @@ def _trained_gains(runs: Runs) -> Markup | str:
         for model, run in runs.of(training).items():
             if not (model in halves and has_rule(run, "cap") and has_rule(halves[model], "cap")):
                 continue
-            for tasks, words in ((SIX, "six tasks"), (FIVE, "without the diameter")):
+            for tasks, words in ((SIX, "six tasks"), (WITHOUT_DIAMETER, "without the diameter")):
                 row = trained_gain(run, halves[model], tasks)
                 sure = f"{len(better(run, halves[model], tasks))} of {len(row)}"
                 rows.append((_named(run, title), words, *map(estimate, row), sure))

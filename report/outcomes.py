@@ -11,12 +11,11 @@ from pna.verdicts.contrasts import Contrast
 from pna.verdicts.rules import NOT_RUN, Ruling, rule
 from report.markup import table
 from report.parts import Aggregate, Part
-from report.plan import NEW_TESTS, NewTest
+from report.plan import NEW_TESTS, SEVEN, NewTest
 
 __all__ = [
     "ANSWERS",
     "MISSING",
-    "SEVEN",
     "Models",
     "Outcome",
     "by_spec",
@@ -31,7 +30,6 @@ Models = dict[str, RecordedRun]
 ANSWERS: dict[str, str] = {"reproduced": "yes", "contradicted": "no", NOT_RUN: "not run yet"}
 """Verdicts as answers to a question; the others stay as they are."""
 
-SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
 MISSING = Ruling(NOT_RUN, NOT_RUN, "A run that it needs is not recorded.")
 
 

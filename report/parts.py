@@ -46,7 +46,7 @@ class Part:
             if self.margin is None
             else same(self.name, estimate, self.margin, self.digits)
         )
-        return Comparison(**(vars(one) | {"text": self.text})) if self.text else one
+        return replace(one, text=self.text) if self.text else one
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Aggregate:
 
 
 def _mean(name: str, group: list[Part], margin: float | None) -> Part:
-    """The mean of a group of parts as one part; a group of one is that part itself."""
+    """The mean of a group of parts as one part; a group of one is that part, with the margin of the mean."""
     first = group[0]
     if len(group) == 1:
-        return first
+        return first if margin is None else replace(first, margin=margin)
     if other := next((part for part in group if part.contrast is None), None):
         return replace(other, name=name, keys=first.keys)  # on other data: there is no mean to take
     contrast = mean_contrast(part.contrast for part in group)

@@ -28,8 +28,21 @@ from report.parts import Part
 from report.realworld_claims import MARGINS
 from report.structure import BASELINE_MARGIN
 
-__all__ = ["ADDED", "FIRST_SEED", "LADDERS", "NEW_TESTS", "POWER", "fixed", "page_path", "page_with_tables", "plan"]
-__all__ += ["plan_path", "plan_text", "read_plan"]
+__all__ = [
+    "ADDED",
+    "FIRST_SEED",
+    "LADDERS",
+    "NEW_TESTS",
+    "POWER",
+    "SEVEN",
+    "fixed",
+    "page_path",
+    "page_with_tables",
+    "plan",
+    "plan_path",
+    "plan_text",
+    "read_plan",
+]
 
 FIRST_SEED = 100
 POWER = 0.9
@@ -68,27 +81,27 @@ class NewTest:
     seeds: int
 
 
-_SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
+SEVEN = ("pna", "pna-no-scalers", "mpnn-max", "mpnn-sum", "gat", "gcn", "gin")
 _BOTH = ("described", "released")
-_FIGURE4 = tuple(f"multitask/{spec}/{model}/16" for spec in _BOTH for model in _SEVEN)
+_FIGURE4 = tuple(f"multitask/{spec}/{model}/16" for spec in _BOTH for model in SEVEN)
 _FIVE_TASKS = "mean log10 MSE over five tasks, without *connected*, which is trivial on connected graphs"
 
 NEW_TESTS: tuple[NewTest, ...] = (
     NewTest("tuned-best", "Does PNA lead when every baseline is tuned with the same budget (section 4)?",
             "PNA minus each other model, mean log10 MSE over six tasks, both tuned: below zero for every model, each "
             "specification by itself",
-            "less", None, tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in _SEVEN), 20),
+            "less", None, tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in SEVEN), 20),
     NewTest("tuned-published", "Are the tuned averages as released the published ones, to a factor of two?",
             "tuned minus published average, for every model, with figure 4a's spread",
-            "same", TOLERANCE, tuple(f"tuned/released/{model}/16" for model in _SEVEN), 20),
+            "same", TOLERANCE, tuple(f"tuned/released/{model}/16" for model in SEVEN), 20),
     NewTest("tuned-gain", "Is one common setting fair: does tuning gain no more than the margin?",
             "tuned minus untuned, mean over the seven models: above minus the margin, each specification by itself",
             "not less than minus the margin", MARGIN,
-            tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in _SEVEN), 20),
+            tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in SEVEN), 20),
     NewTest("tuned-extrapolates", "Does the tuned PNA lead on larger graphs?",
             "PNA minus each other model, log10 of the error relative to the baseline, mean over figure 5's six sizes: "
             "below zero for every model, each specification by itself",
-            "less", None, tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in _SEVEN), 20),
+            "less", None, tuple(f"tuned/{spec}/{model}/16" for spec in _BOTH for model in SEVEN), 20),
     NewTest("redrawn-lead", "Does PNA lead on every draw of the test graphs?",
             "PNA minus each other model, mean log10 MSE over six tasks, mean over the five redrawn test sets: below "
             "zero for every model; in detail set by set",
@@ -111,19 +124,19 @@ NEW_TESTS: tuple[NewTest, ...] = (
     NewTest("real-tails", "Do scalers help where degrees have heavy tails (section 2.2)?",
             f"PNA minus PNA without scalers, {_FIVE_TASKS}: mean over the groups of 15 to 24 nodes of the Internet, "
             "Enron, PGP, metabolism and phenotypes minus that of power grid and roads; below zero",
-            "less", None, tuple(f"multitask/{spec}/{m}/16" for spec in _BOTH for m in _SEVEN[:2]), 40),
+            "less", None, tuple(f"multitask/{spec}/{m}/16" for spec in _BOTH for m in SEVEN[:2]), 40),
     NewTest("real-training", "Does training on real subgraphs help on real graphs?",
             f"trained on real minus trained on random graphs, {_FIVE_TASKS}, mean over the seven models and the groups "
             "of 15 to 24 nodes: below zero",
-            "less", None, tuple(f"real/described/{model}/16" for model in _SEVEN), 10),
+            "less", None, tuple(f"real/described/{model}/16" for model in SEVEN), 10),
     NewTest("real-cost", "What does training on real subgraphs cost on random graphs?",
             "trained on real minus trained on random graphs, mean log10 MSE over six tasks on multitask/test, mean "
             "over the seven models: below the tolerance",
-            "less", TOLERANCE, tuple(f"real/described/{model}/16" for model in _SEVEN), 10),
+            "less", TOLERANCE, tuple(f"real/described/{model}/16" for model in SEVEN), 10),
     NewTest("real-best", "Is PNA best when all are trained and tested on real subgraphs?",
             f"PNA minus each other model, {_FIVE_TASKS}, mean over the groups of 15 to 24 nodes: below zero for every "
             "model",
-            "less", None, tuple(f"real/described/{model}/16" for model in _SEVEN), 10),
+            "less", None, tuple(f"real/described/{model}/16" for model in SEVEN), 10),
     NewTest("scalers-linear", "Beyond the degrees of training, is the logarithmic scaler better than the linear one?",
             "logarithmic minus linear, log10 MSE of the node tasks, mean over the bins of degree beyond those of "
             "training, errors above ten times the baseline's counted as ten times: below zero",
@@ -156,7 +169,7 @@ ADDED = NewTest(
     "below zero for every model",
     "less",
     None,
-    tuple(f"tuned-dropout/described/{model}/16" for model in _SEVEN),
+    tuple(f"tuned-dropout/described/{model}/16" for model in SEVEN),
     20,
 )
 """A test that docs/plan.md states after results/plan.json was written, and before its own runs."""

@@ -6,7 +6,7 @@ columns are averaged, each difference is divided by its data set's margin.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pna.figures import published, realworld
 from pna.figures.figure6 import Power, power_of, rows_of
@@ -227,7 +227,7 @@ def _on_other_data(part: Part) -> Part:
     """The comparison of two models that were not trained on the same data, which decides nothing."""
     words = f"{part.text}, not trained on the same data"
     test = less(part.name, Estimate(part.contrast.estimate.value, math.inf, 1.0))
-    return Part(part.name, None, part.keys, test=type(test)(**(vars(test) | {"text": words, "p": 1.0})))
+    return Part(part.name, None, part.keys, test=replace(test, p=1.0, text=words))
 
 
 def _estimate(one: Score) -> Estimate:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from pna.experiments import EVERY_SPEC, PROFILES, SPECS, TRAININGS, all_cells
 from pna.figures import published, realworld
-from pna.figures.depth import FIVE, SIX
+from pna.figures.depth import SIX, WITHOUT_DIAMETER
 from pna.figures.figure6 import rows_of
 from pna.figures.real import REDRAWN
 from pna.figures.runs import RecordedRun, Runs, recorded_run, runs_of
@@ -300,4 +300,4 @@ def _who(better: dict[str, bool]) -> str:
 
 def _everywhere(run: RecordedRun, half: RecordedRun) -> bool:
     """Whether a network is significantly better than the one with ⌊N/2⌋ layers at every size, on six tasks and five."""
-    return all(len(better(run, half, tasks)) == len(sizes_of(run)) for tasks in (SIX, FIVE))
+    return all(len(better(run, half, tasks)) == len(sizes_of(run)) for tasks in (SIX, WITHOUT_DIAMETER))

@@ -19,9 +19,9 @@ from pna.verdicts.contrasts import Contrast, mean_contrast
 from pna.verdicts.rules import Ruling, number
 from report.comparisons import MARGIN, like_published_average
 from report.markup import blocks, estimate, in_words, listed, table
-from report.outcomes import MISSING, SEVEN, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
+from report.outcomes import MISSING, Models, Outcome, by_spec, leads, outcome_table, ruling, run_of_plan
 from report.parts import Part, average, ratio
-from report.plan import ADDED, NewTest
+from report.plan import ADDED, SEVEN, NewTest
 
 __all__ = ["answer", "averages", "outcome_with_dropout", "outcomes", "section"]
 

@@ -46,7 +46,11 @@ LISTS = {"edges_from", "edges_to", "x", *(task.name for task in NODE_TASKS)}
 
 def main(metadata: str, data: str) -> int:
     """Write the graphs of both specifications, and the metadata last."""
-    write({str(spec): cached("multitask", spec) for spec in (DESCRIBED, RELEASED)}, Path(metadata), Path(data))
+    try:
+        write({str(spec): cached("multitask", spec) for spec in (DESCRIBED, RELEASED)}, Path(metadata), Path(data))
+    except OSError as error:
+        print(f"croissant.py: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
-from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, profile_of, run_of
+from pna.experiments import EXPERIMENTS, PROFILES, SPECS, Cell, budgets, profile_of, run_of
 from pna.experiments.side_by_side import ON_A_GPU, batches
 from pna.figures.catalogue import TEACHING
+from pna.places import results_folder
 from pna.training.run import Run
 
-__all__ = ["cells_of", "divide", "missing"]
+__all__ = ["cells_of", "divide", "has_fuller", "missing"]
 
 SMOKE = 8  # cells in a job of the smoke profile, whose trainings take less time than their start
 JOB = 20.0  # the cost of a Slurm job: about twenty minutes of an H200
@@ -20,11 +21,21 @@ def cells_of(name: str, profile: str) -> list[Cell]:
     return [cell for spec in SPECS for cell in EXPERIMENTS[name].cells(spec, profile)] if name in EXPERIMENTS else []
 
 
-def missing(names: Iterable[str], profile: str) -> list[Run]:
-    """The runs behind these notebooks that are not recorded with the present data; those without data are left out."""
+def missing(names: Iterable[str], profile: str, or_fuller: bool = False) -> list[Run]:
+    """The runs behind these notebooks that are not recorded with the present data; those without data are left out.
+
+    With `or_fuller`, a cell that is recorded at a fuller budget is not missing.
+    """
     cells = dict.fromkeys(cell for name in names for cell in cells_of(name, profile))
     runs = (run_of(cell, profile_of(cell, profile)) for cell in cells)
-    return [run for run in runs if run.ready and not run.recorded]
+    absent = [run for run in runs if run.ready and not run.recorded]
+    return [run for run in absent if not (or_fuller and has_fuller(run))]
+
+
+def has_fuller(run: Run) -> bool:
+    """Whether the run's cell is recorded at a fuller budget."""
+    fuller = (p for p in budgets(results_folder(), run.cell) if p.thinness < run.profile.thinness)
+    return any(run_of(run.cell, profile).recorded for profile in fuller)
 
 
 def divide(cells: Iterable[Cell], profile: str, most: int | None, shared: bool) -> list[list[Cell]]:

@@ -283,8 +283,8 @@ def _wanted(options: argparse.Namespace) -> list[str]:
 
 
 def _missing(plan: Plan, options: argparse.Namespace) -> list[Run]:
-    """The unrecorded trainings behind the notebooks that are asked for."""
-    return jobs.missing(_wanted(options), plan.profile)
+    """The unrecorded trainings behind the notebooks that are asked for; fuller ones count where any is drawn."""
+    return jobs.missing(_wanted(options), plan.profile, or_fuller=plan.drawn == RECORDED)
 
 
 def _last_line(log: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, seconds
+from pna.command_line import FAILED, UNFINISHED, Interrupts, device, positive, run_command, say_if_empty, seconds
 from pna.departures import SPECS
 from pna.errors import GPUFull, OutOfTime
 from pna.experiments.cells import Cell
@@ -146,7 +146,7 @@ def _train_several(options: argparse.Namespace) -> int:
     """Train the named cells, or all that are missing, side by side."""
     cells = dict.fromkeys(_missing(options) if options.missing else [Cell.parse(c).trained for c in options.cells])
     if not cells:
-        print("nothing to train: all else is recorded")
+        print("nothing to train: every cell whose data are here is recorded")
         return 0
     in_order = list(cells) if options.profile == "planned" else longest_first(cells)  # the plan has its own order
     kind, gpus = options.device.partition(":")[0], _gpus(options.device)
@@ -266,11 +266,14 @@ def _already(run: Run, options: argparse.Namespace) -> int | None:
         return None
     run.forget()  # the process may have been killed after writing the result and before removing the checkpoint
     missing = run.untested()
+    again = shlex.join(["python", "-m", "pna", "train", str(run.cell), *budget_words(options)])
+    anew = f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER {again}"
     if not missing:
-        again = shlex.join(["python", "-m", "pna", "train", str(run.cell), *budget_words(options)])
-        print(f"{run.result} is there already; to train it anew: PNA_RESULTS=FOLDER {again}")
+        print(anew)
     elif not run.weights.exists():
-        print(f"{run.result} is there already, without tests on {', '.join(missing)}: {run.weights} is missing")
+        print(
+            f"{anew}\nIt is not tested on {', '.join(missing)}, which needs the weights of all seeds in {run.weights}."
+        )
     else:
         run.load_weights()
         run.test_more()
@@ -294,6 +297,7 @@ def _results(options: argparse.Namespace) -> int:
     options.profile = options.profile or "paper"
     named = PROFILES[options.profile].changed(options.seeds, options.epochs).name
     print("each cell at the fullest budget recorded" if any_budget else f"profile {named}", f"in {results_folder()}")
+    say_if_empty(results_folder())
     rows, damaged = [], []
     for experiment in EXPERIMENTS.values():
         for spec in experiment.specs:

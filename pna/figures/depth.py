@@ -13,7 +13,18 @@ from pna.figures.scores import by_seed, mean_score, score, sizes_of
 from pna.multitask import TASKS
 from pna.verdicts.statistics import Estimate
 
-__all__ = ["FIVE", "RULES", "SIX", "TRAINED", "baseline", "gain", "has_rule", "leads", "scores_by_rule", "trained_gain"]
+__all__ = [
+    "RULES",
+    "SIX",
+    "TRAINED",
+    "WITHOUT_DIAMETER",
+    "baseline",
+    "gain",
+    "has_rule",
+    "leads",
+    "scores_by_rule",
+    "trained_gain",
+]
 
 RULES: dict[str, str] = {
     "": "⌊N/2⌋, the paper's",
@@ -33,7 +44,7 @@ TRAINED: dict[str, str] = {
 """The rules of depth in training, by training; at test each network follows its own, at most as deep as in training."""
 
 SIX = range(len(TASKS))
-FIVE = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
+WITHOUT_DIAMETER = [k for k, task in enumerate(TASKS) if task.name != "diameter"]
 
 
 def has_rule(run: RecordedRun, name: str) -> bool:

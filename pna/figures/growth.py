@@ -79,7 +79,7 @@ class Growth:
     @property
     def change_per_layer(self) -> Array:
         """The factor by which a small change grows per layer, over the layers of `per_layer`, [graphs]."""
-        return np.exp(np.log(self.change[DEEPEST:]).mean(axis=0))
+        return np.exp(np.log(self.change[DEEPEST - 1 :]).mean(axis=0))
 
 
 def growths() -> dict[tuple[str, str, int], Growth]:

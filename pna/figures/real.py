@@ -18,7 +18,18 @@ from pna.multitask import DESCRIBED, TASKS
 from pna.multitask.real import GROUPS, RealSplit, graph_set
 from pna.verdicts.statistics import LEVEL, Estimate, holm
 
-__all__ = ["CAP", "FIVE", "GROUP", "HALF", "NETWORKS", "PREDICTORS", "REDRAWN", "SIZES", "Group", "Regression"]
+__all__ = [
+    "CAP",
+    "GROUP",
+    "HALF",
+    "NETWORKS",
+    "PREDICTORS",
+    "REDRAWN",
+    "SIZES",
+    "WITHOUT_CONNECTED",
+    "Group",
+    "Regression",
+]
 __all__ += [
     "cap_gain",
     "fails_on",
@@ -36,7 +47,7 @@ __all__ += ["structure", "trained_runs"]
 Array = NDArray[np.float64]
 Measure = Callable[[RecordedRun, Sequence[str]], Estimate]
 
-FIVE = [k for k, task in enumerate(TASKS) if task.name != "connected"]
+WITHOUT_CONNECTED = [k for k, task in enumerate(TASKS) if task.name != "connected"]
 HALF, CAP = "real", "real@cap"  # tested with ⌊N/2⌋ layers, the paper's, and with at most the 12 of training
 REDRAWN = tuple(f"redrawn/test_{k}" for k in range(1, 6))
 SIZES: dict[str, tuple[int, int]] = {"small": (15, 24), "large": (25, 100)}
@@ -119,7 +130,7 @@ def has_real(run: RecordedRun, rule: str = HALF) -> bool:
 
 def five_tasks(run: RecordedRun, splits: Sequence[str]) -> Array:
     """Mean log10 MSE over five tasks and some test sets, all of equal weight, as it is compared, [S]."""
-    return np.mean([by_seed(run, split)[:, FIVE] for split in splits], axis=(0, 2))
+    return np.mean([by_seed(run, split)[:, WITHOUT_CONNECTED] for split in splits], axis=(0, 2))
 
 
 def score_of(run: RecordedRun, splits: Sequence[str]) -> Estimate:
@@ -129,7 +140,7 @@ def score_of(run: RecordedRun, splits: Sequence[str]) -> Estimate:
 
 def relative(run: RecordedRun, splits: Sequence[str]) -> Estimate:
     """`score_of` minus that of predicting the mean of the training labels; at zero a network is no better than that."""
-    baseline = np.mean([np.log10(run.baseline(split)[FIVE]) for split in splits])
+    baseline = np.mean([np.log10(run.baseline(split)[WITHOUT_CONNECTED]) for split in splits])
     return score_of(run, splits).shifted(-float(baseline))
 
 

@@ -27,7 +27,6 @@ __all__ = [
     "WIDER",
     "best",
     "by_seed",
-    "change",
     "log_mean",
     "log_tasks",
 ]
@@ -136,11 +135,6 @@ def score(run: RecordedRun, split: str = SPLIT, task: int | None = None) -> Esti
     return mean_score(run, by_seed(run, split), task)
 
 
-def change(run: RecordedRun, split: str, other: str) -> Estimate:
-    """A network's average score on one test set minus that on another, compared seed by seed."""
-    return mean_score(run, by_seed(run, split) - by_seed(run, other))
-
-
 def overall(run: RecordedRun, split: str = SPLIT) -> Estimate:
     """Figure 4a's number: log10 of the mean MSE over tasks."""
     return five_best(run.validation[:, 0], overall_by_seed(run, split))
@@ -163,15 +157,18 @@ def ratios_by_seed(run: RecordedRun, split: str) -> Array:
 
 
 def mean_score(run: RecordedRun, scores: Array, task: int | None = None) -> Estimate:
-    """The five-best mean of scores [S, 6], of a task or averaged over all.
+    """The five-best mean of scores [S, 6], of a task or averaged over all; without `task` [S, fewer] is allowed, too.
 
-    Networks of single tasks are chosen task by task: their average is one over six independent choices.
+    Networks of single tasks are chosen task by task: their average is one over six independent choices, and needs the
+    scores of all six.
     """
     if task is not None:
         return five_best(run.validation[:, task], scores[:, task])
     if (run.validation == run.validation[:, :1]).all():
         return five_best(run.validation[:, 0], scores.mean(axis=1))
     tasks = scores.shape[1]
+    if tasks != len(TASKS):
+        raise ValueError(f"networks of single tasks need the scores of all {len(TASKS)} tasks, got {tasks}")
     return combined((1 / tasks, five_best(run.validation[:, k], scores[:, k])) for k in range(tasks))
 
 

@@ -472,6 +472,14 @@ def test_a_full_disk_loses_nothing_that_was_trained(run, monkeypatch, capsys, ki
     assert not run.checkpoint.exists()
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs a file system on which nobody can make a folder")
+def test_a_folder_that_nobody_can_make_is_told_before_the_training(run, monkeypatch, capsys):
+    monkeypatch.setenv("PNA_RESULTS", "/proc/results")
+    assert train(SMOKE) == 2
+    assert "/proc is no folder that can be written to" in capsys.readouterr().err
+    assert not run.checkpoint.exists()
+
+
 def test_a_folder_for_results_that_is_none_is_told_before_the_training(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PNA_RESULTS", str(tmp_path / "file" / "results"))
@@ -734,5 +742,6 @@ def test_results_without_a_budget_name_what_is_damaged_and_go_on(few_graphs, cap
 def test_the_commands_are_reached_from_the_package(capsys):
     assert main(["train", "--list"]) == 0
     assert main(["results", "--profile", "smoke"]) == 0
+    assert capsys.readouterr().err.startswith("No result is recorded in ")
     assert main(["evaluate", *SMOKE, "--on", "families"]) == MISSING_DATA
     assert capsys.readouterr().err.startswith("pna evaluate: ")

@@ -262,7 +262,7 @@ def test_what_is_missing_is_trained_and_then_nothing_is(few_graphs, started, cap
     assert [words[0] for words, _, _ in started] == missing
     capfd.readouterr()
     assert train(words) == 0
-    assert capfd.readouterr().out == "nothing to train: all else is recorded\n"
+    assert capfd.readouterr().out == "nothing to train: every cell whose data are here is recorded\n"
 
 
 def test_the_departures_that_are_missing_are_found_by_their_experiment(tmp_path, monkeypatch):

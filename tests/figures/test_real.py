@@ -12,11 +12,11 @@ from pna.figures.plots import hubs as hub_plots
 from pna.figures.plots import real as plots
 from pna.figures.real import (
     CAP,
-    FIVE,
     GROUP,
     HALF,
     NETWORKS,
     PREDICTORS,
+    WITHOUT_CONNECTED,
     Group,
     groups,
     planned_runs,
@@ -76,7 +76,7 @@ def test_scores_weigh_test_sets_alike_and_leave_connected_out(results):
     odd = {"real/zoo-15-24": [-2.0] * CONNECTED + [5.0] + [-2.0] * (5 - CONNECTED)}
     write_real_graphs("multitask/described/pna/16", lambda name, rule: -2.0 if rule == HALF else -2.5, levels=odd)
     run = run_of()
-    assert len(FIVE) == 5
+    assert len(WITHOUT_CONNECTED) == 5
     shift = 0.02  # of the five best seeds
     assert real.score_of(run, splits("small")).value == pytest.approx(-2.0 + shift)
     assert real.relative(run, splits("small")).value == pytest.approx(-1.0 + shift)  # the baseline is at -1

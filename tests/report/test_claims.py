@@ -285,6 +285,7 @@ def test_a_fresh_clone_has_its_verdicts_and_judges_nothing(monkeypatch, tmp_path
         ("results/paper/cell.json", True),
         ("verification/test_lemma.py", False),
         ("pna/notes.md", False),
+        ("data/realworld/zinc.npz", False),
     ],
 )
 def test_verdicts_are_judged_again_if_what_they_depend_on_changes(name, judged, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import torch
 from pna import DegreeStatistics
 from pna.figures import growth
 from pna.figures.catalogue import files_of
-from pna.figures.depth import FIVE, SIX, gain, has_rule, leads, scores_by_rule, trained_gain
+from pna.figures.depth import SIX, WITHOUT_DIAMETER, gain, has_rule, leads, scores_by_rule, trained_gain
 from pna.figures.plots import depth
 from pna.figures.runs import runs_of
 from pna.multitask import DESCRIBED
@@ -77,7 +77,7 @@ def test_what_another_rule_gains_in_training(results):
     runs = runs_of("depth", "described")
     pair = runs.of("depth-diameter")["pna"], runs.of("extrapolation")["pna"]
     assert [one.value for one in trained_gain(*pair, SIX)] == pytest.approx([-0.2] * 9)
-    assert [one.value for one in trained_gain(*pair, FIVE)] == pytest.approx([0.0] * 9)
+    assert [one.value for one in trained_gain(*pair, WITHOUT_DIAMETER)] == pytest.approx([0.0] * 9)
     text = text_of(section("recorded"))
     assert re.search(r"PNA, diameter six tasks (−0.20 \S+ … \S+ ){9}9 of 9", text)
     assert re.search(r"PNA, diameter without the diameter .* 0 of 9", text)
@@ -178,3 +178,11 @@ def test_growth_of_a_map_that_is_known():
     assert found.degree.max() <= 23
     np.testing.assert_allclose(found.per_layer, 2, rtol=1e-6)
     np.testing.assert_allclose(found.change_per_layer, 2, rtol=1e-6)
+
+
+def test_a_change_that_grows_as_the_norm_does_has_its_growth_per_layer():
+    """Also where every layer has another factor: both are read from the same layers on."""
+    change = np.random.default_rng(0).uniform(0.5, 2, (growth.LAYERS - 1, 3))
+    norm = np.concatenate([np.ones((1, 3)), change.cumprod(axis=0)])
+    found = growth.Growth(norm, change, np.ones(3))
+    np.testing.assert_allclose(found.change_per_layer, found.per_layer)

@@ -45,7 +45,8 @@ def test_an_aggregate_averages_over_the_keys_that_it_does_not_name():
 def test_a_mean_keeps_bound_and_margin_unless_it_has_its_own():
     (mean,) = Aggregate("").parts(parts([0.0] * 4, margin=0.3))
     (strict,) = Aggregate("", margin=0.1).parts(parts([0.0] * 4, margin=0.3))
-    assert (mean.margin, strict.margin) == (0.3, 0.1)
+    (alone,) = Aggregate("", margin=0.1).parts(parts([0.0] * 4, margin=0.3)[:1])
+    assert (mean.margin, strict.margin, alone.margin) == (0.3, 0.1, 0.1)
     assert mean.comparison.side == "holds"
     (bounded,) = Aggregate("").parts(parts([0.05] * 4, bound=0.1))
     assert bounded.comparison.bound == 0.1

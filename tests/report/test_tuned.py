@@ -8,8 +8,7 @@ import pytest
 from pna.figures import published
 from pna.places import repository
 from report import tuned
-from report.outcomes import SEVEN
-from report.plan import ADDED, NEW_TESTS
+from report.plan import ADDED, NEW_TESTS, SEVEN
 from report.summary import opening
 from tests.figures.conftest import write_result
 from tests.report import recompute

@@ -73,6 +73,17 @@ def test_the_default_on_a_cpu_trains_what_is_not_recorded(workflow):
     assert "14 x train" in output
 
 
+def test_what_a_fuller_budget_has_is_not_trained_for_a_figure_that_shows_the_fullest(workflow, monkeypatch):
+    """One of figure 4's 14 cells is recorded at the paper's budget: quick runs would train it for nothing."""
+    from tests.figures.conftest import write_result
+
+    monkeypatch.setenv("PNA_RESULTS", workflow.environment["PNA_RESULTS"])
+    write_result("multitask/released/gin/16", "paper")
+    workflow.environment["CUDA_VISIBLE_DEVICES"] = ""
+    assert "13 x train" in workflow.run("--only", "figure4", "--dry-run")[1]
+    assert "14 x train" in workflow.run("--profile", "quick", "--only", "figure4", "--dry-run")[1]
+
+
 def test_trains_what_is_missing_draws_and_then_has_nothing_to_do_whatever_kills_it(prepared, two_missing, tmp_path):
     """PNA_KILLS kills; two by default."""
     workflow, cells = prepared

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from pna.degrees import DegreeStatistics
-from pna.files import read_arrays, read_facts, write_arrays
+from pna.files import check_writable, read_arrays, read_facts, write_arrays
 from pna.locks import locked, remove_left_over
 from pna.places import data_folder
 from pna.realworld.data.datasets import SPLITS, Dataset, dataset
@@ -74,6 +74,7 @@ def prepare(
 ) -> Path:
     """Make the file of a data set from local files (source, by default $PNA_DATA), or from the public download."""
     data, path = dataset(name), archive_path(name, to)
+    check_writable(path)
     arrays, facts = download(data) if fetch else read_local(data, source or data_folder(), workers, progress)
     write_arrays(path, arrays, {"name": name} | facts, FORMAT)
     _edges_path(path).unlink(missing_ok=True)
