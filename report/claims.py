@@ -342,7 +342,7 @@ def _from_runs(claim: Claim, runs: Runs) -> Finding:
     if claim.together and finding.rows:
         finding = _saying(finding, _fewer_seeds(runs))
     if claim.alone and finding.rows:
-        finding = _saying(finding, _coverage_of_single_tasks())
+        finding = _saying(finding, _coverage_of_single_tasks(runs))
     budget = budget_text(compared) + _sizes(claim, runs, finding.outcome) + compared.diverged
     word = _SEEN.get(finding.outcome, finding.outcome) if claim.finding else finding.outcome
     word = NOT_RUN if finding.kind == NOT_RUN else word
@@ -422,11 +422,13 @@ def _fewer_seeds(runs: Runs) -> str:
     )
 
 
-def _coverage_of_single_tasks() -> str:
-    """A sentence on how often the intervals of single tasks contain the truth in simulations."""
-    share = kept_table()["coverage"][SINGLE]
+def _coverage_of_single_tasks(runs: Runs) -> str:
+    """A sentence on how often the intervals of single tasks contain the truth in simulations with as many seeds."""
+    fewest = min(len(run.result.configuration["seeds"]) for run in runs.of("single-task").values())
+    seeds = max((one for one in SINGLE if one <= fewest), default=min(SINGLE))
+    share = kept_table()["coverage"][SINGLE[seeds]]
     return (
-        f"With ten seeds, a 95 % interval for a single task contains the true value in {share['mean']:.1%} of "
+        f"With {seeds} seeds, a 95 % interval for a single task contains the true value in {share['mean']:.1%} of "
         f"simulated cases, and in {share['least']:.1%} of those from the worst population."
     )
 
