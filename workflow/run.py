@@ -180,8 +180,9 @@ class Snakemake:
             os.environ.update(environment)
             sys.path[:0] = environment["PYTHONPATH"].split(os.pathsep)
             from snakemake.cli import main
+            from snakemake_logger_plugin_progress import interrupt
 
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)
             code = main(words) or 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)

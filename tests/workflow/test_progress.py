@@ -1,6 +1,7 @@
 """The lines that the workflow prints about itself."""
 
 import logging
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "workflow"))
 
-from snakemake_logger_plugin_progress import LogHandler, _time, _title
+import snakemake_logger_plugin_progress as plugin
+from snakemake_logger_plugin_progress import LogHandler, _time, _title, interrupt
 
 
 def record(event, **facts):
@@ -81,6 +83,34 @@ def test_errors_of_snakemake_are_passed_on(handler, capsys):
     made.levelno = logging.ERROR
     handler.emit(made)
     assert "message" in capsys.readouterr().err
+
+
+def test_after_an_interrupt_nothing_is_called_failed(handler, monkeypatch, capsys):
+    monkeypatch.setattr(plugin, "_interrupted", [])
+    handler.emit(record(LogEvent.RUN_INFO, stats={"notebook_figure4": 1, "notebook_depth": 1}))
+    for number, name in enumerate(("figure4", "depth")):
+        log = [f"b/logs/notebooks/{name}.log"]
+        handler.emit(record(LogEvent.JOB_INFO, jobid=number, rule_name=f"notebook_{name}", log=log))
+        handler.emit(record(LogEvent.JOB_STARTED, jobs=[number]))
+    capsys.readouterr()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
+    handler.emit(record(LogEvent.JOB_ERROR, jobid=0, rule_name="notebook_figure4"))
+    handler.emit(record(None, levelno=logging.ERROR))
+    assert capsys.readouterr().err == ""
+    assert handler._line() == "[0/2] stopping; still running: notebook depth"
+
+
+def test_the_same_interrupt_by_another_way_changes_nothing_and_a_later_one_counts(monkeypatch):
+    clock = iter((100.0, 101.0, 100.1 + plugin.GRACE))
+    monkeypatch.setattr(plugin, "_interrupted", [])
+    monkeypatch.setattr(plugin.time, "monotonic", lambda: next(clock))
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
+    interrupt(signal.SIGINT, None)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(signal.SIGINT, None)
+    assert len(plugin._interrupted) == 2
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (100, "2 min"), (7200, "2.0 h")])

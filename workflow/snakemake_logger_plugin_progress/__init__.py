@@ -1,6 +1,7 @@
 """Snakemake's progress in one line: what is running, how many of how many steps are done, the time left.
 
 On a terminal the line is rewritten every second; elsewhere a line is printed when a step ends and every half minute.
+Steps that Ctrl-C ends are not called failed.
 """
 
 import re
@@ -15,10 +16,20 @@ from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-__all__ = ["LogHandler"]
+__all__ = ["LogHandler", "interrupt"]
 
 _EPOCH = re.compile(r"epoch (\d+) of at most (\d+)")
 EVERY = 30.0  # seconds between two lines where there is no terminal
+GRACE = 10.0  # seconds in which one more interrupt is taken for the same one, which came by another way
+_interrupted: list[float] = []  # when
+
+
+def interrupt(number: int, frame: object) -> None:
+    """Handle SIGINT: stop, but once. One more while Snakemake ends its jobs would make it end in tracebacks."""
+    now = time.monotonic()
+    if not _interrupted or now - _interrupted[-1] > GRACE:
+        _interrupted.append(now)
+        raise KeyboardInterrupt
 
 
 class LogHandler(LogHandlerBase):
@@ -51,7 +62,7 @@ class LogHandler(LogHandlerBase):
                 handle(record)
             elif record.msg == NOTHING_TO_BE_DONE_MSG:
                 self._say("nothing to do")
-            elif record.levelno >= ERROR:
+            elif record.levelno >= ERROR and not _interrupted:
                 self._say(record.getMessage())
         except Exception:
             self.handleError(record)  # a line that cannot be written never ends a run
@@ -93,8 +104,10 @@ class LogHandler(LogHandlerBase):
         self._say(f"[{self.done}/{self.total}] done: {title} ({_time(seconds)}); {self._left()}")
 
     def _error(self, record: LogRecord) -> None:
-        """Print that a step failed, with the path of its log."""
+        """Print that a step failed, with the path of its log; after Ctrl-C it was ended, and did not fail."""
         self.running.pop(record.jobid, None)
+        if _interrupted:
+            return
         self.failed += 1
         log = self.logs.get(record.jobid, Path())
         self._say(f"FAILED: {_title(record.rule_name, log)}; see {log}")
@@ -116,6 +129,8 @@ class LogHandler(LogHandlerBase):
         names = [_title(self.names.get(job, ""), self.logs.get(job, Path()), epochs=True) for job in list(self.running)]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         failed = f", {self.failed} failed" if self.failed else ""
+        if _interrupted:
+            return f"[{self.done}/{self.total}{failed}] stopping; still running: {shown or '-'}"
         return f"[{self.done}/{self.total}{failed}] {self._left()}; running: {shown or '-'}"
 
     def _tick(self) -> None:
