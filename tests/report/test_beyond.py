@@ -242,9 +242,10 @@ def test_what_the_answers_are_said_to_mean_is_what_is_recorded(models):
     random, on_real = trained.of("multitask"), trained.of("real")
     order = sorted(on_real, key=lambda model: real.score_of(on_real[model], splits("small")).value)
     assert order[0] == "pna"
-    for model in ("pna-no-scalers", "mpnn-max"):  # some runs stay at the baseline
+    for model, stuck in {"pna-no-scalers": 5, "mpnn-max": 7}.items():  # of ten runs, at the baseline
         baseline = np.mean([np.log10(on_real[model].baseline(split)[WITHOUT_CONNECTED]) for split in splits("small")])
-        assert max(real.five_tasks(on_real[model], splits("small"))) > baseline - 0.05
+        errors = np.array(real.five_tasks(on_real[model], splits("small")))
+        assert ((errors > baseline - 0.05).sum(), len(errors)) == (stuck, 10)
     gaps = {task: np.mean([cost(random[m], on_real[m], task) for m in random]) for task in range(6)}
     others = np.mean([gap for task, gap in gaps.items() if task != CONNECTED])
     assert 0 < others < np.mean(list(gaps.values())) < gaps[CONNECTED]
@@ -335,6 +336,38 @@ def numbers_of_errors(sides):
     yield ranged(real.regression(pna, HALF, real.score_of).slopes["diameter"])
     even = splits("large", CAP, beyond.EVEN)
     yield ranged(real.score_of(pna, even) - real.score_of(plain, even), -1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule", "second"),
+    [
+        ("described", HALF, ["pna", "pna-no-scalers", "mpnn-max", "mpnn-sum"]),
+        ("described", CAP, ["pna", "mpnn-max", "mpnn-sum", "gat"]),
+        ("released", HALF, []),
+        ("released", CAP, []),
+    ],
+)
+def test_degrees_come_second_where_the_page_says_so(sides, spec, rule, second):
+    runs = sides[spec]
+    tails = {model: real.regression(runs[model], rule).slopes["tail"] for model in SEVEN}
+    assert [model for model, slope in tails.items() if slope.interval[0] > 0] == second
+    assert all(slope.interval[1] > 0 for slope in tails.values())
+
+
+@pytest.mark.parametrize("spec", ["described", "released"])
+def test_size_explains_most_of_the_error_of_every_model_but_gin(sides, spec):
+    for model in SEVEN:
+        fit = real.regression(sides[spec][model])
+        X = np.array([[real.structure(name)[predictor] for predictor in real.PREDICTORS] for name in real.GROUP])
+        y = np.array([real.relative(sides[spec][model], [f"{HALF}/{name}"]).value for name in real.GROUP])
+        nodes = [list(real.PREDICTORS).index("nodes")]
+        alone, others = real._explained(X[:, nodes], y), real._explained(np.delete(X, nodes, axis=1), y)
+        if model != "gin":
+            assert alone > max(fit.explained / 2, others + 0.04)
+        elif spec == "described":
+            assert alone == pytest.approx(others, abs=0.01)
+        else:
+            assert fit.explained < 0.15
 
 
 def change(models, names, tasks=WITHOUT_CONNECTED):
