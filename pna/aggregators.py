@@ -200,6 +200,8 @@ AGGREGATORS: dict[str, Aggregator] = {
 def resolve(name: str) -> Aggregator:
     """Look up an aggregator by name: one of AGGREGATORS, `moment<n>` for M_n, or `rounded_moment<n>` for D12's."""
     if isinstance(name, str) and name in AGGREGATORS:
+        if name.split() != [name]:
+            raise ValueError(f"the name of an aggregator must be one word, got {name!r}")
         return AGGREGATORS[name]
     match = re.fullmatch("(rounded_)?moment([1-9][0-9]{0,2})", name) if isinstance(name, str) else None
     if match and int(match[2]) >= 2:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from pna import aggregators as equations
 from pna.arguments import flag, sequence
-from pna.degrees import DegreeStatistics
+from pna.degrees import DegreeStatistics, check_histogram
 from pna.scalers import SCALERS, check_scaler, exponent, factors
 from pna.towers import product
 
@@ -103,13 +103,20 @@ class CombinedAggregation(nn.Module):
         return f"aggregators={list(self.aggregators)}, scalers={list(self.scalers)}"
 
 
+def _of_isolated_nodes(deg: Tensor) -> bool:
+    """Whether a degree histogram counts nodes of degree 0 alone; then δ would be 0."""
+    check_histogram("deg", deg)
+    return bool(deg[1:].sum() == 0)
+
+
 def _statistics(scalers: Sequence[str | float], deg: Tensor | DegreeStatistics | None) -> DegreeStatistics:
     """Degree statistics from `deg`; raise a ValueError if it is missing and a scaler needs it."""
     if isinstance(deg, DegreeStatistics):
         return deg
-    if deg is not None:
+    needed = any(scaler != "identity" for scaler in scalers)
+    if deg is not None and (needed or not _of_isolated_nodes(deg)):
         return DegreeStatistics.from_histogram(deg, name="deg")
-    if any(scaler != "identity" for scaler in scalers):
+    if needed:
         raise ValueError(
             f"deg is missing: the scalers {list(scalers)} need the histogram of the training set's degrees "
             "(PNAConv.get_degree_histogram); only the identity does without"

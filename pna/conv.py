@@ -55,7 +55,7 @@ class PNAConv(Layer):
     divide_input : bool
         Whether the input features are divided among the towers, instead of all being given to each.
     act : str or callable, optional
-        Activation between the layers of M and of U.
+        Activation between the layers of M and of U. If it has parameters, each tower has its own.
     act_kwargs : dict, optional
         Arguments of the activation.
     train_norm : bool
@@ -63,7 +63,8 @@ class PNAConv(Layer):
     train_alpha : bool
         Whether the exponents of all scalers but the identity are learned, from α = 1 for amplification and so on.
     cached : bool
-        Whether the graph of the first call is sorted once and used in all later calls.
+        Whether the graph of the first call is sorted once and used in all later calls, whatever edge_index they get.
+        Calls in inference mode, and those that torch.compile compiles, use that graph if there is one, but keep none.
     flow : str
         Which end of an edge receives, as in torch_geometric: source_to_target or target_to_source.
     swap_extremes : bool
@@ -166,7 +167,8 @@ class PNAConv(Layer):
         x : Tensor [N, in_channels], or a pair [N_1, in_channels], [N_2, in_channels]
             Node features; for a bipartite graph, those of the nodes in the first and in the second row of edge_index.
         edge_index : Tensor [2, E] or Neighbourhoods
-            Edges (j, i) in any order, or a graph that has been sorted before.
+            Edges (j, i) in any order, PyTorch Geometric's EdgeIndex, a sparse transposed adjacency matrix, whose values
+            are not read, or a graph that has been sorted before.
         edge_attr : Tensor [E, edge_dim], optional
             Edge features, in the order of edge_index.
 

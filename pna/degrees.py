@@ -94,6 +94,8 @@ def degree_histogram(graphs: Iterable, mask: str | None = None, flow: str = "sou
             raise TypeError(f"loader must yield graphs with an edge_index, got {_without_edges(data)}")
         target = data.edge_index[receivers].cpu()
         target = target.long() if target.numel() == 0 else target  # no edges may come as floats, torch's default
+        if target.is_floating_point():
+            raise TypeError(f"edge_index must be of integers, got {target.dtype}")
         if target.numel() > 0 and not 0 <= int(target.min()) <= int(target.max()) < data.num_nodes:
             raise ValueError(
                 f"edge_index must hold node numbers from 0 to {data.num_nodes - 1}, "

@@ -9,7 +9,7 @@ import functools
 
 from torch import Tensor
 
-from pna.aggregators import EPSILON, Function, centred, centring, degree, expectation, unit
+from pna.aggregators import AGGREGATORS, EPSILON, Function, centred, centring, degree, expectation, unit
 from pna.segments import max as segment_max
 from pna.segments import spread
 from pna.segments import sum as segment_sum
@@ -97,5 +97,7 @@ def derivative(name: str) -> Function:
     """Look up the derivative of an aggregator by its name: a function of (g, m, ptr)."""
     if name in DERIVATIVES:
         return DERIVATIVES[name]
+    if name in AGGREGATORS:
+        raise ValueError(f"the aggregator {name!r} has no derivative: add one to pna.derivatives.DERIVATIVES")
     prefix, order = name.split("moment")
     return functools.partial(_moment, n=int(order), rounded=bool(prefix))

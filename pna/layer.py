@@ -57,7 +57,7 @@ class Layer(MessagePassing):
         """Raise an error with the reason: torch.jit.script asks this method for a module that it can compile."""
         raise RuntimeError(
             f"{type(self).__name__} cannot be compiled by torch.jit.script, whose language has no autograd functions: "
-            "use torch.compile or torch.export, or script the layer that PNAConv.to_pyg() returns"
+            "use torch.compile or torch.export, or, with edge features, script the layer that PNAConv.to_pyg() returns"
         )
 
     def reset_parameters(self) -> None:

@@ -16,7 +16,7 @@ from pna.combined import CombinedAggregation
 from pna.degrees import DegreeStatistics, check_histogram
 from pna.dispatch import untouched
 from pna.scalers import SCALERS
-from pna.towers import TowerLinear
+from pna.towers import EachTower, TowerLinear, in_towers
 
 __all__ = ["LIBRARIES", "LibraryDeparture", "arguments", "compute_as", "convert", "copy_weights", "translate"]
 
@@ -87,7 +87,10 @@ def translate(state: dict[str, Tensor], prefix: str = "") -> None:
     for key in [key for key in state if key.startswith(prefix)]:
         where = key.removeprefix(prefix)
         part, *place = where.split(".")
-        if part in _TOWERS and len(place) == 3:
+        if part in _TOWERS and len(place) > 2 and int(place[1]) % 2:  # an activation's
+            t, k, *name = place
+            state[".".join([prefix + _TOWERS[part], k, t, *name])] = state.pop(key)
+        elif part in _TOWERS and len(place) == 3:
             t, k, name = place
             towers[f"{prefix}{_TOWERS[part]}.{k}.{name}"][int(t)] = state.pop(key)
         elif where in _OTHERS:
@@ -102,7 +105,10 @@ def _translate_back(state: dict[str, Tensor]) -> dict[str, Tensor]:
     theirs, parts, others = {}, *({ours: name for name, ours in names.items()} for names in (_TOWERS, _OTHERS))
     for key, value in state.items():
         part, *place = key.split(".")
-        if part in parts:
+        if part in parts and int(place[0]) % 2:  # an activation's
+            k, t, *name = place
+            theirs[".".join([parts[part], t, k, *name])] = value
+        elif part in parts:
             theirs |= {f"{parts[part]}.{t}.{'.'.join(place)}": tower for t, tower in enumerate(value)}
         else:
             theirs[others.get(key, key)] = value.view(1) if part == "combined" else value
@@ -135,12 +141,14 @@ def arguments(conv: PyGConv) -> dict[str, Any]:
 @torch.no_grad()
 def copy_weights(conv: PyGConv, layer: nn.Module) -> None:
     """Copy weights, activations, dtype, device and mode of `conv` to `layer`, which has its arguments."""
+    copies: dict[int, Any] = {}  # a module that stands in several places stays one
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
         for k in range(1, len(mine), 2):
-            mine[k] = copy.deepcopy(theirs[0][k])
+            mine[k] = in_towers(copy.deepcopy([tower[k] for tower in theirs], copies))
     layer.to(conv.lin.weight).train(conv.training)
     layer.load_state_dict(conv.state_dict())
-    trained = {name: torch.tensor(weight.requires_grad) for name, weight in conv.named_parameters()}
+    weights = conv.named_parameters(remove_duplicate=False)
+    trained = {name: torch.tensor(weight.requires_grad) for name, weight in weights}
     translate(trained)
     for name, weight in layer.named_parameters():
         if len(trained[name].unique()) > 1:
@@ -184,8 +192,6 @@ def _check_towers(part: str, towers: nn.ModuleList) -> None:
         for k, module in enumerate(tower):
             if k % 2 == 0:
                 _check_linear(part, module)
-            elif [*module.parameters(), *module.buffers()]:
-                raise ValueError(f"conv.{part} has an activation with parameters of its own in each tower, {module}")
             elif _settings(module) != _settings(towers[0][k]):
                 raise ValueError(f"conv.{part} has different activations in its towers, {towers[0][k]} and {module}")
 
@@ -268,15 +274,17 @@ def convert(layer: nn.Module) -> PyGConv:
         torch.tensor([0, 1]), layer.edge_dim, layer.towers, (len(layer.M) + 1) // 2, (len(layer.U) + 1) // 2,
         layer.divide_input, train_norm=_has_learned_statistics(combined), flow=layer.flow,
     )  # fmt: skip
+    copies: dict[int, Any] = {}  # a module that stands in several places stays one
     for mine, theirs in ((layer.M, conv.pre_nns), (layer.U, conv.post_nns)):
         for k in range(1, len(mine), 2):
-            for tower in theirs:
-                tower[k] = copy.deepcopy(mine[k])
+            for t, tower in enumerate(theirs):
+                tower[k] = copy.deepcopy(mine[k][t] if isinstance(mine[k], EachTower) else mine[k], copies)
     conv.to(layer.mix.weight).train(layer.training)
     conv.load_state_dict(_translate_back(layer.state_dict()))
     conv.aggr_module.init_avg_deg_log = combined.statistics.delta
     conv.aggr_module.init_avg_deg_lin = combined.statistics.mean_degree
-    trained = {name: torch.full(weight.shape[:1], weight.requires_grad) for name, weight in layer.named_parameters()}
+    weights = layer.named_parameters(remove_duplicate=False)
+    trained = {name: torch.full(weight.shape[:1], weight.requires_grad) for name, weight in weights}
     trained = _translate_back(trained)
     for name, weight in conv.named_parameters():
         if name in trained:  # not δ or the mean degree where no scaler depends on it
@@ -320,5 +328,5 @@ def _check_ours(layer: nn.Module) -> None:
     if not (untouched(layer) and alternating and type(layer.mix) is nn.Linear):
         raise ValueError("the layer has other modules in the place of its own, which are not carried over")
     for activation in (module for network in networks for module in network[1::2]):
-        if [*activation.parameters(), *activation.buffers()]:
+        if not isinstance(activation, EachTower) and [*activation.parameters(), *activation.buffers()]:
             raise ValueError(f"torch_geometric.nn.PNAConv would have {activation} in each tower: here all share it")

@@ -1,7 +1,7 @@
 """Towers: T linear maps side by side, as one batched matrix product (section 2.3, after Gilmer et al.)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from pna import products
 from pna.arguments import MOST_LAYERS, positive
 
-__all__ = ["Activation", "LazyWeights", "TowerLinear", "affine", "mlp", "product", "product_backward"]
+__all__ = ["Activation", "EachTower", "LazyWeights", "TowerLinear", "affine", "in_towers", "mlp", "product"]
+__all__ += ["product_backward"]
 
 Activation = str | Callable[[Tensor], Tensor] | None
 
@@ -99,24 +100,42 @@ def mlp(
     name: str, layers: int, towers: int, sizes: tuple[int, int], act: Activation, act_kwargs: dict[str, Any] | None
 ) -> nn.Sequential:
     """Build a network M or U of equation 8: `layers` linear maps with activations between them."""
-    layers, activation = positive(name, layers, MOST_LAYERS), _activation(act, act_kwargs)
+    layers = positive(name, layers, MOST_LAYERS)
+    _activation(act, act_kwargs)  # with one layer it is not used, but a bad one is an error all the same
     modules: list[nn.Module] = [TowerLinear(towers, *sizes)]
     for _ in range(layers - 1):
-        modules += [activation if isinstance(activation, nn.Module) else _Elementwise(activation)]
+        modules += [in_towers([_activation(act, act_kwargs) for _ in range(towers)])]
         modules += [TowerLinear(towers, sizes[1], sizes[1])]
     return nn.Sequential(*modules)
 
 
-def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module | Callable[[Tensor], Tensor]:
+class EachTower(nn.ModuleList):
+    """An activation with parameters or buffers: each tower has one, as in PyTorch Geometric."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the t-th activation to the t-th tower of x [N, T, F]."""
+        return torch.stack([activation(x[:, t]) for t, activation in enumerate(self)], dim=1)
+
+
+def in_towers(activations: Sequence[nn.Module]) -> nn.Module:
+    """Join the activations of all towers to one module; without parameters and buffers, the first one serves all."""
+    first = activations[0]
+    return EachTower(activations) if [*first.parameters(), *first.buffers()] else first
+
+
+def _activation(act: Activation, act_kwargs: dict[str, Any] | None) -> nn.Module:
     """Resolve an activation as PyTorch Geometric does, with errors that name the argument."""
     if not (act is None or isinstance(act, str) or callable(act)):
         raise TypeError(f"act must be a name, a function of a tensor or None, got {act!r}")
+    if isinstance(act, type):
+        raise TypeError(f"act must be a name, a function of a tensor or None, got the class {act.__name__}: create one")
     from torch_geometric.nn.resolver import activation_resolver  # here, since its import takes seconds
 
     try:
-        return activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
+        activation = activation_resolver(act, **(act_kwargs or {})) or nn.Identity()
     except (TypeError, ValueError) as error:  # PyTorch Geometric's words name neither argument
         raise ValueError(f"act={act!r} with act_kwargs={act_kwargs!r} is no activation: {error}") from error
+    return activation if isinstance(activation, nn.Module) else _Elementwise(activation)
 
 
 class _Elementwise(nn.Module):

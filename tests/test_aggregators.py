@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
-from pna import aggregators, scalers
+from pna import PNAConv, aggregators, scalers
 from pna.aggregators import AGGREGATORS, EPSILON, resolve
 
 MOMENTS = ["moment2", "moment3", "moment4", "moment5"]
@@ -324,6 +324,19 @@ def test_half_precision_accumulates_in_float32():
 def test_unknown_aggregator_is_named_with_the_list(name):
     with pytest.raises(ValueError, match=r"unknown aggregator .*allowed: mean, max, min, std, var, sum"):
         resolve(name)
+
+
+def test_a_name_of_two_words_is_refused_before_it_is_used(monkeypatch):
+    monkeypatch.setitem(AGGREGATORS, "my mean", AGGREGATORS["mean"])
+    with pytest.raises(ValueError, match="must be one word, got 'my mean'"):
+        PNAConv(4, 4, ["my mean"], ["identity"])
+
+
+def test_an_aggregator_without_a_derivative_is_named_in_the_backward_pass(monkeypatch):
+    monkeypatch.setitem(AGGREGATORS, "mine", AGGREGATORS["mean"])
+    out = PNAConv(4, 4, ["mine"], ["identity"])(torch.randn(5, 4), torch.randint(0, 5, (2, 9)))
+    with pytest.raises(ValueError, match="'mine' has no derivative: add one to pna"):
+        out.sum().backward()
 
 
 @pytest.mark.parametrize("n", [1, 0, -2, 2.0, True, "3"])

@@ -570,9 +570,52 @@ def test_from_pyg_with_an_aggregator_that_is_not_ours(aggregator):
         PNAConv.from_pyg(pyg.PNAConv(4, 4, [aggregator], ["identity"], DEG))
 
 
-def test_from_pyg_with_learned_activations():
-    with pytest.raises(ValueError, match="activation with parameters"):
-        PNAConv.from_pyg(pyg.PNAConv(4, 4, ["mean"], ["identity"], DEG, pre_layers=2, act="prelu"))
+@pytest.mark.parametrize("towers", [1, 2])
+def test_learned_activations_are_each_towers_own_as_in_pyg(towers):
+    arguments = (4, 4, ["mean", "max"], ["identity", "amplification"], DEG, None, towers)
+    theirs = pyg.PNAConv(*arguments, pre_layers=3, post_layers=2, act="prelu")
+    slopes = [weight for name, weight in theirs.named_parameters() if weight.shape == (1,) and "aggr" not in name]
+    assert len(slopes) == 3 * towers  # two in each M, one in each U
+    with torch.no_grad():
+        for k, slope in enumerate(slopes):
+            slope.fill_(0.1 * (k + 1))
+    ours, loaded = PNAConv.from_pyg(theirs), PNAConv(*arguments, pre_layers=3, post_layers=2, act="prelu")
+    loaded.load_state_dict(theirs.state_dict())
+    x, edges = torch.randn(9, 4), torch.randint(0, 9, (2, 30))
+    expected = theirs(x, edges)
+    for layer in (ours, loaded, ours.to_pyg(), copy.deepcopy(ours)):
+        torch.testing.assert_close(layer(x, edges), expected, rtol=1e-4, atol=1e-5)
+    assert sum(weight.numel() for weight in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+    assert {name: tuple(value.shape) for name, value in ours.to_pyg().state_dict().items()} == {
+        name: tuple(value.shape) for name, value in theirs.state_dict().items()
+    }
+
+
+def test_an_activation_that_is_passed_as_a_module_is_shared_as_in_pyg():
+    slope = torch.nn.PReLU()
+    ours = PNAConv(4, 4, ["mean"], ["identity"], towers=2, pre_layers=3, act=slope)
+    theirs = pyg.PNAConv(4, 4, ["mean"], ["identity"], DEG, towers=2, pre_layers=3, act=slope)
+    assert sum(weight is slope.weight for weight in ours.parameters()) == 1
+    x, edges = torch.randn(9, 4), torch.randint(0, 9, (2, 30))
+    for layer in (PNAConv.from_pyg(theirs), PNAConv.from_pyg(theirs).to_pyg()):
+        torch.testing.assert_close(layer(x, edges), theirs(x, edges), rtol=1e-4, atol=1e-5)
+        assert sum(weight.shape == (1,) for weight in layer.parameters()) == 1
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_an_activation_that_is_a_class_is_refused(layers):
+    with pytest.raises(TypeError, match="got the class LeakyReLU: create one"):
+        PNAConv(4, 4, ["mean"], ["identity"], pre_layers=layers, act=torch.nn.LeakyReLU)
+
+
+def test_a_histogram_of_isolated_nodes_is_enough_for_the_identity():
+    deg = torch.tensor([5])
+    x, edges = torch.randn(9, 4), torch.randint(0, 9, (2, 30))
+    assert PNAConv(4, 4, ["mean"], ["identity"], deg)(x, edges).shape == (9, 4)
+    with pytest.raises(ValueError, match="no node of positive degree"):
+        PNAConv(4, 4, ["mean"], ["amplification"], deg)
+    with pytest.raises(ValueError, match="deg"):
+        PNAConv(4, 4, ["mean"], ["identity"], torch.tensor([-1]))
 
 
 # ---- arguments of strangers ----

@@ -108,3 +108,9 @@ def test_merged_histograms_do_not_overflow(dtype):
     largest = 200 if dtype == torch.uint8 else 2**31 - 1 if dtype == torch.int32 else 2048
     one, other = torch.tensor([largest, 2]).to(dtype), torch.tensor([largest - 1, 2, 3]).to(dtype)
     assert merge_histograms(one, other).tolist() == [one[0].item() + other[0].item(), 4, 3]
+
+
+def test_edges_that_are_no_integers_are_named():
+    graph = Data(edge_index=torch.tensor([[0.0, 1.0], [1.0, 0.0]]), num_nodes=2)
+    with pytest.raises(TypeError, match="edge_index must be of integers, got"):
+        degree_histogram([graph])

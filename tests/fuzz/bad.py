@@ -238,7 +238,6 @@ def theirs(rng: random.Random) -> Call:
             ("hooks", take(lambda c: c.register_message_forward_hook(nothing))),
             ("hooks", take(lambda c: c.pre_nns[0][0].register_forward_hook(nothing))),
             ("activation", take(lambda c: c.pre_nns[0].__setitem__(1, nn.Tanh()))),
-            ("activation", take(nothing, act="prelu")),
             ("aggregator", take(nothing, aggregators=[rng.choice(["median", "mul", pyg.SoftmaxAggregation(t=2.0)])])),
             ("semi_grad", take(nothing, aggregators=[pyg.aggr.VarAggregation(semi_grad=True)])),
             ("requires_grad", take(lambda c: c.pre_nns[0][0].requires_grad_(False))),
