@@ -23,10 +23,14 @@ from pna.figures.scores import FREEDOM, KEPT, SHOWN, SPLIT, by_seed, ratios_by_s
 from pna.multitask import TASKS
 from pna.verdicts.statistics import LEVEL, choice_covariance, subset_freedom, subset_jackknife, subset_weights
 
-__all__ = ["METHODS", "SINGLE", "USED", "kept_table", "populations", "simulate", "table"]
+__all__ = ["METHODS", "MORE", "SINGLE", "USED", "kept_table", "populations", "simulate", "table"]
 
 SEEDS = 10
 USED = "bootstrap error, t with 5 degrees of freedom"
+MORE = {
+    seeds: f"{seeds} seeds: jackknife error, t with {subset_freedom(seeds, SEEDS, KEPT):.1f}"
+    for seeds in (15, 20, 30, 40)
+}
 SINGLE = {seeds: f"single tasks, two humps: {seeds} seeds" for seeds in (10, 20, 30)}
 Array = NDArray[np.float64]
 Ends = tuple[Array, Array]
@@ -288,8 +292,7 @@ def table(trials: int = 2_000) -> dict:
     ]
     names = [name for name in rows[0] if name not in ("cell", "population")]
     coverage = {name: _summary([row[name] for row in rows]) for name in names}
-    for seeds in MORE:
-        name = f"{seeds} seeds: jackknife error, t with {subset_freedom(seeds, SEEDS, KEPT):.1f}"
+    for seeds, name in MORE.items():
         coverage[name] = _summary([more_seeds(population, seeds, trials) for *_, population in recorded])
     single = [humps(pairs) for pairs in single_task_pairs().values() if _usable(pairs)]
     if single:
@@ -305,7 +308,6 @@ def table(trials: int = 2_000) -> dict:
     return facts | {"false_alarms": alarms, "rows": rows}
 
 
-MORE = (15, 20, 30, 40)  # seeds
 HOLM = (1, 6, 36)  # comparisons
 
 

@@ -19,7 +19,7 @@ from pna.verdicts.statistics import LEVEL
 from report import tuned
 from report.claims import Finding
 from report.comparisons import like_published_averages, pna_best, pna_best_on_average
-from report.coverage import SINGLE, USED, kept_table
+from report.coverage import MORE, SINGLE, USED, kept_table
 from report.depth import better
 from report.markup import in_words, listed, render
 from report.parts import Part, average
@@ -81,13 +81,12 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     cells = [cell for cell in all_cells(EVERY_SPEC) if cell.training in TRAININGS]
     runs = [run for cell in cells if (run := recorded_run(cell, PROFILES["paper"]))]
     planned = sum(recorded_run(cell, PROFILES["planned"]) is not None for cell in cells)
-    sure, alone = (kept_table()["coverage"][name] for name in (USED, SINGLE[10]))
     words = (
-        f"{_of(len(runs), len(cells)).capitalize()} cells at the paper's budget: ten seeds, up to 10,000 epochs. In "
-        f"simulations with ten seeds, our 95 % intervals contain the truth in {sure['mean']:.1%} of cases, and in "
-        f"{sure['least']:.1%} in the worst population; for single tasks in {alone['mean']:.1%} and "
-        f"{alone['least']:.1%}. Each claim has one test, written down in a plan that asks for new seeds: {planned} of "
-        f"{len(cells)} cells have them."
+        f"{_of(len(runs), len(cells)).capitalize()} cells at the paper's budget: ten seeds, up to 10,000 epochs. Each "
+        f"claim has one test, written down in a plan that asks for 10 to 40 new seeds: {_of(planned, len(cells))} "
+        "cells have them. In simulations with ten to forty seeds, our 95 % intervals contain the truth in "
+        f"{_coverage(USED, *MORE.values())}; for single tasks, with 20 and 30 seeds, in "
+        f"{_coverage(SINGLE[20], SINGLE[30])}."
     )
     yield _line("Trainings", trained, words)
     real = [f for f in findings if f.claim.realworld]
@@ -97,6 +96,13 @@ def _lines(findings: Sequence[Finding], profile: str) -> Iterator[Line]:
     words = _cells_in_words(len(ours), len(realworld.CELLS), len(whole))
     unofficial = f", {others} of these on a training set that is not official" if others else ""
     yield _line("Real world", real, f"{words}{unofficial}. Compared by Welch's test.")
+
+
+def _coverage(*names: str) -> str:
+    """How often simulated intervals contain the truth, on average and in the worst population, over several rows."""
+    rows = [kept_table()["coverage"][name] for name in names]
+    mean, least = (f"{min(row[k] for row in rows):.1%} to {max(row[k] for row in rows):.1%}" for k in ("mean", "least"))
+    return f"{mean} of cases, and in the worst population in {least}"
 
 
 def _cells_in_words(recorded: int, cells: int, whole: int) -> str:
