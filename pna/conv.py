@@ -55,7 +55,8 @@ class PNAConv(Layer):
     divide_input : bool
         Whether the input features are divided among the towers, instead of all being given to each.
     act : str or callable, optional
-        Activation between the layers of M and of U. If it has parameters, each tower has its own.
+        Activation between the layers of M and of U. One that is named, and has parameters, is created for each tower; a
+        module is used as it is, in all of them.
     act_kwargs : dict, optional
         Arguments of the activation.
     train_norm : bool

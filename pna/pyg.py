@@ -87,10 +87,11 @@ def translate(state: dict[str, Tensor], prefix: str = "") -> None:
     for key in [key for key in state if key.startswith(prefix)]:
         where = key.removeprefix(prefix)
         part, *place = where.split(".")
-        if part in _TOWERS and len(place) > 2 and int(place[1]) % 2:  # an activation's
+        numbered = part in _TOWERS and len(place) > 2 and all(number.isdecimal() for number in place[:2])
+        if numbered and int(place[1]) % 2:  # an activation's
             t, k, *name = place
             state[".".join([prefix + _TOWERS[part], k, t, *name])] = state.pop(key)
-        elif part in _TOWERS and len(place) == 3:
+        elif numbered and len(place) == 3:
             t, k, name = place
             towers[f"{prefix}{_TOWERS[part]}.{k}.{name}"][int(t)] = state.pop(key)
         elif where in _OTHERS:

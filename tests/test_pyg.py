@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 from operator import setitem
 
 import pytest
@@ -62,6 +63,14 @@ def test_a_state_of_theirs_with_other_sizes_is_refused():
         PNAConv(4, 6, ["mean"], ["identity"]).load_state_dict(
             pyg.PNAConv(8, 6, ["mean"], ["identity"], DEG).state_dict()
         )
+
+
+@pytest.mark.parametrize("key", ["pre_nns.0.extra.weight", "post_nns.extra.0.weight", "pre_nns.0.weight"])
+def test_a_key_that_no_layer_of_theirs_has_is_named(key):
+    mine = PNAConv(8, 6, ["mean"], ["identity"])
+    state = pyg.PNAConv(8, 6, ["mean"], ["identity"], DEG).state_dict() | {key: torch.zeros(3)}
+    with pytest.raises(RuntimeError, match=f'Unexpected key.*"{re.escape(key)}"'):
+        mine.load_state_dict(state)
 
 
 def test_frozen_weights_stay_frozen_both_ways():

@@ -70,22 +70,39 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_the_training(few, 
         hubs.train("none", SMALL)
 
 
-def test_finished_seeds_survive_an_interruption(few, monkeypatch):
-    whole = hubs.train("none", SMALL)
-    hubs.path_of("none", SMALL).unlink()
-    train_seed, calls = hubs._train_seed, []
+@pytest.fixture
+def trained(few, monkeypatch):
+    """The seeds that are trained once the training of "none" has been interrupted at its second seed."""
+    train_seed, seeds = hubs._train_seed, []
 
     def interrupted(*arguments):
-        if calls:
+        monkeypatch.setattr(hubs, "_train_seed", counted)
+        return train_seed(*arguments)
+
+    def counted(*arguments):
+        if not seeds:
+            seeds.append("interrupted")
             raise KeyboardInterrupt
-        calls.append(arguments)
+        seeds.append(arguments[4])
         return train_seed(*arguments)
 
     monkeypatch.setattr(hubs, "_train_seed", interrupted)
     with pytest.raises(KeyboardInterrupt):
         hubs.train("none", SMALL)
-    monkeypatch.setattr(hubs, "_train_seed", train_seed)
-    assert hubs.train("none", SMALL).replicas == whole.replicas
+    return seeds
+
+
+def test_finished_seeds_survive_an_interruption(trained):
+    resumed = hubs.train("none", SMALL)
+    assert trained == ["interrupted", 101]
+    hubs.path_of("none", SMALL).unlink()
+    assert hubs.train("none", SMALL).replicas == resumed.replicas
+
+
+def test_seeds_that_were_tested_on_other_bins_are_trained_again(trained, monkeypatch):
+    monkeypatch.setattr(hubs, "BINS", BINS[:-1])
+    assert all(len(replica.test) == len(BINS) - 1 for replica in hubs.train("none", SMALL).replicas)
+    assert trained == ["interrupted", 100, 101]
 
 
 def test_exponents_are_learned_only_where_they_should_be(data):

@@ -106,6 +106,11 @@ def test_single_task(spec):
     together, alone = (lowest(drawn("single_task", spec)[key]) for key in ("multi-task", "single task"))
     assert (together[0], alone[0], alone[1]) == ("pna", "pna", "mpnn-sum")
     assert together != alone
+    sentence = "As described, PNA itself is better with one network for each task; as released, with one for all six."
+    assert says("single_task", sentence)
+    better, worse = ("single task", "multi-task") if spec == "described" else ("multi-task", "single task")
+    errors = drawn("single_task", spec)
+    assert errors[better]["pna"]["interval"][1] < errors[worse]["pna"]["interval"][0]
 
 
 @pytest.mark.parametrize("spec", SPECS)
