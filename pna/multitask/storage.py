@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pna.files import read_arrays, write_arrays
+from pna.files import check_writable, read_arrays, write_arrays
 from pna.locks import locked, remove_left_over
 from pna.multitask.dataset import SEED, MultiTask, make
 from pna.multitask.graphset import GraphSet
@@ -36,6 +36,7 @@ def cached(
     splits = COLLECTIONS[collection](spec)
     remove_left_over(path)
     if not path.exists():
+        check_writable(path)
         with locked(path, f"making {path}", waiting=lambda: None):  # several trainings that start together make it once
             if not path.exists():
                 data = make(spec, splits, seed, progress=progress)

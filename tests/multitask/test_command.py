@@ -107,6 +107,15 @@ def test_bad_arguments_are_said_and_exit_2(arguments, message, capsys):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("command", ["make", "show", "baseline"])
+def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(command, tmp_path, monkeypatch, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where a folder must be")
+    monkeypatch.setattr("pna.multitask.storage.make", lambda *_, **__: pytest.fail("the data set was made"))
+    assert main([command, "--data", str(blocked / "data")]) == 2
+    assert f"could not be written: {blocked} is no folder that can be written to" in capsys.readouterr().err
+
+
 def test_a_damaged_file_is_said(small, capsys):
     main(["make"])
     (small / "multitask" / "multitask-described-1234.npz").write_bytes(b"PK")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pna.experiments import TRAININGS, Cell
 from report.sections import UNCOMMITTED
 
 ROOT = Path(__file__).parents[2]
@@ -68,3 +69,17 @@ def test_the_code_of_every_result_is_its_commits(tmp_path):
     other = {cell: code for (commit, code), group in cells.items() if hashes[commit] != code for cell in group}
     assert other.keys() <= NOT_COMMITTED, sorted(other.keys() - NOT_COMMITTED)
     assert set(other.values()) <= {UNCOMMITTED}
+
+
+def test_every_multi_task_cell_has_the_plans_seeds_from_one_commit():
+    plan = json.loads((ROOT / "results" / "plan.json").read_text(encoding="utf-8"))
+    first = plan["about"]["first_seed"]
+    rows = {row["cell"]: row["seeds"] for row in plan["cells"] if row["cell"].split("/")[0] in TRAININGS}
+    results = {cell: json.loads((ROOT / "results" / "planned" / Cell.parse(cell).place).read_text()) for cell in rows}
+    for cell, facts in results.items():
+        assert facts["configuration"]["seeds"] == list(range(first, first + rows[cell])), cell
+    ((commit, clean, device, _),) = {
+        (facts["commit"], facts["clean"], facts["device"], tuple(facts["versions"].items()))
+        for facts in results.values()
+    }
+    assert (commit[:7], clean, device) == ("f977bb8", True, "NVIDIA H200")
