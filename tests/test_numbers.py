@@ -483,6 +483,15 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
             "{:.1f} of the {} are expected",
             lambda: (len(_powers()), sum(p < 0.5 for p in _powers()), sum(1 - p for p in _powers()), len(_powers())),
         ),
+        (
+            "So far {} of the {} are undecided, {} as a whole and {} in part. Three of the {} still wait for new runs, "
+            "of MolHIV or of images.",
+            lambda: (sum(undecided := _undecided()), len(_powers()), *undecided, sum(undecided)),
+        ),
+        (
+            "the loss with softmax and softmin went from {} to {}, and PNA's lead over higher moments from {} to {}.",
+            lambda: (*_then_and_now("softmax-worse"), *_then_and_now("pna-moments")),
+        ),
     ],
     "docs/results.md": [
         (
@@ -1118,10 +1127,35 @@ STATEMENTS: dict[str, list[tuple[str, Callable[[], Numbers]]]] = {
 }
 
 
-def _powers() -> list[float]:
-    """How likely each planned test of a claim is decided, where the plan says so."""
+@cache
+def _planned_tests() -> list[dict]:
+    """The planned tests of claims for which the plan says how likely they are decided."""
     rows = json.loads((ROOT / "results" / "plan.json").read_text(encoding="utf-8"))["claims"]
-    return [row["power"] for row in rows if row["power"] is not None]
+    return [row for row in rows if row["power"] is not None]
+
+
+def _powers() -> list[float]:
+    """How likely each of these tests is decided."""
+    return [row["power"] for row in _planned_tests()]
+
+
+def _undecided() -> tuple[int, int]:
+    """How many of these tests are undecided as a whole, and how many in some of their parts, by the recorded runs."""
+    outcomes, waiting = [], set()
+    for row in _planned_tests():
+        (finding,) = (one for one in findings_of(_claim(row["id"]), RECORDED) if one.spec in (row["spec"], ""))
+        parts = [test.outcome for test in finding.tests]
+        if "undecided" in parts:
+            outcomes.append(set(parts) == {"undecided"})
+            waiting |= {row["id"]} if "not yet recorded" in finding.evidence else set()
+    assert waiting == {"zinc-scalers", "vision-mlp", "most-tasks"}
+    return sum(outcomes), len(outcomes) - sum(outcomes)
+
+
+def _then_and_now(claim: str) -> Numbers:
+    """The lead that decides a claim as described: when the plan was made, and with the plan's seeds."""
+    (part,) = next(row["parts"] for row in _planned_tests() if (row["id"], row["spec"]) == (claim, "described"))
+    return two(-part["today"]), decided_by(claim, "described", -1, part["name"])[0]
 
 
 _TRAINED_BY_AUTHORS = ("PNA", "PNA (no scalers)", "MPNN (sum)", "MPNN (max)")
