@@ -116,7 +116,7 @@ class PNAConv(Layer):
             raise ValueError("swap_extremes (D5) is for a linear M without edge features: edge_dim=None, pre_layers=1")
         self.F_out = divisible("out_channels", out_channels, towers)
         learned = train_norm or train_alpha
-        self.linear = pre_layers == post_layers == 1 and edge_dim is None and not (swap_extremes or learned)
+        self.linear = pre_layers == post_layers == 1 and not (swap_extremes or learned)
         self.combined = CombinedAggregation(aggregators, scalers, deg, train_norm, train_alpha)
         self.F_in = F_in = 0 if in_channels == -1 else self._share(in_channels)
         if edge_dim is not None:
@@ -190,17 +190,16 @@ class PNAConv(Layer):
         """Compute the layer on a GPU in few kernel launches: x [N, in] -> [N, out]."""
         return fused.layer(self, x, edges)
 
-    def _whole_on_cpu(self, _: Tensor, x: Tensor, graph: Neighbourhoods, __: None) -> Tensor:
-        """Compute the layer on a CPU, with a backward pass written by hand: x [N, in] -> [N, out]."""
-        return direct.layer(self, x, graph)
+    def _whole_on_cpu(self, _: Tensor, x: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
+        """Compute the layer on a CPU, with a backward pass written by hand; the arguments are those of `_split`."""
+        return direct.layer(self, x, graph, None if edge is None else _all_or_nothing(edge))
 
     def _split(self, senders: Tensor, receivers: Tensor, graph: Neighbourhoods, edge: Tensor | None) -> Tensor:
         """Compute equation 8 with M in parts: x [N, in] and sorted edge features [E, edge_dim] -> [N, out]."""
         x_i, x_j = self._towers(senders, receivers)
         first, *rest = self.U
         encoder = None if edge is None else self.edge_encoder
-        if edge is not None:  # W3 V in place of W3 (V e) would make an infinite feature one of M's, and ReLU perhaps 0
-            edge = edge + (0 * edge.detach()).sum(-1, keepdim=True)  # NaN for a row that is not finite
+        edge = None if edge is None else _all_or_nothing(edge)
         y = fused.split(x_i, x_j, graph, self.M, first, self.combined, edge, encoder, self.swap_extremes)
         for layer in rest:
             y = layer(y)
@@ -270,6 +269,14 @@ class PNAConv(Layer):
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, towers={self.towers}, edge_dim={self.edge_dim}"
         return f"{type(self).__name__}({sizes})"
+
+
+def _all_or_nothing(edge: Tensor) -> Tensor:
+    """Make a row of edge features NaN if one of them is not finite.
+
+    Where W3 V stands in place of W3 (V e), an infinite feature would be an infinite message, and ReLU might make it 0.
+    """
+    return edge + (0 * edge.detach()).sum(-1, keepdim=True)
 
 
 class _Encoder(LazyWeights, nn.Linear):

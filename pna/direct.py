@@ -22,51 +22,59 @@ from pna.towers import affine, product, product_backward
 __all__ = ["backward", "forward", "layer"]
 
 
-def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods) -> Tensor:
-    """Compute a PNAConv with one layer each in M and U, without edge features: x [N, in] -> [N, out]."""
+Edges = tuple[Tensor, Tensor, Tensor]  # the features [E, D], sorted, and weight V [F, D] and bias of their encoder
+
+
+def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods, edge: Tensor | None = None) -> Tensor:
+    """Compute a PNAConv with one layer each in M and U: x [N, in] and sorted edge features [E, D] -> [N, out]."""
     M, U, mix = conv.M._modules["0"], conv.U._modules["0"], conv.mix
-    return _Layer.apply(x, U.weight, U.bias, M.weight, M.bias, mix.weight, mix.bias, conv, graph)
+    edges = () if edge is None else (edge, conv.edge_encoder.weight, conv.edge_encoder.bias)
+    return _Layer.apply(conv, graph, x, U.weight, U.bias, M.weight, M.bias, mix.weight, mix.bias, *edges)
 
 
 class _Layer(Function):
     """The layer for T towers of F features and H outputs each, A aggregators and S scalers."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
+    def forward(ctx: FunctionCtx, conv: nn.Module, graph: Neighbourhoods, x: Tensor, *inputs: Tensor) -> Tensor:
         with torch._C._AutoDispatchBelowAutograd():  # autograd would look at every operation, and find nothing to do
-            return _Layer.compute(ctx, x, *inputs)
+            return _Layer.compute(ctx, conv, graph, x, *inputs)
 
     @staticmethod
-    def compute(ctx: FunctionCtx, x: Tensor, *inputs: object) -> Tensor:
+    def compute(ctx: FunctionCtx, conv: nn.Module, graph: Neighbourhoods, x: Tensor, *inputs: Tensor) -> Tensor:
         """Run the forward pass, below autograd."""
-        *weights, conv, graph = inputs
-        out, results = forward(x, weights, conv, graph)
-        ctx.conv, ctx.graph = conv, graph
-        ctx.save_for_backward(x, *weights, *results)
+        out, results = forward(x, inputs[:6], conv, graph, inputs[6:] or None)
+        ctx.conv, ctx.graph, ctx.inputs = conv, graph, len(inputs)
+        ctx.save_for_backward(x, *inputs, *results)
         return out
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, ...]:
         x, *rest = ctx.saved_tensors
-        weights, results = rest[:6], rest[6:]
+        inputs, results = rest[: ctx.inputs], rest[ctx.inputs :]
         if torch.is_grad_enabled() or many(g):  # for a second derivative or a Jacobian: through the twin
-            return *_by_autograd(ctx, g, x, weights, results[3], torch.is_grad_enabled()), None, None
+            return None, None, *_by_autograd(ctx, g, x, inputs, results[3], torch.is_grad_enabled())
         with torch._C._AutoDispatchBelowAutograd():
-            return *backward(g, x, weights, ctx.conv, ctx.graph.source, results), None, None
+            grads = backward(g, x, inputs[:6], ctx.conv, ctx.graph.source, results, inputs[6:] or None)
+            return None, None, *grads
 
 
 def forward(
-    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, graph: Neighbourhoods
+    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, graph: Neighbourhoods, edges: Edges | None = None
 ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
     """Compute the layer: x [N, in] and weight and bias of U, M and mix -> [N, out], and results for `backward`."""
     U, U_bias, M, M_bias, mix, mix_bias = weights
     F, H, combined, degree = conv.F_in, conv.F_out, conv.combined, graph.degree
     h = x.unflatten(1, (-1, F))  # [N, T or 1, F]
     U_update, U_combined = U.split_with_sizes([F, U.shape[2] - F], dim=2)
-    W = torch.cat([U_update, *M.split_with_sizes([F, F], dim=2)], dim=1)  # [T, H + 2F, F]
-    parts = affine(h, W, torch.cat([U_bias, M_bias, torch.zeros_like(M_bias)], dim=1))
+    W1, W2, W3 = M.split_with_sizes([F, F, M.shape[2] - 2 * F], dim=2)  # W3 is empty without edge features
+    W = torch.cat([U_update, W1, W2], dim=1)  # [T, H + 2F, F]
+    shift = M_bias if edges is None else M_bias + W3 @ edges[2]  # [T, F]
+    parts = affine(h, W, torch.cat([U_bias, shift, torch.zeros_like(shift)], dim=1))
     update, target, source = parts.split_with_sizes([H, F, F], dim=-1)
     m = source.index_select(0, graph.source)  # [E, T, F]
+    if edges is not None:  # W3 (V e + c) = (W3 V) e + W3 c
+        m.add_(product(edges[0].unsqueeze(1), W3 @ edges[1]))
     aggregates, statistics = together.aggregates(m, degree, combined.aggregators)  # [N, T, A, F]
     shares = _shares(conv, degree, x.dtype)
     aggregates.addcmul_(target.masked_fill((degree == 0).view(-1, 1, 1), 0).unsqueeze(2), shares)
@@ -83,8 +91,12 @@ def backward(
     conv: nn.Module,
     source: Tensor,
     results: Sequence[Tensor | None],
+    edges: Edges | None = None,
 ) -> tuple[Tensor, ...]:
-    """Compute the gradients of x and of the six weights from that of the output, g [N, out]; `source`: the senders."""
+    """Compute the gradients of x, of the six weights and of `edges` from that of the output, g [N, out].
+
+    `source` [E] are the senders, `results` those of `forward`.
+    """
     W, m, aggregates, factors, y, shares = results[:6]
     F, H, T, combined = conv.F_in, conv.F_out, conv.towers, conv.combined
     grad_y = (g @ weights[4]).unflatten(1, (T, H))
@@ -100,7 +112,21 @@ def backward(
     grad_update, *grad_M = grad_W.split_with_sizes([H, F, F], dim=1)
     U_bias, M_bias, _ = grad_parts.sum(0).split_with_sizes([H, F, F], dim=1)
     grad_U = torch.cat([grad_update, combined.by_output(grad_P)], dim=2)
-    return grad_x.flatten(1), grad_U, U_bias, torch.cat(grad_M, dim=2), M_bias, g.t() @ y, g.sum(0)
+    of_edges = ()
+    if edges is not None:
+        grad_W3, *of_edges = _edge_gradients(grad_m, M_bias, weights[2][:, :, 2 * F :], *edges)
+        grad_M.append(grad_W3)
+    return grad_x.flatten(1), grad_U, U_bias, torch.cat(grad_M, dim=2), M_bias, g.t() @ y, g.sum(0), *of_edges
+
+
+def _edge_gradients(
+    grad_m: Tensor, grad_shift: Tensor, W3: Tensor, edge: Tensor, V: Tensor, c: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the gradients of W3, e, V and c from those of the messages (W3 V) e, [E, T, F], and of W3 c, [T, F]."""
+    g, W = grad_m.flatten(1), W3.flatten(0, 1)  # [E, T·F] and [T·F, F]
+    grad_product = g.t() @ edge  # that of W3 V, [T·F, D]
+    grad_W3 = torch.addmm(grad_shift.flatten().outer(c), grad_product, V.t()).view(W3.shape)
+    return grad_W3, g @ (W @ V), W.t() @ grad_product, grad_shift.flatten() @ W
 
 
 def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
@@ -115,18 +141,19 @@ def _shares(conv: nn.Module, degree: Tensor, dtype: torch.dtype) -> Tensor:
 
 @torch.enable_grad()
 def _by_autograd(
-    ctx: FunctionCtx, g: Tensor, x: Tensor, weights: list[Tensor], factors: Tensor, differentiable: bool
+    ctx: FunctionCtx, g: Tensor, x: Tensor, inputs: list[Tensor], factors: Tensor, differentiable: bool
 ) -> list[Tensor | None]:
-    """Compute the gradients of x and of the weights through the twin; `differentiable`: to be differentiated again.
+    """Compute the gradients of x and of the other inputs through the twin; `differentiable`: to do it again.
 
     The factors of the scalers, [N, 1, S, 1], are those of the forward pass: by now the layer may have another δ.
     """
-    U, U_bias, M, M_bias, mix, mix_bias = weights
+    U, U_bias, M, M_bias, mix, mix_bias, *edges = inputs
     first, second = SimpleNamespace(weight=M, bias=M_bias), SimpleNamespace(weight=U, bias=U_bias)
+    edge, encoder = (edges[0], SimpleNamespace(weight=edges[1], bias=edges[2])) if edges else (None, None)
     h = x.unflatten(1, (-1, ctx.conv.F_in))
-    y = split(h, h, ctx.graph, [first], second, ctx.conv.combined, scale=factors[:, 0, :, 0])
+    y = split(h, h, ctx.graph, [first], second, ctx.conv.combined, edge, encoder, scale=factors[:, 0, :, 0])
     out = nn.functional.linear(y.flatten(1), mix, mix_bias)
-    wanted = ctx.needs_input_grad[:7]
-    inputs = [t for t, needed in zip((x, *weights), wanted, strict=True) if needed]
-    grads = iter(torch.autograd.grad(out, inputs, g, create_graph=differentiable))
+    wanted = ctx.needs_input_grad[2:]
+    asked = [t for t, needed in zip((x, *inputs), wanted, strict=True) if needed]
+    grads = iter(torch.autograd.grad(out, asked, g, create_graph=differentiable))
     return [next(grads) if needed else None for needed in wanted]

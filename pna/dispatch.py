@@ -38,6 +38,7 @@ def _whole_compiled(conv: nn.Module, x: object, edges: object, edge_attr: object
         torch.compiler.is_compiling()
         and not _exporting()
         and edge_attr is None
+        and conv.edge_dim is None
         and isinstance(x, Tensor)
         and _is_linear(conv)
         and not (conv.cached or conv._explain)
@@ -56,6 +57,7 @@ def _whole_on_gpu(conv: nn.Module, x: object, edges: object, edge_attr: object) 
     """Whether conv is linear and unobserved, in float32 or float64 on a GPU, and x and the edges are valid."""
     return (
         edge_attr is None
+        and conv.edge_dim is None
         and isinstance(x, Tensor)
         and not torch.compiler.is_compiling()
         and operators.supports(conv._modules["combined"].aggregators, x)
@@ -79,7 +81,6 @@ def _whole_on_cpu(
         not torch.compiler.is_compiling()
         and _is_linear(conv)
         and senders is receivers
-        and edge is None
         and not conv._explain
         and untouched(conv)
         and _has_constant_scalers(conv)
@@ -87,6 +88,7 @@ def _whole_on_cpu(
         and _is_one_block(conv, receivers, graph)
         and not _observed(receivers)
         and _has_plain_mix(conv)
+        and (edge is None or (_is_plain(edge) and conv.edge_encoder.bias is not None))
     )
 
 
@@ -312,12 +314,17 @@ def _observed(x: Tensor) -> bool:
     These must see every operation, so no backward pass that is written by hand is used.
     """
     return (
-        type(x) not in (Tensor, nn.Parameter)
+        not _is_plain(x)
         or torch.is_autocast_enabled(x.device.type)
         or is_transformed()
         or is_forward_mode()
         or torch._C._len_torch_dispatch_stack() > 0
     )
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether x is a tensor or a parameter, and not of a class of its own."""
+    return type(x) in (Tensor, nn.Parameter)
 
 
 def _exporting() -> bool:

@@ -43,29 +43,63 @@ def calls(monkeypatch):
     return calls
 
 
+def drawn(conv):
+    """Node features and, if the layer has them, edge features; all ask for gradients."""
+    x = torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+    edge = torch.randn(EDGES.shape[1], conv.edge_dim or 1, dtype=torch.double, requires_grad=True)
+    return [x] if conv.edge_dim is None else [x, edge]
+
+
+@pytest.mark.parametrize("edge_dim", [None, 3])
 @pytest.mark.parametrize("shape", [{}, {"towers": 2}, {"towers": 2, "divide_input": True}], ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_equals_the_layer_in_parts(case, shape, in_parts, calls):
-    conv = make(case, **shape)
-    x = torch.randn(N, 6, dtype=torch.double, requires_grad=True)
-    results = []
+def test_equals_the_layer_in_parts(case, shape, edge_dim, in_parts, calls):
+    conv = make(case, edge_dim=edge_dim, **shape)
+    x, *edge = drawn(conv)
+    inputs, results = [x, *edge, *conv.parameters()], []
     for run in (conv, lambda *inputs: in_parts(conv, *inputs)):
-        out = run(x, EDGES)
-        grads = torch.autograd.grad(out.square().sum(), [x, *conv.parameters()], create_graph=True)
-        results.append((out, *grads, *torch.autograd.grad(grads[0].square().sum(), [x, *conv.parameters()])))
+        out = run(x, EDGES, *edge)
+        grads = torch.autograd.grad(out.square().sum(), inputs, create_graph=True)
+        results.append((out, *grads, *torch.autograd.grad(grads[0].square().sum(), inputs)))
     assert len(calls) == 1
     for mine, theirs in zip(*results, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-8)
 
 
-def test_without_second_derivatives_the_gradient_is_written_out(in_parts):
-    conv, x = make("the paper's"), torch.randn(N, 6, dtype=torch.double, requires_grad=True)
+@pytest.mark.parametrize("edge_dim", [None, 3])
+@pytest.mark.parametrize("towers", [1, 2])
+def test_without_second_derivatives_the_gradient_is_written_out(towers, edge_dim, in_parts):
+    conv = make("the paper's", towers=towers, edge_dim=edge_dim)
+    x, *edge = drawn(conv)
     mine, theirs = (
-        torch.autograd.grad(out.square().sum(), [x, *conv.parameters()])
-        for out in (conv(x, EDGES), in_parts(conv, x, EDGES))
+        torch.autograd.grad(out.square().sum(), [x, *edge, *conv.parameters()])
+        for out in (conv(x, EDGES, *edge), in_parts(conv, x, EDGES, *edge))
     )
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_frozen_gets_no_gradient(in_parts, calls):
+    conv = make("the paper's", edge_dim=3).requires_grad_(False)
+    conv.edge_encoder.weight.requires_grad_()
+    x, edge = (t.detach() for t in drawn(conv))
+    mine, theirs = (
+        torch.autograd.grad(out.square().sum(), conv.edge_encoder.weight)
+        for out in (conv(x, EDGES, edge), in_parts(conv, x, EDGES, edge))
+    )
+    assert len(calls) == 1
+    torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_an_edge_feature_that_is_not_finite_is_seen_at_its_receiver_alone(value, in_parts, calls):
+    conv = make("the paper's", edge_dim=3)
+    x, edge = (t.detach() for t in drawn(conv))
+    edge[7, 1] = value
+    out = conv(x, EDGES, edge)
+    assert len(calls) == 1
+    assert out.isnan().any(1).nonzero().flatten().tolist() == [EDGES[1, 7]]
+    torch.testing.assert_close(out, in_parts(conv, x, EDGES, edge), equal_nan=True)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -94,10 +128,13 @@ def test_a_buffer_that_asks_for_a_gradient_gets_it(name, compiled):
     torch.testing.assert_close(getattr(conv.combined, name).grad, getattr(learned.combined, name).grad)
 
 
+@pytest.mark.parametrize("edge_dim", [None, 3])
 @pytest.mark.parametrize(("nodes", "edges"), [(0, 0), (1, 0), (4, 0), (1, 3)])
-def test_no_nodes_no_edges_one_node(nodes, edges, calls):
-    conv, x = make("others", towers=2), torch.randn(nodes, 6, dtype=torch.double, requires_grad=True)
-    out = conv(x, torch.zeros(2, edges, dtype=torch.long))
+def test_no_nodes_no_edges_one_node(nodes, edges, edge_dim, calls):
+    conv = make("others", towers=2, edge_dim=edge_dim)
+    x = torch.randn(nodes, 6, dtype=torch.double, requires_grad=True)
+    edge = None if edge_dim is None else torch.randn(edges, edge_dim, dtype=torch.double)
+    out = conv(x, torch.zeros(2, edges, dtype=torch.long), edge)
     out.sum().backward()
     assert calls
     assert out.shape == (nodes, 8)
@@ -105,11 +142,45 @@ def test_no_nodes_no_edges_one_node(nodes, edges, calls):
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{"pre_layers": 2}, {"post_layers": 2}, {"train_norm": True}, {"swap_extremes": True}, {"edge_dim": 3}]
+    "kwargs", [{"pre_layers": 2}, {"post_layers": 2}, {"train_norm": True}, {"swap_extremes": True}]
 )
 def test_other_layers_go_in_parts(kwargs, calls):
-    edge = (torch.randn(40, 3, dtype=torch.double),) if "edge_dim" in kwargs else ()
-    make("the paper's", **kwargs)(torch.randn(N, 6, dtype=torch.double), EDGES, *edge)
+    make("the paper's", **kwargs)(torch.randn(N, 6, dtype=torch.double), EDGES)
+    assert calls == []
+
+
+class Features(torch.Tensor):
+    """Edge features of a class of their own, which may give operations another meaning."""
+
+
+def without_bias(conv):
+    conv.edge_encoder.bias = None
+
+
+def hooked(conv):
+    conv.edge_encoder.register_forward_hook(lambda *_: None)
+
+
+def replaced(conv):
+    conv.edge_encoder = torch.nn.Sequential(conv.edge_encoder)
+
+
+@pytest.mark.parametrize("change", [without_bias, hooked, replaced])
+def test_an_encoder_that_was_changed_goes_in_parts(change, calls):
+    conv = make("the paper's", edge_dim=3)
+    x, edge = drawn(conv)
+    conv(x, EDGES, edge)
+    assert len(calls) == 1
+    change(conv)
+    out = conv(x, EDGES, edge)
+    assert len(calls) == 1
+    torch.testing.assert_close(out, conv._with_messages(*conv.prepare(x, EDGES, edge)), rtol=1e-9, atol=1e-9)
+
+
+def test_edge_features_of_a_class_of_their_own_go_in_parts(calls):
+    conv = make("the paper's", edge_dim=3)
+    x, edge = drawn(conv)
+    conv(x, EDGES, edge.detach().as_subclass(Features))
     assert calls == []
 
 

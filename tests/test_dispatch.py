@@ -63,10 +63,11 @@ def test_what_is_not_checked_is_asked_first():
 # ---- all paths compute the same ----
 
 
+@pytest.mark.parametrize("edge_dim", [None, 3])
 @pytest.mark.parametrize("kind", [PNAConv, PNASimpleConv])
-def test_every_path_that_supports_a_call_has_the_same_result(kind):
-    conv = make(kind)
-    inputs = conv.prepare(drawn(N, 6), EDGES)
+def test_every_path_that_supports_a_call_has_the_same_result(kind, edge_dim):
+    conv = make(kind, edge_dim=edge_dim)
+    inputs = conv.prepare(drawn(N, 6), EDGES, None if edge_dim is None else drawn(40, edge_dim))
     results = [path.compute(conv, *inputs) for path in LAYER if not path.unchecked and path.supports(conv, *inputs)]
     assert len(results) == (3 if kind is PNAConv else 2)
     for result in results[1:]:
@@ -119,9 +120,34 @@ def test_two_kinds_of_nodes(swap_extremes, path, layers):
     assert layers == [path]
 
 
-def test_edge_features_are_split_off(layers):
-    make(edge_dim=3)(drawn(N, 6), EDGES, drawn(40, 3))
-    assert layers == ["split"]
+@pytest.mark.parametrize(
+    ("conv", "path"),
+    [
+        (make(edge_dim=3), "whole layer on a CPU"),
+        (make(edge_dim=3, post_layers=2), "split"),
+        (make(PNASimpleConv, edge_dim=3), "split"),
+        (hooked(make(edge_dim=3)), "messages"),
+    ],
+)
+def test_the_path_of_a_layer_with_edge_features(conv, path, layers):
+    conv(drawn(N, 6), EDGES, drawn(40, 3))
+    assert layers == [path]
+
+
+def test_edge_features_are_split_off_under_torch_compile(monkeypatch):
+    calls, split = [], PNAConv._split
+    monkeypatch.setattr(PNAConv, "_split", lambda *inputs: calls.append(1) or split(*inputs))
+    conv, inputs = make(edge_dim=3), (drawn(N, 6), EDGES, drawn(40, 3))
+    expected = conv(*inputs)
+    assert not calls
+    torch.testing.assert_close(torch.compile(conv, backend="eager")(*inputs), expected, rtol=1e-9, atol=1e-9)
+    assert calls
+
+
+def test_missing_edge_features_are_said_though_a_path_does_not_check(monkeypatch):
+    monkeypatch.setattr(operators, "supports", lambda *_: True)  # as on a GPU
+    with pytest.raises(ValueError, match="edge_attr is missing: the layer was made with edge_dim=3"):
+        make(edge_dim=3)(drawn(N, 6), EDGES)
 
 
 def test_the_path_of_aggregates_on_a_cpu(aggregations):
