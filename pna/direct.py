@@ -21,8 +21,7 @@ from pna.towers import affine, product, product_backward
 
 __all__ = ["backward", "forward", "layer"]
 
-
-Edges = tuple[Tensor, Tensor, Tensor]  # the features [E, D], sorted, and weight V [F, D] and bias of their encoder
+EdgePart = tuple[Tensor, Tensor, Tensor]  # sorted features e [E, D], and weight V [F, D] and bias c of their encoder
 
 
 def layer(conv: nn.Module, x: Tensor, graph: Neighbourhoods, edge: Tensor | None = None) -> Tensor:
@@ -60,7 +59,7 @@ class _Layer(Function):
 
 
 def forward(
-    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, graph: Neighbourhoods, edges: Edges | None = None
+    x: Tensor, weights: Sequence[Tensor], conv: nn.Module, graph: Neighbourhoods, edges: EdgePart | None = None
 ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
     """Compute the layer: x [N, in] and weight and bias of U, M and mix -> [N, out], and results for `backward`."""
     U, U_bias, M, M_bias, mix, mix_bias = weights
@@ -91,7 +90,7 @@ def backward(
     conv: nn.Module,
     source: Tensor,
     results: Sequence[Tensor | None],
-    edges: Edges | None = None,
+    edges: EdgePart | None = None,
 ) -> tuple[Tensor, ...]:
     """Compute the gradients of x, of the six weights and of `edges` from that of the output, g [N, out].
 
