@@ -1,6 +1,7 @@
 """Make the learning curves of recorded results as thin as those of new ones: python workflow/thin.py FOLDER …
 
-Only curves lose points. Errors, seeds and provenance stay as they are, and a result states the checksum that it had.
+The results under results/paper that the plan's new seeds have replaced keep a third of these points. Only curves lose
+points. Errors, seeds and provenance stay as they are, and a result states the checksum that it had.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from pna.files import read_json
-from pna.training.store import load, save, thinner
+from pna.training.store import RESULT_POINTS, load, save, thinner
 
 
 def main(folders: Sequence[str]) -> None:
@@ -32,10 +33,17 @@ def main(folders: Sequence[str]) -> None:
 def _thin(path: Path) -> bool:
     """Write a result with thinner curves, and tell whether it changed."""
     result = load(path)
-    if (now := thinner(result, read_json(path)["sha256"])) is result:
+    points = RESULT_POINTS // 3 if _replaced(path) else RESULT_POINTS
+    if (now := thinner(result, read_json(path)["sha256"], points)) is result:
         return False
     save(path, now)
     return True
+
+
+def _replaced(path: Path) -> bool:
+    """Whether a result was trained before the plan, and its cell is recorded with the plan's new seeds."""
+    *results, profile, training, spec, name = path.resolve().parts
+    return profile == "paper" and Path(*results, "planned", training, spec, name).exists()
 
 
 if __name__ == "__main__":

@@ -221,41 +221,41 @@ def thinned(curve: Tensor, curves: int) -> list[list[float | None]]:
 
     `curves` is the number of curves in the result, which share RESULT_POINTS.
     """
-    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in _places(len(curve), curves)]
+    return [[epoch + 1, *map(rounded, curve[epoch].tolist())] for epoch in _places(len(curve), _most(curves))]
 
 
-def thinner(result: Result, checksum: str) -> Result:
-    """A recorded result whose curves have no more points than those of a new one, and the point nearest the best epoch.
+def thinner(result: Result, checksum: str, points: int = RESULT_POINTS) -> Result:
+    """A recorded result whose curves share `points`, as in a new one; the point nearest the best epoch remains.
 
     Its checksum, which the repository's history can be searched for, is kept. A result whose curves are thin enough is
     returned as it is.
     """
-    replicas = tuple(_thinner(replica, len(result.replicas)) for replica in result.replicas)
+    replicas = tuple(_thinner(replica, len(result.replicas), points) for replica in result.replicas)
     if replicas == result.replicas:
         return result
     return replace(result, replicas=replicas, unthinned=result.unthinned or checksum)
 
 
-def _thinner(replica: ReplicaResult, curves: int) -> ReplicaResult:
+def _thinner(replica: ReplicaResult, curves: int, points: int) -> ReplicaResult:
     """A replica with fewer points of its curve, unless it has few already."""
-    if len(replica.curve) <= _most(curves) + FIRST_EPOCHS + 1:
+    if len(replica.curve) <= _most(curves, points) + FIRST_EPOCHS + 1:
         return replica
-    places = set(_places(len(replica.curve), curves))
+    places = set(_places(len(replica.curve), _most(curves, points)))
     near = (point for point in replica.curve if point[1] is not None)
     best = min(near, key=lambda point: abs(point[0] - replica.best_epoch), default=None)
     curve = [point for place, point in enumerate(replica.curve) if place in places or point is best]
     return replace(replica, curve=curve)
 
 
-def _places(points: int, curves: int) -> list[int]:
+def _places(points: int, most: int) -> list[int]:
     """The places of the points that remain of a curve: the first epochs', and others as far apart as possible."""
-    spread = torch.linspace(0, points - 1, min(_most(curves), points)).round().long()
+    spread = torch.linspace(0, points - 1, min(most, points)).round().long()
     return torch.cat([torch.arange(min(FIRST_EPOCHS, points)), spread]).unique().tolist()
 
 
-def _most(curves: int) -> int:
-    """How many points a curve may have besides its first epochs, in a result of so many curves."""
-    return min(CURVE_POINTS, max(2, RESULT_POINTS // curves))
+def _most(curves: int, points: int = RESULT_POINTS) -> int:
+    """How many points a curve may have besides its first epochs, if all curves of a result share `points`."""
+    return min(CURVE_POINTS, max(2, points // curves))
 
 
 def rounded(loss: float) -> float | None:

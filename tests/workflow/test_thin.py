@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pna.files import read_json
-from pna.training.store import load, save
+from pna.training.store import FIRST_EPOCHS, RESULT_POINTS, load, save
 from tests.workflow.conftest import ROOT
 from workflow import thin
 
@@ -33,6 +33,20 @@ def test_a_result_keeps_everything_but_points_of_its_curves(tmp_path, capsys):
     thin.main([str(tmp_path)])
     assert path.read_bytes() == once
     assert "1 of 1 results have" in capsys.readouterr().out
+
+
+def test_a_result_that_new_seeds_have_replaced_keeps_a_third_of_the_points(tmp_path):
+    paths = [tmp_path / profile / "real" / "described" / RECORDED.name for profile in ("paper", "planned")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        shutil.copy(RECORDED, path)
+    thin.main([str(tmp_path / "paper"), str(tmp_path / "planned")])
+    old, new = (load(path) for path in paths)
+    assert replace(old, replicas=new.replicas) == new
+    for one, other, whole in zip(old.replicas, new.replicas, load(RECORDED).replicas, strict=True):
+        assert replace(one, curve=other.curve) == other
+        assert len(one.curve) <= RESULT_POINTS // 3 // len(old.replicas) + FIRST_EPOCHS + 1 < len(other.curve)
+        assert min(whole.curve, key=lambda point: abs(point[0] - whole.best_epoch)) in one.curve
 
 
 def test_what_cannot_be_made_thinner_is_said(tmp_path):
