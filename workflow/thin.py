@@ -42,8 +42,8 @@ def _thin(path: Path) -> bool:
 
 def _replaced(path: Path) -> bool:
     """Whether a result was trained before the plan, and its cell is recorded with the plan's new seeds."""
-    *results, profile, training, spec, name = path.resolve().parts
-    return profile == "paper" and Path(*results, "planned", training, spec, name).exists()
+    path = path.resolve()
+    return path.parts[-4:-3] == ("paper",) and Path(path.parents[3], "planned", *path.parts[-3:]).exists()
 
 
 if __name__ == "__main__":
