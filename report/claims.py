@@ -8,12 +8,12 @@ one rule for verdicts and says what their words mean. report/plan.py writes the 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pna.experiments import SPECS
 from pna.experiments.plan import planned_test
-from pna.figures.realworld import budget_lines, figure6_runs
+from pna.figures.realworld import COLUMNS, Place, budget_lines, figure6_runs
 from pna.figures.runs import RECORDED, RecordedRun, Runs, recorded_path, runs_of
 from pna.figures.scores import WIDER, score, widened, wider_split
 from pna.figures.style import budget_text
@@ -374,6 +374,7 @@ def _capital(text: str) -> str:
 _INSTEAD = "Verdict on the paper's version, trained with the code's departures"
 _NOT_NEW = "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
 _IN_PART = "On {}, this rests on the seeds from which the test was planned; there the new seeds are not yet recorded."
+_FEATURES = {"edges": "with edge features", "no-edges": "without edge features"}
 _SEEN = {"reproduced": "this holds", "contradicted": "the opposite holds"}  # of a finding, which nobody claims
 
 
@@ -455,12 +456,17 @@ def _file(run: RecordedRun) -> str:
     return recorded_path(run.cell, run.profile).relative_to(results_folder()).as_posix()
 
 
-def _not_new_on(runs: Collection[RecordedRun]) -> str:
-    """A sentence on runs that do not have the plan's new seeds, which names their data sets if others do; or ""."""
-    old = {run.cell.training for run in runs if not run.profile.planned}
-    if not any(run.profile.planned for run in runs):
+def _not_new_on(scores: Mapping[Place, RecordedRun]) -> str:
+    """A sentence on columns that do not have the plan's new seeds, which names them if others do; or ""."""
+    new = {column: run.profile.planned for (_, column), run in scores.items()}  # a column's runs share a budget
+    if not any(new.values()):
         return _NOT_NEW
-    return _IN_PART.format(listed([data.title for name, data in DATASETS.items() if name in old])) if old else ""
+    begun = {COLUMNS[column][0] for column in new if new[column]}
+    old = [COLUMNS[column] for column in COLUMNS if not new.get(column, True)]
+    parts = [f"{DATASETS[data].title} {_FEATURES[edges]}" for data, edges in old if data in begun]
+    whole = {data for data, _ in old} - begun
+    names = [*parts, *(data.title for name, data in DATASETS.items() if name in whole)]
+    return _IN_PART.format(listed(names)) if names else ""
 
 
 def _from_realworld(claim: Claim, profile: str) -> Finding:
@@ -471,7 +477,7 @@ def _from_realworld(claim: Claim, profile: str) -> Finding:
     ruling = claim.ruling(asked.test(ours), asked.parts(ours))
     joint = real.agreement(ours) if asked.joint else None
     beside = asked.beside(ours) if asked.beside else ""
-    old = _not_new_on(scores.values()) if full else ""
+    old = _not_new_on(scores) if full else ""
     text = " ".join(filter(None, (ruling.text, beside, real.published_says(asked), joint and str(joint), old)))
     cells = tuple(score.file for score in scores.values())
     budget = "; ".join(budget_lines(ours, asked.columns))
