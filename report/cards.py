@@ -65,7 +65,7 @@ _REAL_GRAPHS = """\
 _MULTITASK_LIMITS = """\
 - By the paper's rule a recurrent network makes N/2 rounds of message passing on a graph of N nodes. From 26 nodes on,
   these are more than it made in training. `pna.load` therefore stops at 12 rounds, the most in training, which is
-  better on graphs of 30 to 100 nodes; `depth="N/2"` selects the paper's rule. The errors below were measured by the
+  better on graphs of 30 to 99 nodes; `depth="N/2"` selects the paper's rule. The errors below were measured by the
   paper's rule, or by the rule that a network was trained with if that is another one.
 - For all six properties there are algorithms that give the exact answer. The networks are there to measure what an
   architecture can learn, not to replace them."""

@@ -267,8 +267,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("overfits", "More complex models are more prone to overfitting on a single task", "appendix J", "single-task",
           test=tests.overfits, absent=_NO_SINGLE,
           quote="more complex models are more prone to overfitting when trained on a single task",
-          because="where the validation loss is least, that of PNA and MPNN (sum), both larger models, is on average "
-          "less than half of the training loss beside it; that of no other model is",
+          because="at the epoch with the lowest validation loss, PNA and MPNN (sum), two of the larger models, have a "
+          "validation loss that is on average less than half of the training loss; no other model has",
           instead="the smaller models (GAT, GCN, GIN) overfit more; difference in log10 of validation over training "
           "loss:",
           by=Aggregate("log10 of validation over training loss on single tasks, GAT, GCN and GIN minus the four larger "
@@ -372,8 +372,14 @@ def _capital(text: str) -> str:
 
 
 _INSTEAD = "Verdict on the paper's version, trained with the code's departures"
-_NOT_NEW = "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded."
-_IN_PART = "On {}, this rests on the seeds from which the test was planned; there the new seeds are not yet recorded."
+_NOT_NEW = (
+    "This rests on the seeds from which the test was planned; the plan's new seeds are not yet recorded for every "
+    "model."
+)
+_IN_PART = (
+    "On {}, this rests on the seeds from which the test was planned; there the new seeds are not yet recorded for "
+    "every model."
+)
 _FEATURES = {"edges": "with edge features", "no-edges": "without edge features"}
 _SEEN = {"reproduced": "this holds", "contradicted": "the opposite holds"}  # of a finding, which nobody claims
 

@@ -17,8 +17,8 @@ __all__ = ["better", "section"]
 PRACTICE = (
     "If you use a trained network on graphs larger than those of its training, do not let the number of layers grow "
     "with the graph: stop at the largest number used in training, here 12. pna.load and pna predict do so by default.",
-    "If you train a network and can afford to compute the diameter, use as many layers as the diameter, in training "
-    "and in testing.",
+    "If you train a network and can afford to compute the diameter, use as many layers as the diameter, and at test "
+    "no more than in training.",
 )
 LIMITS = (
     "With the diameter as its depth, a network is told the diameter, which is one of the six tasks; the comparison is "
@@ -117,7 +117,7 @@ def _gains(models: dict[str, RecordedRun], runs: Runs) -> Markup:
     rows = rule([less(run.title, gain(run)) for run in models.values()]).rows
     body = [(row.comparison.name, estimate(row.comparison.estimate), p_value(row.p), row.outcome) for row in rows]
     header = ("model", "at most 12 minus ⌊N/2⌋", "p (Holm)", "at most 12 is better")
-    caption = f"Difference in mean log10 MSE, mean over the test sets from 30 to 100 nodes. {budget_text(runs)}"
+    caption = f"Difference in mean log10 MSE, mean over the test sets from 30 to 99 nodes. {budget_text(runs)}"
     return table(header, body, caption, {1: "number", 2: "number"})
 
 

@@ -336,7 +336,11 @@ def provenance(profile: str) -> Markup:
     machines = Counter(tuple(made_with(run.result).values()) for run in runs)
     rows = [(device, commit, f"{count}", versions) for (device, versions, commit), count in sorted(machines.items())]
     uncommitted = [str(run.cell) for run in runs if run.result.code == UNCOMMITTED]
-    fullest = "Figures show the fullest budget recorded for all of their cells." if profile == "recorded" else ""
+    fullest = (
+        "A figure, or in figure 6 a column, shows the fullest budget recorded for all of its cells."
+        if profile == "recorded"
+        else ""
+    )
     return blocks(
         "Next to each figure is a JSON file with the numbers drawn and the cells used. Each cell has a JSON file under "
         "results/ with its configuration and hash, its versions and every seed's numbers. Loading it checks the hash.",

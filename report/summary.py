@@ -249,7 +249,7 @@ def _beyond(profile: str) -> Iterator[str]:
         overtaken = gap.unlike(0.0) < 1 - LEVEL and gap.value > 0
         lead = "MPNN (max) overtakes PNA" if overtaken else "PNA's lead over MPNN (max) can no longer be seen"
         yield (
-            f"Beyond the paper's 50 nodes, as released, {lead}: at {size} nodes PNA minus MPNN (max) is "
+            f"On the largest graphs, as released, {lead}: at {size} nodes PNA minus MPNN (max) is "
             f"{in_words(gap, signed=True)} in log₁₀ of the error relative to the baseline."
         )
 
@@ -292,7 +292,7 @@ def _depth(profile: str) -> Iterator[str]:
         yield (
             f"Beyond the paper: trained as described with as many layers as the graph's diameter instead of ⌊N/2⌋, "
             f"{_who({run.title: _everywhere(run, halves[model]) for model, run in models.items()})} significantly "
-            f"better at all {len(sizes_of(models['pna']))} sizes from 20 to 100 nodes. That also holds if the diameter "
+            f"better at all {len(sizes_of(models['pna']))} sizes from 20 to 99 nodes. That also holds if the diameter "
             f"is left out of the tasks.{caveat}"
         )
 

@@ -151,7 +151,7 @@ def _figure6(profile: str) -> list[Markup | str]:
     whole = table(header, rows, caption, dict.fromkeys(range(1, len(header)), "number"))
     budget = f"Ours: {'; '.join(realworld.budget_lines(ours)) or 'not run'}."
     together = agreement(ours)
-    return [whole, budget, _DIFFPOOL, *_welch(ours), f"{together}." if together else "", PATIENCE, _note("realworld")]
+    return [whole, budget, _DIFFPOOL, *_welch(ours), str(together) if together else "", PATIENCE, _note("realworld")]
 
 
 def _figure6_cell(place: realworld.Place, ours: dict[realworld.Place, RecordedRun]) -> Markup:

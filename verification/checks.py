@@ -88,7 +88,12 @@ def _replay() -> str:
 def _four() -> str:
     """Check that the four aggregates determine the middle two of four reals, and show the formulas."""
     total, product = counterexamples.four_reals_are_determined()
-    return f"p + q = {total}; p q = {sympy.expand(product)}"
+    return f"the middle two, p and q, have p + q = {_formula(total)} and p q = {_formula(sympy.expand(product))}"
+
+
+def _formula(expression: sympy.Expr) -> str:
+    """A polynomial as it is written by hand: 4 mean - max, mean^2."""
+    return str(expression).replace("**", "^").replace("*", " ")
 
 
 def _sum_fails() -> str:
@@ -122,7 +127,8 @@ def _trained_fails() -> str:
     gap = float((outputs[0] - outputs[1]).abs().max())
     _require(gap < 1e-12, "agreement of the trained layer's outputs")
     count = len(outputs[0])
-    return f"on two multisets of 5 reals that share the four aggregates, all {count} outputs agree to {gap:.0e}"
+    agree = f"agree to {gap:.0e}" if gap else "are equal"
+    return f"on two multisets of 5 reals that share the four aggregates, all {count} outputs {agree}"
 
 
 def _two() -> Seen:
@@ -270,7 +276,8 @@ def _bound() -> str:
     K, X, Y = theorem_2.below_the_bound(s, 8, 9)
     code = theorem_2.Encoding(s, 8, K)
     _require(code.encode(X) == code.encode(Y), "the collision below the bound")
-    step = f"1/(ρ - 1) - K = {theorem_2.size_step()}, ρ = s(|X'|)/s(|X''|) ≥ γ"
+    step = _formula(theorem_2.size_step()).replace("rho", "ρ")
+    step = f"1/(ρ - 1) - K = {step}, where ρ = s(|X'|)/s(|X''|) ≥ γ and a, m ≥ 0"
     return f"{step}; with K = {float(K):.6f}, just below 5/8, {X} and {Y} collide"
 
 

@@ -135,7 +135,7 @@ def _print_distances(distances: dict[str, float]) -> None:
     """Print how far errors are from the recorded ones; name every test set where more than rounding differs."""
     near = [distance for distance in distances.values() if distance < ROUNDING]
     if near:
-        print(f"as recorded, to {max(near):.0e} of an error")
+        print(f"as recorded, to {max(near):.0e} of an error" if max(near) else "exactly as recorded")
     for name, distance in distances.items():
         if distance >= ROUNDING:
             print(f"NOT as recorded on {name}: {distance:.0e} of an error away")
