@@ -80,7 +80,7 @@ def run_of(cell: Cell, profile: Profile, device: str = "cpu") -> Run:
     return _RUNS[cell.training](cell, profile, device)
 
 
-def most_recorded(profiles: Iterable[Profile], count: Callable[[Profile], int]) -> Profile:
+def most_recorded(profiles: Iterable[Profile], count: Callable[[Profile], int | tuple[int, ...]]) -> Profile:
     """The budget under which most is recorded, by `count`; the first of equals, so pass the fullest first."""
     return max(profiles, key=count)
 

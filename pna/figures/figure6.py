@@ -16,6 +16,7 @@ from pna.command_line import positive, run_command, say_if_empty
 from pna.experiments.cells import Cell
 from pna.experiments.figure6 import epochs_text
 from pna.experiments.realworld import PROFILES
+from pna.experiments.tables import profile_of
 from pna.figures import realworld
 from pna.figures.runs import RECORDED, RecordedRun
 from pna.places import repository, results_folder
@@ -243,8 +244,9 @@ def _profiles(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for data in DATASETS:
         epochs = epochs_by_data.get(data, epochs_by_data.get(""))
         fullest = (options.profile, options.seeds, epochs) == (None, None, None)
-        changed = PROFILES[options.profile or "paper"].changed(options.seeds, epochs).name
-        yield data, RECORDED if fullest else changed
+        example = next(cell for cell in realworld.CELLS.values() if cell.training == data)
+        changed = profile_of(example, options.profile or "paper", options.seeds, epochs)
+        yield data, RECORDED if fullest else changed.name
 
 
 def _epochs(text: str) -> tuple[str, int]:

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from pna.experiments import Cell, budgets, most_recorded, profile_named
+from pna.experiments import Cell, Profile, budgets, most_recorded, profile_named
 from pna.experiments.figure6 import COLUMNS, TITLES, cell_of
 from pna.experiments.realworld import summary
 from pna.figures import published
@@ -72,13 +72,20 @@ def figure6_runs(profile: str | Mapping[str, str]) -> dict[Place, RecordedRun]:
 
 
 def _column_runs(cells: Mapping[Place, Cell], profile: str) -> dict[Place, RecordedRun]:
-    """The recorded runs of one column, all of one budget; those of an earlier configuration are among them."""
+    """The recorded runs of one column, all of one budget; those of an earlier configuration are among them.
+
+    The budget is the one with the most runs of the present configuration, and among equals the one with the most runs.
+    """
     example = next(iter(cells.values()))
     recorded = profile == RECORDED
     profiles = budgets(results_folder(), example) if recorded else [profile_named(profile, example)]
     tries = {one: {place: recorded_run(cell, one, True) for place, cell in cells.items()} for one in profiles}
     runs = {one: {place: run for place, run in row.items() if run} for one, row in tries.items()}
-    return runs[most_recorded(runs, lambda one: len(runs[one]))] if runs else {}
+
+    def count(profile: Profile) -> tuple[int, int]:
+        return sum(not run.outdated for run in runs[profile].values()), len(runs[profile])
+
+    return runs[most_recorded(runs, count)] if runs else {}
 
 
 def seeds_of(run: RecordedRun) -> int:

@@ -17,6 +17,7 @@ from pna.experiments.tables import PROFILE_NAMES, budgets, fullest, run_of
 from pna.multitask import TASKS
 from pna.multitask.splits import COLLECTIONS
 from pna.places import results_folder
+from pna.realworld.data import storage
 from pna.realworld.data.datasets import DATASETS, WEIGHTS, training_set
 from pna.text import table
 from pna.training.run import Run
@@ -76,7 +77,14 @@ def _evaluate(options: argparse.Namespace) -> int:
     rows = run.load_weights()
     print(f"{run.cell}, {run.profile.name}")
     tests = run.test((options.on or run.collections[0]) + (f"@{options.depth}" if options.depth else ""))
-    _print_distances(_distances(run, rows, tests))
+    if run.other_data is None:
+        _print_distances(_distances(run, rows, tests))
+    else:
+        here = training_set(run.cell.training, storage.facts_of(run.cell.training))
+        print(
+            f"the recorded errors are of another version of the data set (training set {run.other_data}) than yours "
+            f"({here}), so they may differ"
+        )
     if isinstance(run, Figure6Run):
         _print_seeds(run, {name.partition("/")[2]: values.flatten().tolist() for name, values in tests.items()})
         return 0

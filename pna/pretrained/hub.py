@@ -40,7 +40,7 @@ PAPER = "https://arxiv.org/abs/2004.05718"
 class Hub(PyTorchModelHubMixin):
     """Saves a trained network as the folder of a model hub, and loads it from there."""
 
-    load_file: Callable[[str, str, Path, str | None], nn.Module]  # of pna.pretrained.loading, which sets it
+    load_file: Callable[[str, str, Path, str | int | None], nn.Module]  # of pna.pretrained.loading, which sets it
 
     def _save_pretrained(self, save_directory: Path) -> None:
         """Write weights, configuration and card into a folder."""
@@ -55,7 +55,7 @@ class Hub(PyTorchModelHubMixin):
 
     @classmethod
     def _from_pretrained(cls, *, model_id: str, **options: Any) -> nn.Module:
-        """Read a network from a folder or, by its name, from the hub."""
+        """Read a network from a folder or, by its name, from the hub; a `depth`, as in `pna.load`, replaces its own."""
         folder = Path(model_id)
         known = ("revision", "cache_dir", "force_download", "local_files_only", "token")
         wanted = {name: options[name] for name in known if name in options}
@@ -74,7 +74,7 @@ class Hub(PyTorchModelHubMixin):
             raise ValueError(
                 f"{model_id} holds {network.cell}: load it with {kind}.from_pretrained, not {cls.__name__}"
             )
-        return network
+        return cls.load_file(cell, budget, paths[1], options["depth"]) if "depth" in options else network
 
 
 def _card(network: nn.Module) -> str:

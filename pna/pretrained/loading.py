@@ -52,7 +52,8 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
     Parameters
     ----------
     name
-        The cell, as multitask/released/pna/16. Among weights of several budgets, those of the fullest are loaded.
+        The cell, as multitask/released/pna/16. Weights under $PNA_RESULTS come before those of the repository and of
+        the package; among several budgets there, the fullest is loaded.
     seed
         Which of the trained networks. By default the one with the lowest validation error; the others are read from
         the weights of all seeds that a training leaves under $PNA_DATA.
@@ -64,24 +65,32 @@ def load(name: str, seed: int | None = None, depth: str | int | None = None) -> 
     cell = _cell(name)
     profile, path = _shipped(cell)[0]
     run = run_of(cell, profile)
-    if depth is not None and (isinstance(run, Figure6Run) or run.training.architecture == "standard"):
-        raise ValueError(
-            f"depth is for the recurrent networks of the multi-task benchmark, and {cell} has none to choose"
-        )
+    _check_depth(run, depth)
     weights = _read(path, run)
     if seed is not None and set(weights[1]["seeds"]) != {seed}:
         path, weights = run.weights, _weights_of_seed(run, seed, weights[1]["seeds"])
     return _network(run, path, weights, depth)
 
 
-def load_file(name: str, budget: str, path: Path, depth: str | None = None) -> MultiTaskNetwork | RealWorldNetwork:
+def load_file(
+    name: str, budget: str, path: Path, depth: str | int | None = None
+) -> MultiTaskNetwork | RealWorldNetwork:
     """Load the trained network of a cell at a budget from a file of weights, such as one from a model hub."""
     cell = Cell.parse(name)
     run = run_of(cell, profile_named(budget, cell))
+    _check_depth(run, depth)
     return _network(run, path, _read(path, run), depth)
 
 
 MultiTaskNetwork.load_file = RealWorldNetwork.load_file = staticmethod(load_file)  # for from_pretrained
+
+
+def _check_depth(run: MultiTaskRun | Figure6Run, depth: str | int | None) -> None:
+    """Raise if a depth is chosen for a network that has a fixed one."""
+    if depth is not None and (isinstance(run, Figure6Run) or run.training.architecture == "standard"):
+        raise ValueError(
+            f"depth is for the recurrent networks of the multi-task benchmark, and {run.cell} has none to choose"
+        )
 
 
 def _network(
@@ -146,13 +155,13 @@ def _near(name: str) -> str:
 
 
 def _shipped(cell: Cell) -> list[tuple[Profile, Path]]:
-    """The files with the best seed's weights, one for each budget that has one, the fullest budget first."""
+    """The files with the best seed's weights, folder by folder, in each the fullest budget first."""
     places = (
         (profile, (folder / profile.name / cell.place).with_suffix(".safetensors"))
         for folder in weights_folders()
         for profile in budgets(folder, cell)
     )
-    return sorted((place for place in places if place[1].exists()), key=lambda place: place[0].thinness)
+    return [place for place in places if place[1].exists()]
 
 
 def _read(path: Path, run: MultiTaskRun | Figure6Run) -> Weights:

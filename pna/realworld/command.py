@@ -26,8 +26,8 @@ def main(arguments: Sequence[str]) -> int:
 def _prepare(options: argparse.Namespace) -> None:
     """Prepare the named data sets and print the size of each file."""
     for name in _named(options.name):
-        if DATASETS[name].superpixels:
-            print(f"{name}: about 90 seconds on 16 processors, more than ten minutes on two", flush=True)
+        if DATASETS[name].superpixels and not options.download:
+            print(f"{name}: one or two minutes on two processors", flush=True)
         path = prepare(name, options.source, options.to, fetch=options.download, workers=options.workers)
         words = training_set(name, facts_of(name, options.to))
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB; training set {words}")

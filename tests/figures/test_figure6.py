@@ -101,6 +101,24 @@ def test_a_column_shows_the_budget_that_has_most_of_its_cells(results):
     assert {run.file for run in figure6_runs("paper").values()} == {"paper/zinc/released/pna-edges.json"}
 
 
+def test_outdated_runs_do_not_hide_a_budget_whose_runs_are_current(results):
+    write_real("zinc/released/gatedgcn/edges", "paper-200-epochs", (0.3, 0.31), epochs=200)
+    for model in ("pna", "gatedgcn"):
+        path = write_real(f"zinc/released/{model}/edges", "paper", (0.20, 0.21))
+        change(path, batches="other")
+    assert {run.profile.name for run in figure6_runs(RECORDED).values()} == {"paper-200-epochs"}
+
+
+def test_options_that_name_a_profiles_own_numbers_show_that_profile(results, capsys):
+    write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
+    texts = []
+    for options in ([], ["--seeds", "4"], ["--epochs", "zinc=1000"]):
+        assert main(["figure6", *options]) == 0
+        texts.append(capsys.readouterr().out)
+    assert "0.205±0.006" in texts[0]
+    assert len(set(texts)) == 1
+
+
 def test_page_and_command_have_the_same_numbers(results, capsys):
     write_real("zinc/released/pna/edges", "paper", (0.20, 0.21, 0.20, 0.21))
     write_real("molhiv/released/pna/no-edges", "paper-50-epochs", (0.7, 0.8), epochs=50, best=0.78)

@@ -125,6 +125,17 @@ def test_results_kept_elsewhere_do_not_hide_the_weights_that_are_shipped(tmp_pat
     assert pna.load("multitask/released/pna/16").budget == network.budget == "planned"
 
 
+def test_ones_own_networks_come_before_fuller_ones_that_are_shipped(shelf, monkeypatch):
+    own, shipped = shelf.run(NAME, "quick"), shelf.run(NAME, "paper")
+    monkeypatch.setattr(
+        "pna.pretrained.loading.weights_folders", lambda: (shelf.folder / "results", shelf.folder / "weights")
+    )
+    shelf.put(shipped, shelf.folder / "weights" / "paper" / shipped.shipped.relative_to(shipped.result.parents[2]), [3])
+    assert pna.load(NAME).budget == "paper"
+    shelf.put(own, own.shipped, [1])
+    assert (pna.load(NAME).budget, pna.load(NAME).seeds) == ("quick", (1,))
+
+
 def test_the_package_is_looked_into_where_there_are_no_results(shelf, monkeypatch):
     run = shelf.run(NAME)
     monkeypatch.setattr(

@@ -269,6 +269,9 @@ def test_a_network_from_a_folder_has_the_depth_it_was_saved_with(tmp_path):
     graph = nx.path_graph(30)
     with pytest.warns(UserWarning, match="30 nodes"):
         assert again.predict(graph).facts == network.predict(graph).facts
+    assert MultiTaskNetwork.from_pretrained(str(tmp_path), depth="cap").depth == "cap"
+    with pytest.raises(ValueError, match=r"depth must be one of .*; got '0'"):
+        MultiTaskNetwork.from_pretrained(str(tmp_path), depth=0)
 
 
 @pytest.mark.parametrize(

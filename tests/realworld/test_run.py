@@ -208,6 +208,17 @@ def test_evaluate_repeats_the_recorded_errors_and_knows_no_other_test_set(capsys
     assert f"{NAME} is tested on its own test set alone" in capsys.readouterr().err
 
 
+def test_evaluate_on_another_version_of_the_data_says_so(run, capsys, monkeypatch):
+    assert train(SMOKE) == 0
+    facts = storage.facts_of(run.cell.training)
+    monkeypatch.setattr(storage, "facts_of", lambda *_: facts | {"sha256": "0" * 64, "train": "official"})
+    capsys.readouterr()
+    assert evaluate(SMOKE) == 0
+    out = capsys.readouterr().out
+    assert "the recorded errors are of another version of the data set (training set " in out
+    assert "as recorded" not in out
+
+
 def test_where_the_last_weights_were_not_kept_it_says_which_number_they_gave(run, capsys):
     """As for the cells that were recorded before they were."""
     assert train(SMOKE) == 0

@@ -1,6 +1,8 @@
 """Data sets on disk: made from local files or downloads, whole or not at all, and never taken for another."""
 
 import gzip
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
 from functools import partial
@@ -333,6 +335,19 @@ def test_the_work_of_several_processes_is_in_order(monkeypatch):
     for workers in (1, 2):
         assert parallel_map(partial(each, abs), items, "abs", workers) == numbers
     assert parallel_map(partial(each, abs), {}, "abs") == {}
+
+
+def test_processes_end_with_one_that_is_killed():
+    """They would otherwise wait for ever, and hold its output open."""
+    work = "print('begun', flush=True); import time; time.sleep(300)"
+    code = (
+        "from functools import partial; from pna.realworld.data import parallel; parallel.CHUNK = 1; "
+        f"parallel.parallel_map(partial(parallel.each, exec), {{'train': [{work!r}] * 2}}, 'work', workers=2)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    process.communicate(timeout=120)  # until nobody can write to it any more
 
 
 def test_without_a_terminal_lines_tell_the_time_left(monkeypatch, capsys):

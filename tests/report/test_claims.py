@@ -19,6 +19,7 @@ from pna.verdicts.statistics import Estimate
 from report import comparisons, structure, summary
 from report.cache import key_of
 from report.claims import CLAIMS, _coverage_of_single_tasks, _not_new_on, _small, findings_of, judge
+from report.realworld_claims import VISION_LESS
 from tests.figures.conftest import write_real, write_result
 
 
@@ -136,6 +137,21 @@ def test_claims_on_real_data_say_their_budget_and_their_data(results):
     budget = "ZINC: 2 seeds, at most 200 of 1,000 epochs"
     assert finding.budget == f"{budget}; ZINC: the training set is {train}"
     assert "PNA 0.205 ± 0.007 against 0.305 ± 0.007 (ours)" in finding.evidence  # of two seeds, no interval
+
+
+def test_every_cell_that_a_claim_on_images_compares_is_needed(results):
+    for title, column in VISION_LESS.places:
+        level = (0.2, 0.21) if "ZINC" in column else (0.9, 0.91)
+        write_real(str(realworld.CELLS[title, column]), "paper", level)
+    (finding,) = judge_recorded("vision-less")
+    assert finding.kind != NOT_RUN
+    assert len(finding.rows) == 8
+    for file in sorted(results.rglob("*.json")):
+        text = file.read_bytes()
+        file.unlink()
+        (finding,) = judge_recorded("vision-less")
+        assert finding.kind == NOT_RUN, file
+        file.write_bytes(text)
 
 
 def test_a_column_that_was_not_run_keeps_a_claim_open(results):

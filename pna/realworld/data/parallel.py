@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -50,10 +51,21 @@ def _mapping(workers: int, title: str) -> Iterator[Callable[..., Iterable[list]]
         return
     spawn = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in an unknown state
     try:
-        with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+        with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_end_with_parent) as pool:
             yield pool.map
     except BrokenProcessPool:
         raise RuntimeError(f"{title}: one of {workers} processes ended at once; its own message says why") from None
+
+
+def _end_with_parent() -> None:
+    """Start a thread that ends this process as soon as its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _reported(results: Iterable[list], title: str, total: int) -> Iterator[list]:
