@@ -107,11 +107,12 @@ def vision_less(ours: Scores) -> list[Part]:
 
 
 def _lead(column: str, ours: Scores) -> Contrast | None:
-    """log10 of PNA's error minus that of the best other model."""
+    """log10 of PNA's error minus that of the best other model; None unless both are ours."""
     mine, theirs = _leaders(column)
     if (mine, column) not in ours or (theirs, column) not in ours:
         return None
-    return _log_error(column, mine, ours) - _log_error(column, theirs, ours)
+    one = ours[mine, column]
+    return _log_error(column, mine, one) - _log_error(column, theirs, _rivals(column, ours, _OURS, one)[theirs])
 
 
 def _leaders(column: str) -> tuple[str, str]:
@@ -120,12 +121,12 @@ def _leaders(column: str) -> tuple[str, str]:
     return _favourite(column, _OURS), _favourite(column, others)
 
 
-def _log_error(column: str, title: str, ours: Scores) -> Contrast:
+def _log_error(column: str, title: str, score: Score) -> Contrast:
     """log10 of a MAE, or of the share that is wrong, with its error to first order."""
-    one = _estimate(ours[title, column])
+    one = _estimate(score)
     wrong = one.value if realworld.lower_is_better(column) else 100 - one.value
     estimate = Estimate(math.log10(wrong), one.error / (wrong * math.log(10)), one.freedom)
-    return known(*_name_and(column, title, ours[title, column], estimate))
+    return known(*_name_and(column, title, score, estimate))
 
 
 def like_published(ours: Scores) -> list[Part]:
