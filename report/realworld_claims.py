@@ -298,6 +298,7 @@ class Figure6Claim:
         return [place for place in places if place in realworld.CELLS]
 
     def _titles_of(self, column: str) -> tuple[str, ...]:
+        """The models that the claim compares on a column."""
         return self.titles(column) if callable(self.titles) else self.titles
 
     def parts(self, ours: Scores) -> list[Part]:
